@@ -1,0 +1,177 @@
+"""The values that travel between the parts: one type per arrow of the data flow.
+
+League -> `MatchSpec` -> rollouts -> `Episode` -> credit -> `TrainingBatch` -> trainers.
+Pure data, numpy at most; everything here is immutable and serialises to JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Split = Literal["train", "eval"]
+Purpose = Literal["self", "past", "bot", "eval", "gate"]
+Termination = Literal["ok", "forfeit", "truncated", "void"]
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces, so that equal values have equal text and hash."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 (hex) of `canonical_json`."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatchSpec:
+    """One match that has to be played: a deterministic function of (league revision, match number)."""
+
+    env_id: str
+    """Registered id, for example ``connect_four-v0``."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword options of `srl_envs.make`."""
+    seed: int
+    split: Split
+    seats: tuple[str, ...]
+    """Policy version id per seat, for example ``alice@3``, ``bot:middle``, ``base``."""
+    learner_seats: tuple[int, ...] = ()
+    """Seats whose tokens may be trained on; empty for evaluation."""
+    purpose: Purpose = "eval"
+    cluster: str = ""
+    """Matches of one cluster share their randomness (same start state); intervals resample clusters."""
+    schedule: str = ""
+    """Which schedule asked for it, for example ``train/12`` or ``eval/final``."""
+    number: int = 0
+    """Position in its schedule."""
+    attempt: int = 0
+    """Attempt within a group of matches that are otherwise equal (GRPO groups)."""
+
+    @property
+    def match_id(self) -> str:
+        """Content address: equal specs have equal ids, so a repeated report is recognised."""
+        return digest(
+            [
+                self.env_id, self.options, self.seed, self.split, list(self.seats),
+                list(self.learner_seats), self.purpose, self.cluster, self.schedule,
+                self.number, self.attempt,
+            ]
+        )[:32]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatchResult:
+    """What a played match means for ratings. ``rewards`` include format costs, ``outcomes`` do not."""
+
+    match_id: str
+    outcomes: tuple[float, ...]
+    """Outcome per seat in [-1, 1]; ratings compare these."""
+    rewards: tuple[float, ...]
+    termination: Termination
+    forfeited: tuple[int, ...] = ()
+    """Seats that forfeited."""
+    invalid_replies: tuple[int, ...] = ()
+    """Number of malformed or illegal replies per seat."""
+    turns: int = 0
+    """Number of replies asked for, all seats."""
+    tokens: tuple[int, ...] = ()
+    """Tokens written per seat (0 for scripted policies)."""
+    trajectory_sha256: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One reply of one seat. Token ids are those that were sampled; text is never re-tokenised."""
+
+    turn_index: int
+    """Index of the request within the episode, counting all seats."""
+    observation: str
+    reply: str
+    invalid: str | None
+    """None, ``malformed`` or ``illegal``."""
+    reward: float
+    """Reward that the step paid to this seat."""
+    components: dict[str, float]
+    prompt_ids: tuple[int, ...] = ()
+    completion_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    """Log-probability of each completion token under the policy that sampled it."""
+    finish: Literal["stop", "length", "scripted"] = "scripted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trajectory:
+    """Everything one seat did in one episode."""
+
+    seat: int
+    policy: str
+    """Policy version id."""
+    turns: tuple[Turn, ...]
+    outcome: float
+    total_reward: float
+    components: dict[str, float]
+    """Sums over the episode: ``outcome``, ``format``, and the game's own statistics."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """One play-through of a `MatchSpec`."""
+
+    spec: MatchSpec
+    trajectories: tuple[Trajectory, ...]
+    """One per seat, in seat order."""
+    termination: Termination
+    forfeited: tuple[int, ...] = ()
+    fault: str = ""
+    """Type and message of the infrastructure error when ``termination`` is ``void``."""
+    transcript_sha256: str = ""
+
+    @property
+    def valid(self) -> bool:
+        """False where our side failed; such an episode moves no baseline and no rating."""
+        return self.termination != "void"
+
+    def result(self) -> MatchResult:
+        """The part of the episode that the league stores."""
+        return MatchResult(
+            match_id=self.spec.match_id,
+            outcomes=tuple(t.outcome for t in self.trajectories),
+            rewards=tuple(t.total_reward for t in self.trajectories),
+            termination=self.termination,
+            forfeited=self.forfeited,
+            invalid_replies=tuple(
+                sum(turn.invalid is not None for turn in t.turns) for t in self.trajectories
+            ),
+            turns=sum(len(t.turns) for t in self.trajectories),
+            tokens=tuple(
+                sum(len(turn.completion_ids) for turn in t.turns) for t in self.trajectories
+            ),
+            trajectory_sha256=self.transcript_sha256,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingBatch:
+    """Rows for one learner's update, one row per turn that the learner's policy wrote.
+
+    ``P`` longest prompt, ``T`` longest completion, ``R`` rows. Prompts are padded on the left,
+    completions on the right.
+    """
+
+    learner: str
+    version: int
+    """Version of the policy that sampled the rows."""
+    prompt_ids_RP: NDArray[np.int64]
+    prompt_mask_RP: NDArray[np.bool_]
+    completion_ids_RT: NDArray[np.int64]
+    completion_mask_RT: NDArray[np.bool_]
+    logprobs_RT: NDArray[np.float32]
+    """Sampling log-probabilities, 0 where masked."""
+    advantages_RT: NDArray[np.float32]
+    """0 where masked."""

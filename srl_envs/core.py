@@ -1,0 +1,129 @@
+"""What a game is: a pure state machine, from which every view is derived.
+
+A game never sees a model, a process-wide random generator or the text around an action. The views
+(`srl_envs.parallel`, `srl_envs.aec`, `srl_envs.single`) parse replies, count retries and pay the
+``format`` component; the game states rules.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from srl_envs.errors import IllegalMoveError
+
+State = TypeVar("State")
+Action = TypeVar("Action")
+Mode = Literal["competitive", "cooperative", "mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Independent random streams of one episode, all derived from (id, version, split, seed)."""
+
+    instance: np.random.Generator
+    """Draws the problem, the board, the deal; used by `Game.new` alone."""
+    chance: np.random.Generator
+    """Random events after the start, and the moves of ``invalid="random_legal"``."""
+    seats: np.random.Generator
+    """Who moves first, which seat gets which role."""
+    bots: np.random.Generator
+    """Seeds of scripted opponents that a view adds by itself."""
+
+
+class Game(ABC, Generic[State, Action]):
+    """Rules of one environment as pure functions over an immutable state.
+
+    Subclasses set the class attributes and take their options as keyword arguments of ``__init__``
+    (checked there, `ConfigError`). A state must survive ``decode(json.loads(json.dumps(encode(s))))``.
+    """
+
+    seats: int = 2
+    """Number of seats, numbered from 0."""
+    mode: Mode = "competitive"
+    max_turns: int = 100
+    """Upper bound on the number of `apply` calls in one episode."""
+    max_action_chars: int = 4096
+    """Longest body of an action block; code games use 8192."""
+    max_observation_chars: int = 8192
+
+    @abstractmethod
+    def new(self, streams: Streams) -> State:
+        """The first state of an episode; draws only from ``streams``."""
+
+    @abstractmethod
+    def to_move(self, state: State) -> tuple[int, ...]:
+        """Seats that must act now, ascending; several where moves are simultaneous; () at the end."""
+
+    @abstractmethod
+    def observe(self, state: State, seat: int) -> str:
+        """All that ``seat`` may know, as one text: constant rules first, then what changed."""
+
+    @abstractmethod
+    def parse(self, state: State, seat: int, body: str) -> Action:
+        """Read the body of an action block.
+
+        Raises:
+            IllegalMoveError: the body is no legal action; its text tells the seat why.
+        """
+
+    @abstractmethod
+    def apply(self, state: State, actions: Mapping[int, Action]) -> State:
+        """The state after the seats of `to_move` acted at the same moment."""
+
+    @abstractmethod
+    def returns(self, state: State) -> tuple[float, ...] | None:
+        """Outcome per seat in [-1, 1] once the game is over, else None."""
+
+    @abstractmethod
+    def fallback(self, state: State, seat: int) -> str:
+        """The game's named default move, as an action body; taken when retries are used up."""
+
+    @abstractmethod
+    def sample(self, state: State, seat: int, rng: np.random.Generator) -> str:
+        """A random legal action body."""
+
+    @abstractmethod
+    def encode(self, state: State) -> Any:
+        """The state as JSON values."""
+
+    @abstractmethod
+    def decode(self, data: Any) -> State:
+        """The inverse of `encode`."""
+
+    def legal(self, state: State, seat: int) -> Sequence[str] | None:
+        """Every legal action body where there are at most 200, else None."""
+        return None
+
+    def components(self, state: State, seat: int) -> Mapping[str, float]:
+        """Named parts and statistics of the outcome at the end; logged, not added to the reward."""
+        return {}
+
+    def forfeit(self, state: State, seat: int) -> tuple[float, ...]:
+        """Outcome per seat when ``seat`` forfeits: it gets the worst, the others share its loss.
+
+        The default suits zero-sum games (-1 for the seat, +1 divided among the others).
+        Cooperative games pay 0 to all.
+        """
+        if self.mode == "cooperative":
+            return (0.0,) * self.seats
+        if self.mode == "mixed":
+            return tuple(-1.0 if s == seat else 0.0 for s in range(self.seats))
+        share = 1.0 / (self.seats - 1)
+        return tuple(-1.0 if s == seat else share for s in range(self.seats))
+
+    def render(self, state: State) -> str:
+        """The whole state for a spectator, who may see everything."""
+        return "\n\n".join(
+            f"--- seat {seat} sees ---\n{self.observe(state, seat)}" for seat in range(self.seats)
+        )
+
+
+def require_action(condition: bool, message: str) -> None:
+    """Raise `IllegalMoveError` with ``message`` unless ``condition`` holds."""
+    if not condition:
+        raise IllegalMoveError(message)

@@ -1,0 +1,61 @@
+"""Every exception a user may catch. Each derives from `SRLError` and the matching built-in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SRLError(Exception):
+    """Base of all errors that SRL raises on purpose; its text says what was given and what to do."""
+
+
+class ConfigError(SRLError, ValueError):
+    """A setting has an unknown name, a wrong type or an impossible value."""
+
+
+class UnknownEnvironmentError(SRLError, LookupError):
+    """No environment is registered under this id."""
+
+
+class UnknownPolicyError(SRLError, LookupError):
+    """No bot, model or file answers to this policy name."""
+
+
+class IllegalMoveError(SRLError, ValueError):
+    """A game's `parse` refuses an action; the text is shown to the seat that made it."""
+
+
+class TranscriptError(SRLError, ValueError):
+    """A recorded episode cannot be read, or does not replay to what it claims."""
+
+
+class SandboxError(SRLError, RuntimeError):
+    """The code executor cannot do its work; the program it should have run is not at fault."""
+
+
+class ShapeError(SRLError, ValueError):
+    """Arrays that belong together differ in shape."""
+
+
+class StoreError(SRLError, RuntimeError):
+    """A store on disk refuses a write or cannot be opened."""
+
+
+class CheckpointError(SRLError, RuntimeError):
+    """A checkpoint is incomplete, damaged or belongs to another run."""
+
+
+class ModelError(SRLError, RuntimeError):
+    """A language model cannot be found, fetched or loaded."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint of the form `` Did you mean 'x'?``, empty when nothing is close.
+
+    Args:
+        name: what the user wrote.
+        known: every valid name.
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
