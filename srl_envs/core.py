@@ -7,9 +7,9 @@ A game never sees a model, a process-wide random generator or the text around an
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -19,11 +19,17 @@ from srl_envs.errors import IllegalMoveError
 State = TypeVar("State")
 Action = TypeVar("Action")
 Mode = Literal["competitive", "cooperative", "mixed"]
+Split = Literal["train", "eval"]
+SPLITS: tuple[Split, ...] = ("train", "eval")
 
 
-@dataclass(frozen=True, slots=True)
 class Streams:
-    """Independent random streams of one episode, all derived from (id, version, split, seed)."""
+    """Independent random streams of one episode, spawned from one entropy and made when first used.
+
+    Args:
+        entropy: what the episode is: `episode_entropy` of (id, version, split, seed). Two different
+            tuples give independent streams.
+    """
 
     instance: np.random.Generator
     """Draws the problem, the board, the deal; used by `Game.new` alone."""
@@ -33,6 +39,25 @@ class Streams:
     """Who moves first, which seat gets which role."""
     bots: np.random.Generator
     """Seeds of scripted opponents that a view adds by itself."""
+
+    _names = ("instance", "chance", "seats", "bots")
+
+    def __init__(self, *entropy: int) -> None:
+        self._entropy = entropy
+
+    def __getattr__(self, name: str) -> np.random.Generator:
+        if name not in Streams._names:
+            raise AttributeError(name)
+        key = (Streams._names.index(name),)
+        sequence = np.random.SeedSequence(self._entropy, spawn_key=key)
+        generator = np.random.Generator(np.random.PCG64(sequence))
+        setattr(self, name, generator)
+        return generator
+
+
+def episode_entropy(env_id: str, version: int, split: Split, seed: int) -> tuple[int, ...]:
+    """Entropy of one episode. The split is part of it, so train and eval never share an instance."""
+    return (zlib.crc32(env_id.encode()), version, SPLITS.index(split), seed)
 
 
 class Game(ABC, Generic[State, Action]):
@@ -115,6 +140,10 @@ class Game(ABC, Generic[State, Action]):
             return tuple(-1.0 if s == seat else 0.0 for s in range(self.seats))
         share = 1.0 / (self.seats - 1)
         return tuple(-1.0 if s == seat else share for s in range(self.seats))
+
+    def close(self) -> None:
+        """Give back what the game holds outside memory; games that run code override it."""
+        return None
 
     def render(self, state: State) -> str:
         """The whole state for a spectator, who may see everything."""

@@ -26,6 +26,14 @@ class IllegalMoveError(SRLError, ValueError):
     """A game's `parse` refuses an action; the text is shown to the seat that made it."""
 
 
+class InvalidActionError(SRLError, TypeError):
+    """The caller of `step` passed something that is no reply: not text, or none for a seat on move."""
+
+
+class EpisodeOverError(SRLError, RuntimeError):
+    """`step` was called before `reset` or after the episode ended."""
+
+
 class TranscriptError(SRLError, ValueError):
     """A recorded episode cannot be read, or does not replay to what it claims."""
 

@@ -1,0 +1,65 @@
+"""The reply grammar: what of a model's text is a move.
+
+The text after the last ``</think>`` (the whole reply if there is none) must hold exactly one
+distinct ``<action>...</action>``. Nothing else is ever read as a move: no other bracket, no prose.
+All functions are linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+OPEN, CLOSE = "<action>", "</action>"
+MAX_REPLY_CHARS = 65_536
+
+
+def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[None, str]:
+    """Find the action block of a reply.
+
+    Args:
+        reply: any text, however long.
+        max_action_chars: longest body that counts.
+
+    Returns:
+        ``(body, None)`` with surrounding white space removed, or ``(None, reason)`` where the reply
+        is malformed; the reason is written for the one who wrote it.
+    """
+    if len(reply) > MAX_REPLY_CHARS:
+        return None, f"the reply has {len(reply)} characters; at most {MAX_REPLY_CHARS} are read"
+    tail = reply[reply.rfind("</think>") + 1 :]
+    start = tail.find(OPEN)
+    if start < 0:
+        return None, f"it has no {OPEN}...{CLOSE} block"
+    end = tail.find(CLOSE, start)
+    if end < 0:
+        return None, f"its {OPEN} block is never closed"
+    body = tail[start + len(OPEN) : end]
+    if tail.find(OPEN, start + 1) >= 0 or tail.find(CLOSE, end + 1) >= 0:
+        blocks = _blocks(tail)
+        if blocks is None:
+            return None, f"its {OPEN} and {CLOSE} tags do not pair up"
+        if len(blocks) > 1:
+            return None, f"it has {len(blocks)} different {OPEN} blocks; write exactly one"
+    body = body.strip()
+    if len(body) > max_action_chars:
+        return None, f"its action has {len(body)} characters; at most {max_action_chars} are allowed"
+    return body, None
+
+
+def _blocks(text: str) -> set[str] | None:
+    """The distinct bodies, or None where tags nest, overlap or stay open."""
+    bodies = set()
+    rest = text
+    while True:
+        before, opened, rest = rest.partition(OPEN)
+        if CLOSE in before:
+            return None
+        if not opened:
+            return bodies
+        body, closed, rest = rest.partition(CLOSE)
+        if not closed or OPEN in body:
+            return None
+        bodies.add(body.strip())
+
+
+def action(body: object) -> str:
+    """A well-formed reply whose action is ``body``."""
+    return f"{OPEN}{body}{CLOSE}"

@@ -1,0 +1,394 @@
+"""The native view: a PettingZoo ParallelEnv around a `Game`.
+
+The shell reads replies, counts retries, takes the fallback move, forfeits, and pays the ``format``
+component; the game only ever sees legal actions. Seats that are not on move are ignored and never
+charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Dict, Discrete
+from pettingzoo import ParallelEnv
+
+from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy
+from srl_envs.errors import (
+    ConfigError,
+    EpisodeOverError,
+    IllegalMoveError,
+    InvalidActionError,
+    nearest,
+)
+from srl_envs.grammar import parse_reply
+from srl_envs.registry import EnvSpec
+from srl_envs.spaces import AnyText, LegalText
+
+INVALID_MODES = ("retry", "forfeit", "random_legal")
+SHELL_OPTIONS = ("split", "invalid", "max_retries", "forfeit_after", "render_mode")
+FORMAT_COST = 0.05
+"""Reward units that one malformed or illegal reply costs."""
+FORMAT_FLOOR = -0.3
+"""The ``format`` component of a seat never falls below this in one episode."""
+
+Observation = dict[str, Any]
+
+
+class GameEnv(ParallelEnv[str, Observation, str]):
+    """Every seat acts through text; observations are ``{"text", "turn", "can_act"}``.
+
+    Rewards are ``outcome + format``. ``infos[agent]`` holds ``reward_components`` (of this step),
+    ``invalid`` (None, ``malformed`` or ``illegal``: what became of the last reply),
+    ``attempts_left``, ``legal_actions`` (where the seat is on move and they can be listed), and at
+    the end ``statistics`` (the game's own components) and ``forfeited``.
+
+    Args:
+        spec: what the registry knows of the environment.
+        game: the rules.
+        rules: the options that ``game`` was made with, for transcripts.
+        split: "train" and "eval" draw from disjoint instances; `reset` may override it.
+        invalid: "retry" asks the same seat again, at most ``max_retries`` times, then takes the
+            game's fallback move; "forfeit" ends the game at the first invalid reply;
+            "random_legal" plays a random legal move instead (separates strategy from format).
+        max_retries: extra tries per turn.
+        forfeit_after: fallback moves in one episode after which the seat forfeits.
+        render_mode: "ansi" (render returns text), "human" (prints it) or None.
+    """
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        game: Game[Any, Any],
+        rules: Mapping[str, Any],
+        *,
+        split: Split = "train",
+        invalid: str = "retry",
+        max_retries: int = 2,
+        forfeit_after: int = 3,
+        render_mode: str | None = None,
+    ) -> None:
+        _check(spec.id, "invalid", invalid, INVALID_MODES)
+        _check(spec.id, "split", split, SPLITS)
+        _check(spec.id, "render_mode", render_mode, (None, "ansi", "human"))
+        for name, value, least in (("max_retries", max_retries, 0), ("forfeit_after", forfeit_after, 1)):
+            if not isinstance(value, int) or value < least:
+                raise ConfigError(f"{spec.id}: {name}={value!r}; give a whole number >= {least}.")
+        self.env_spec = spec
+        self.game = game
+        self.rules = dict(rules)
+        self.metadata = {"name": spec.id, "render_modes": ["ansi", "human"], "render_fps": 1}
+        self.render_mode = render_mode
+        self.default_split = split
+        self.invalid = invalid
+        self.max_retries = max_retries
+        self.forfeit_after = forfeit_after
+        self.max_cycles: int | None = None
+        self.possible_agents = [f"player_{seat}" for seat in range(game.seats)]
+        self.agents: list[str] = []
+        self.outcomes: tuple[float, ...] | None = None
+        self.forfeited: tuple[int, ...] = ()
+        self.seed: int = -1
+        self.split: Split = split
+        self._next_seed = np.random.default_rng()
+        steps = game.max_turns * (max_retries + 1) + 2
+        self._observation_space = Dict(
+            {
+                "text": AnyText(game.max_observation_chars),
+                "turn": Discrete(steps),
+                "can_act": Discrete(2),
+            }
+        )
+        self._observation_spaces = dict.fromkeys(self.possible_agents, self._observation_space)
+        self._action_spaces = {
+            agent: LegalText(_Sampler(self, seat)) for seat, agent in enumerate(self.possible_agents)
+        }
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `make` needs to build this environment again (without split and render_mode)."""
+        shell = {"invalid": "retry", "max_retries": 2, "forfeit_after": 3}
+        changed = {name: getattr(self, name) for name, value in shell.items() if getattr(self, name) != value}
+        return {**self.rules, **changed}
+
+    def observation_space(self, agent: str) -> Dict:
+        """The same object at every call."""
+        return self._observation_spaces[agent]
+
+    def action_space(self, agent: str) -> LegalText:
+        """The same object at every call."""
+        return self._action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Start an episode.
+
+        Args:
+            seed: of the episode; None draws the next one from the last seed's own stream.
+            options: ``{"split": "train" | "eval"}``.
+        """
+        if seed is None:
+            seed = int(self._next_seed.integers(2**31))
+        else:
+            if not isinstance(seed, (int, np.integer)) or seed < 0:
+                raise ConfigError(f"seed={seed!r}: give a whole number >= 0.")
+            self._next_seed = np.random.default_rng([seed, 0x5EED])
+        self.seed = int(seed)
+        self.split = self._split_of(options)
+        spec, game, n = self.env_spec, self.game, self.game.seats
+        self._streams = Streams(*episode_entropy(spec.name, spec.version, self.split, self.seed))
+        self._state = game.new(self._streams)
+        self.agents = list(self.possible_agents)
+        self.outcomes, self.forfeited = None, ()
+        self._turn = 0
+        self._bodies: dict[int, str] = {}
+        self._accepted: dict[int, Any] = {}
+        self._pending = game.to_move(self._state)
+        self._tries = [0] * n
+        self._fallbacks = [0] * n
+        self._format = [0.0] * n
+        self._errors = [""] * n
+        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n)
+
+    def step(
+        self, actions: dict[str, str]
+    ) -> tuple[
+        dict[str, Observation],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Take one reply of every seat on move; replies of the other seats are ignored.
+
+        Raises:
+            EpisodeOverError: called before `reset` or after the end.
+            InvalidActionError: a seat on move has no action, or one that is not text.
+            SandboxError: our own machinery failed; the episode is void.
+        """
+        agents = self.agents
+        if not agents:
+            raise EpisodeOverError("the episode is over (or not started): call reset().")
+        self._turn += 1
+        n = len(agents)
+        invalid: list[str | None] = [None] * n
+        costs = [0.0] * n
+        loser = self._read_replies(actions, invalid, costs)
+        if loser is not None:
+            self.forfeited = (loser,)
+            self.outcomes = self.game.forfeit(self._state, loser)
+        elif not self._pending:
+            self._state = self.game.apply(self._state, self._accepted)
+            self._accepted, self._bodies = {}, {}
+            self._pending = self.game.to_move(self._state)
+            self.outcomes = self.game.returns(self._state)
+        truncated = self.outcomes is None and self._turn == self.max_cycles
+        paid = list(self.outcomes) if self.outcomes is not None else [0.0] * n
+        ended = self.outcomes is not None
+        if ended or truncated:
+            self._pending = ()
+        observations = self._observations()
+        rewards = {agent: paid[i] + costs[i] for i, agent in enumerate(agents)}
+        infos = self._infos(paid, costs, invalid)
+        if ended or truncated:
+            self._describe_end(infos)
+            self.agents = []
+        return (
+            observations,
+            rewards,
+            dict.fromkeys(agents, ended),
+            dict.fromkeys(agents, truncated),
+            infos,
+        )
+
+    def render(self) -> str | None:
+        """The whole position as a spectator sees it: returned for "ansi", printed for "human"."""
+        text = self.game.render(self._state)
+        if self.render_mode == "human":
+            print(text)  # noqa: T201 - what render_mode="human" means
+            return None
+        return text
+
+    def close(self) -> None:
+        """Give back what the game holds (code games own a sandbox)."""
+        self.game.close()
+
+    def get_state(self) -> dict[str, Any]:
+        """The whole episode as JSON values; `set_state` continues it, here or in another process."""
+        return {
+            "env": self.env_spec.id,
+            "seed": self.seed,
+            "split": self.split,
+            "state": self.game.encode(self._state),
+            "turn": self._turn,
+            "bodies": {str(seat): body for seat, body in self._bodies.items()},
+            "tries": list(self._tries),
+            "fallbacks": list(self._fallbacks),
+            "format": list(self._format),
+            "errors": list(self._errors),
+            "outcomes": None if self.outcomes is None else list(self.outcomes),
+            "forfeited": list(self.forfeited),
+            "chance": self._streams.chance.bit_generator.state,
+            "live": bool(self.agents),
+        }
+
+    def set_state(self, data: Mapping[str, Any]) -> None:
+        """Continue an episode that `get_state` described.
+
+        Raises:
+            ConfigError: it describes another environment.
+        """
+        if data["env"] != self.env_spec.id:
+            raise ConfigError(f"a state of {data['env']} cannot continue in {self.env_spec.id}.")
+        self.seed, self.split = data["seed"], data["split"]
+        spec = self.env_spec
+        self._streams = Streams(*episode_entropy(spec.name, spec.version, self.split, self.seed))
+        self._streams.chance.bit_generator.state = data["chance"]
+        self._next_seed = np.random.default_rng([self.seed, 0x5EED])
+        self._state = self.game.decode(data["state"])
+        self._turn = data["turn"]
+        self._bodies = {int(seat): body for seat, body in data["bodies"].items()}
+        self._accepted = {
+            seat: self.game.parse(self._state, seat, body) for seat, body in self._bodies.items()
+        }
+        self._tries, self._fallbacks = list(data["tries"]), list(data["fallbacks"])
+        self._format, self._errors = list(data["format"]), list(data["errors"])
+        self.outcomes = None if data["outcomes"] is None else tuple(data["outcomes"])
+        self.forfeited = tuple(data["forfeited"])
+        self.agents = list(self.possible_agents) if data["live"] else []
+        to_move = self.game.to_move(self._state) if data["live"] else ()
+        self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
+
+    def _split_of(self, options: dict[str, Any] | None) -> Split:
+        if not options:
+            return self.default_split
+        for name in options:
+            if name != "split":
+                raise ConfigError(
+                    f"{self.env_spec.id}: reset has no option {name!r}; it takes 'split'. "
+                    f"Options of the game go to make()."
+                )
+        _check(self.env_spec.id, "split", options["split"], SPLITS)
+        return options["split"]  # type: ignore[no-any-return]
+
+    def _read_replies(
+        self, actions: dict[str, str], invalid: list[str | None], costs: list[float]
+    ) -> int | None:
+        """Sort the replies of this step; returns the seat that forfeits, if one does."""
+        game, state = self.game, self._state
+        waiting: list[int] = []
+        for seat in self._pending:
+            try:
+                reply = actions[self.possible_agents[seat]]
+            except KeyError:
+                raise InvalidActionError(
+                    f"{self.possible_agents[seat]} is on move, but step() got no action for it."
+                ) from None
+            if not isinstance(reply, str):
+                raise InvalidActionError(
+                    f"the action of {self.possible_agents[seat]} is {type(reply).__name__}; give text."
+                )
+            body, problem = parse_reply(reply, game.max_action_chars)
+            label = "malformed"
+            if body is not None:
+                try:
+                    self._accepted[seat] = game.parse(state, seat, body)
+                except IllegalMoveError as error:
+                    label, problem = "illegal", str(error)
+                else:
+                    self._bodies[seat] = body
+                    if self._tries[seat]:
+                        self._tries[seat], self._errors[seat] = 0, ""
+                    continue
+            invalid[seat] = label
+            costs[seat] = self._charge(seat)
+            if not self._recover(seat, str(problem)):
+                return seat
+            if seat not in self._accepted:
+                waiting.append(seat)
+        self._pending = tuple(waiting)
+        return None
+
+    def _charge(self, seat: int) -> float:
+        """What one more invalid reply costs, in reward units (<= 0)."""
+        before = self._format[seat]
+        self._format[seat] = max(FORMAT_FLOOR, before - FORMAT_COST)
+        return self._format[seat] - before
+
+    def _recover(self, seat: int, problem: str) -> bool:
+        """Retry, play for the seat, or return False when it forfeits."""
+        if self.invalid == "forfeit":
+            return False
+        self._tries[seat] += 1
+        left = self.max_retries + 1 - self._tries[seat]
+        if self.invalid == "retry" and left > 0:
+            self._errors[seat] = (
+                f"\n\nYour last reply was not accepted: {problem}. "
+                f"Tries left for this turn: {left}."
+            )
+            return True
+        if self.invalid == "retry":
+            self._fallbacks[seat] += 1
+            if self._fallbacks[seat] >= self.forfeit_after:
+                return False
+            body = self.game.fallback(self._state, seat)
+        else:
+            body = self.game.sample(self._state, seat, self._streams.chance)
+        self._tries[seat], self._errors[seat] = 0, ""
+        self._bodies[seat] = body
+        self._accepted[seat] = self.game.parse(self._state, seat, body)
+        return True
+
+    def _observations(self) -> dict[str, Observation]:
+        game, state, pending, turn = self.game, self._state, self._pending, self._turn
+        return {
+            agent: {
+                "text": game.observe(state, seat) + self._errors[seat],
+                "turn": turn,
+                "can_act": 1 if seat in pending else 0,
+            }
+            for seat, agent in enumerate(self.possible_agents)
+        }
+
+    def _infos(
+        self, paid: list[float], costs: list[float], invalid: list[str | None]
+    ) -> dict[str, dict[str, Any]]:
+        infos = {}
+        for seat, agent in enumerate(self.possible_agents):
+            info: dict[str, Any] = {
+                "reward_components": {"outcome": paid[seat], "format": costs[seat]},
+                "invalid": invalid[seat],
+                "attempts_left": self.max_retries + 1 - self._tries[seat],
+            }
+            if seat in self._pending:
+                legal = self.game.legal(self._state, seat)
+                if legal is not None:
+                    info["legal_actions"] = list(legal)
+            infos[agent] = info
+        return infos
+
+    def _describe_end(self, infos: dict[str, dict[str, Any]]) -> None:
+        for seat, agent in enumerate(self.possible_agents):
+            infos[agent]["statistics"] = dict(self.game.components(self._state, seat))
+            infos[agent]["forfeited"] = seat in self.forfeited
+
+
+class _Sampler:
+    """Draws a legal body for one seat of a live environment; what `LegalText` samples from."""
+
+    def __init__(self, env: GameEnv, seat: int) -> None:
+        self._env, self._seat = env, seat
+
+    def __call__(self, rng: np.random.Generator) -> str | None:
+        env = self._env
+        if not env.agents or self._seat not in env._pending:
+            return None
+        return env.game.sample(env._state, self._seat, rng)
+
+
+def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        hint = nearest(value, [a for a in allowed if isinstance(a, str)]) if isinstance(value, str) else ""
+        raise ConfigError(f"{env_id}: {name}={value!r} is not one of {allowed}.{hint}")

@@ -1,0 +1,233 @@
+"""Register environments by name and make them; listing loads none of them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from srl_envs.errors import ConfigError, UnknownEnvironmentError, UnknownPolicyError, nearest
+
+if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
+    from gymnasium import Env
+    from pettingzoo import AECEnv, ParallelEnv
+
+    from srl_envs.core import Game, Mode
+
+PLUGIN_GROUP = "srl_envs.environments"
+"""Entry-point group: each entry names a module that calls `register` when imported."""
+
+BOT_TIERS = ("random", "middle", "strong", "held_out")
+Policy = Callable[[str], str]
+
+_ID = re.compile(r"(?P<name>(?:[a-z0-9_.]+/)?[a-z0-9]+(?:_[a-z0-9]+)*)-v(?P<version>\d+)")
+_SPECS: dict[str, EnvSpec] = {}
+_plugins_loaded = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvSpec:
+    """What is known of an environment before it is made."""
+
+    id: str
+    """``snake_case-vN``; third-party packages may put ``package/`` in front."""
+    entry_point: str
+    """``package.module:Name`` of a `Game` subclass, or of a callable returning a ParallelEnv."""
+    mode: Mode
+    seats: int
+    summary: str
+    """One line for listings."""
+    bots: Mapping[str, str] = field(default_factory=dict)
+    """Scripted policies: name -> ``package.module:factory``; a factory takes a numpy Generator and
+    returns a ``text -> text`` callable. `BOT_TIERS` are the standard names; ``held_out`` is for
+    rating only."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the game: name -> one line of meaning."""
+
+    @property
+    def name(self) -> str:
+        """The id without its version."""
+        return self.id.rpartition("-v")[0]
+
+    @property
+    def version(self) -> int:
+        """The number after ``-v``."""
+        return int(self.id.rpartition("-v")[2])
+
+
+def register(
+    *,
+    id: str,
+    entry_point: str,
+    mode: Mode,
+    seats: int = 2,
+    summary: str = "",
+    bots: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Add an environment under a versioned id. Nothing is imported until it is made.
+
+    Raises:
+        ConfigError: the id is malformed or already taken, or an entry point is not
+            ``package.module:Name``.
+    """
+    if not _ID.fullmatch(id):
+        raise ConfigError(
+            f"environment id {id!r}: write snake_case with a version, like 'code_duel-v0'."
+        )
+    for target in (entry_point, *(bots or {}).values()):
+        if not re.fullmatch(r"[\w.]+:[\w.]+", target):
+            raise ConfigError(f"{id}: entry point {target!r} is not of the form 'package.module:Name'.")
+    spec = EnvSpec(
+        id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
+        bots=dict(bots or {}), options=dict(options or {}),
+    )  # fmt: skip
+    if _SPECS.get(id, spec) != spec:
+        raise ConfigError(
+            f"{id} is already registered for {_SPECS[id].entry_point}; a change of rules needs a new version."
+        )
+    _SPECS[id] = spec
+
+
+def spec(env_id: str) -> EnvSpec:
+    """The spec of an id; an id without version gives the highest version.
+
+    Raises:
+        UnknownEnvironmentError: nothing is registered under it; names the nearest id.
+    """
+    if env_id not in _SPECS:
+        _load_plugins()
+    if env_id in _SPECS:
+        return _SPECS[env_id]
+    versions = [s for s in _SPECS.values() if s.name == env_id]
+    if versions:
+        return max(versions, key=lambda s: s.version)
+    hint = nearest(env_id, _SPECS) or nearest(f"{env_id}-v0", _SPECS)
+    raise UnknownEnvironmentError(
+        f"no environment {env_id!r}.{hint} `srl envs` lists all {len(_SPECS)}."
+    )
+
+
+def list_envs() -> list[str]:
+    """Every registered id, sorted; loads the entry points of installed packages, but no game."""
+    _load_plugins()
+    return sorted(_SPECS)
+
+
+def make(env_id: str, **options: Any) -> ParallelEnv[str, dict[str, Any], str]:
+    """Make an environment as a PettingZoo ParallelEnv.
+
+    Args:
+        env_id: a registered id such as ``code_duel-v0``.
+        **options: ``split`` ("train" or "eval"), ``invalid`` ("retry", "forfeit" or
+            "random_legal"), ``max_retries``, ``forfeit_after``, ``render_mode``, and the game's own.
+
+    Raises:
+        UnknownEnvironmentError: no such id.
+        ConfigError: an option is unknown or impossible.
+    """
+    from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
+    from srl_envs.parallel import SHELL_OPTIONS, GameEnv  # noqa: PLC0415
+
+    found = spec(env_id)
+    target = load_entry_point(found.entry_point)
+    if not (isinstance(target, type) and issubclass(target, Game)):
+        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
+    shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
+    rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
+    return GameEnv(found, _make_game(found, target, rules), rules, **shell)
+
+
+def make_aec(env_id: str, **options: Any) -> AECEnv[str, dict[str, Any], str]:
+    """The same environment with PettingZoo's agent-by-agent interface; options as in `make`."""
+    from srl_envs.aec import GameAEC  # noqa: PLC0415
+
+    return GameAEC(make(env_id, **options))
+
+
+def make_single(
+    env_id: str,
+    *,
+    seat: int = 0,
+    opponents: Mapping[int, str | Policy] | None = None,
+    **options: Any,
+) -> Env[dict[str, Any], str]:
+    """One seat as a `gymnasium.Env`; the other seats are played by ``opponents``.
+
+    Args:
+        env_id: a registered id.
+        seat: the seat that the caller plays.
+        opponents: seat -> bot name of the environment, or a ``text -> text`` callable; seats that
+            are not named get the ``random`` bot.
+        **options: as in `make`.
+    """
+    from srl_envs.single import GameSingle  # noqa: PLC0415
+
+    return GameSingle(make(env_id, **options), seat=seat, opponents=dict(opponents or {}))
+
+
+def make_bot(env_id: str, name: str, seed: int = 0) -> Policy:
+    """A scripted policy of an environment.
+
+    Args:
+        env_id: a registered id.
+        name: one of the environment's bots (`EnvSpec.bots`).
+        seed: of the bot's own generator.
+
+    Raises:
+        UnknownPolicyError: the environment has no such bot; names the nearest.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    found = spec(env_id)
+    if name not in found.bots:
+        raise UnknownPolicyError(
+            f"{found.id} has no bot {name!r}.{nearest(name, found.bots)}"
+            f" It has: {', '.join(found.bots) or 'none'}."
+        )
+    factory = load_entry_point(found.bots[name])
+    return factory(np.random.default_rng(seed))  # type: ignore[no-any-return]
+
+
+def load_entry_point(target: str) -> Any:
+    """Import ``package.module:Name``."""
+    module, _, name = target.partition(":")
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _make_game(
+    found: EnvSpec, target: Callable[..., Game[Any, Any]], rules: dict[str, Any]
+) -> Game[Any, Any]:
+    from srl_envs.parallel import SHELL_OPTIONS  # noqa: PLC0415
+
+    unknown = [name for name in rules if name not in found.options]
+    if unknown:
+        known = [*found.options, *SHELL_OPTIONS]
+        raise ConfigError(
+            f"{found.id} has no option {unknown[0]!r}.{nearest(unknown[0], known)}"
+            f" Options: {', '.join(sorted(known))}."
+        )
+    return target(**rules)
+
+
+def _load_plugins() -> None:
+    global _plugins_loaded  # noqa: PLW0603 - entry points are read once a process
+    if _plugins_loaded:
+        return
+    _plugins_loaded = True
+    for entry in metadata.entry_points(group=PLUGIN_GROUP):
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - foreign code: one broken package must not hide the others
+            warnings.warn(
+                f"environments of {entry.name!r} ({entry.value}) cannot be loaded: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=3,
+            )
