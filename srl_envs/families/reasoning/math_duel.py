@@ -1,0 +1,244 @@
+"""Math duel: two seats answer the same problems at the same moment and stake points on it.
+
+Competitive, simultaneous, zero-sum. A right answer wins its stake, a wrong one loses it, a pass
+scores 0, and the only seat that is right gains one point more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams, require_action
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.families.reasoning.math_problems import FAMILIES, Problem, draw_problem
+from srl_envs.rewards.matcher import AnswerMatcher
+from srl_envs.rewards.number import plain_characters, read_number
+
+MAX_STAKE = 3
+MAX_PROBLEMS = 10
+MAX_ANSWER_CHARS = 24
+STEAL_BONUS = 1
+LARGEST_GAP = MAX_STAKE + STEAL_BONUS + MAX_STAKE
+"""Points between the seats after one problem: one wins 3 + 1, the other loses 3."""
+
+_HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
+_MATCHER = AnswerMatcher()
+
+
+class Move(NamedTuple):
+    """What a seat does with one problem; a pass has no answer and stakes 0."""
+
+    answer: str | None
+    """As the seat wrote it: a number."""
+    stake: int
+
+    def __str__(self) -> str:
+        return "pass" if self.answer is None else f"{self.answer}; {self.stake}"
+
+
+PASS = Move(None, 0)
+
+
+class Duel(NamedTuple):
+    """Immutable state: the problems of the episode and what both seats did so far."""
+
+    problems: tuple[Problem, ...]
+    rounds: tuple[tuple[Move, Move], ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def is_correct(move: Move, answer: str) -> bool:
+    """Whether ``move`` answers, and with the number ``answer``."""
+    return move.answer is not None and _MATCHER.compare(move.answer, answer=answer).value == 1.0
+
+
+def round_points(moves: Sequence[Move], answer: str) -> tuple[int, int]:
+    """Points that the two seats gain on one problem."""
+    right = [is_correct(move, answer) for move in moves]
+    bonus = STEAL_BONUS if right[0] != right[1] else 0
+    first, second = (
+        move.stake + bonus if ok else -move.stake for move, ok in zip(moves, right, strict=True)
+    )
+    return first, second
+
+
+def scores(duel: Duel) -> tuple[int, int]:
+    """Points of both seats so far."""
+    gains = [
+        round_points(moves, problem.answer)
+        for moves, problem in zip(duel.rounds, duel.problems, strict=False)
+    ]
+    return sum(first for first, _ in gains), sum(second for _, second in gains)
+
+
+def parse_move(body: str) -> Move:
+    """Read ``answer; stake`` or ``pass``.
+
+    Raises:
+        IllegalMoveError: anything else; an answer must be a written number, so that restating the
+            problem (``7 * 8``) is none.
+    """
+    text = " ".join(plain_characters(body).split())
+    if text.lower() == "pass":
+        return PASS
+    answer, semicolon, stake = (part.strip() for part in text.partition(";"))
+    require_action(bool(semicolon), f"There is no semicolon. {_HOW}")
+    require_action(
+        stake in [str(points) for points in range(1, MAX_STAKE + 1)],
+        f"The stake must be 1 to {MAX_STAKE}. {_HOW}",
+    )
+    require_action(
+        len(answer) <= MAX_ANSWER_CHARS and read_number(answer) is not None,
+        f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}",
+    )
+    return Move(answer, int(stake))
+
+
+def _checked(name: str, value: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+        raise ConfigError(f"{name}={value!r}: use a whole number from 1 to {high}.")
+    return value
+
+
+def _checked_families(families: Sequence[str] | None) -> tuple[str, ...]:
+    chosen = tuple(FAMILIES) if families is None else families
+    if isinstance(chosen, str) or not chosen or len(set(chosen)) != len(chosen):
+        raise ConfigError(f"families={families!r}: give a list of distinct names, at least one.")
+    for name in chosen:
+        if name not in FAMILIES:
+            hint = nearest(str(name), FAMILIES)
+            raise ConfigError(f"no family {name!r}.{hint} Known: {', '.join(FAMILIES)}.")
+    return tuple(chosen)
+
+
+class MathDuel(Game[Duel, Move]):
+    """Observation: rules, past problems, score, present problem. Action: ``answer; stake``.
+
+    Args:
+        problems: problems per episode, 1 to 10.
+        difficulty: 1 (single digits) to 5.
+        families: names out of `math_problems.FAMILIES`; all by default. An episode goes through
+            them in random order, so that each appears before one appears twice.
+    """
+
+    seats = 2
+    mode = "competitive"
+    max_action_chars = 100
+
+    def __init__(
+        self, *, problems: int = 5, difficulty: int = 3, families: Sequence[str] | None = None
+    ) -> None:
+        self.max_turns = _checked("problems", problems, MAX_PROBLEMS)
+        self.difficulty = _checked("difficulty", difficulty, 5)
+        self.families = _checked_families(families)
+        self._rules = (
+            "Math duel: you and an opponent answer the same problems at the same time.\n"
+            f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this:\n"
+            "<action>42; 1</action>\n"
+            "Right: you gain the stake, and 1 more if the opponent is not right. "
+            "Wrong: you lose the stake. "
+            "Not sure: write pass instead, for 0 points.\n\n"
+        )
+
+    def new(self, streams: Streams) -> Duel:
+        """Draw the problems: families in random order, no problem twice."""
+        rng = streams.instance
+        order: list[str] = []
+        while len(order) < self.max_turns:
+            order += [self.families[i] for i in rng.permutation(len(self.families))]
+        problems: dict[str, Problem] = {}
+        for family in order[: self.max_turns]:
+            problem = draw_problem(rng, family, self.difficulty)
+            while problem.text in problems:
+                problem = draw_problem(rng, family, self.difficulty)
+            problems[problem.text] = problem
+        return Duel(tuple(problems.values()))
+
+    def to_move(self, state: Duel) -> tuple[int, ...]:
+        """Both seats until every problem was played."""
+        return (0, 1) if len(state.rounds) < len(state.problems) else ()
+
+    def observe(self, state: Duel, seat: int) -> str:
+        """Rules, what both did on past problems, the score, and the present problem."""
+        lines = [self._past(state, seat, number) for number in range(len(state.rounds))]
+        points = scores(state)
+        lines.append(f"Score: you {points[seat]}, opponent {points[1 - seat]}.")
+        if self.to_move(state):
+            played, total = len(state.rounds), len(state.problems)
+            lines.append(f"Problem {played + 1} of {total}: {state.problems[played].text}")
+        else:
+            lines.append("The duel is over.")
+        return self._rules + "\n".join(lines)
+
+    @staticmethod
+    def _past(state: Duel, seat: int, number: int) -> str:
+        problem, moves = state.problems[number], state.rounds[number]
+        points = round_points(moves, problem.answer)
+        return (
+            f"Past {number + 1}: {problem.text} Answer: {problem.answer}. "
+            f"You: {moves[seat]} ({points[seat]:+d}). "
+            f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
+        )
+
+    def parse(self, state: Duel, seat: int, body: str) -> Move:  # noqa: ARG002 # same in every state
+        """Read ``answer; stake`` or ``pass``; see `parse_move`."""
+        return parse_move(body)
+
+    def apply(self, state: Duel, actions: Mapping[int, Move]) -> Duel:
+        """Both moves are revealed together and the next problem comes up."""
+        return state._replace(rounds=(*state.rounds, (actions[0], actions[1])))
+
+    def returns(self, state: Duel) -> tuple[float, ...] | None:
+        """The difference of the points as a share of the largest possible one."""
+        if self.to_move(state):
+            return None
+        first, second = scores(state)
+        outcome = (first - second) / (LARGEST_GAP * len(state.problems))
+        return outcome, 0.0 - outcome
+
+    def fallback(self, state: Duel, seat: int) -> str:  # noqa: ARG002
+        """A pass."""
+        return "pass"
+
+    def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:  # noqa: ARG002
+        """A pass one time in ten, else a small number with any stake."""
+        return random_body(rng)
+
+    def encode(self, state: Duel) -> Any:
+        """Problems and rounds as lists."""
+        return {
+            "problems": [list(problem) for problem in state.problems],
+            "rounds": [[list(move) for move in moves] for moves in state.rounds],
+        }
+
+    def decode(self, data: Any) -> Duel:
+        """The inverse of `encode`."""
+        return Duel(
+            tuple(Problem(*problem) for problem in data["problems"]),
+            tuple((Move(*first), Move(*second)) for first, second in data["rounds"]),
+        )
+
+    def components(self, state: Duel, seat: int) -> Mapping[str, float]:
+        """Share of problems answered right, share passed, and mean stake per problem."""
+        moves = [moves[seat] for moves in state.rounds]
+        total = max(len(moves), 1)
+        right = [is_correct(m, p.answer) for m, p in zip(moves, state.problems, strict=False)]
+        return {
+            "correct": sum(right) / total,
+            "passed": sum(move == PASS for move in moves) / total,
+            "staked": sum(move.stake for move in moves) / total,
+        }
+
+
+def random_body(rng: np.random.Generator) -> str:
+    """A random legal action body."""
+    if rng.random() < 0.1:
+        return "pass"
+    answer = str(rng.integers(0, 20))
+    if rng.random() < 0.1:
+        answer += f"/{rng.integers(2, 10)}"
+    return f"{answer}; {rng.integers(1, MAX_STAKE + 1)}"
