@@ -329,3 +329,25 @@ def test_bots_are_ordered_by_strength() -> None:
     assert mean_outcome("held_out_bot", "middle_bot") > 0.05
     assert mean_outcome("middle_bot", "weak_bot") > 0.05
     assert mean_outcome("weak_bot", "random_bot") > 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("strong_bot", 0.0, 0.0), ("middle_bot", 0.25, 0.35), ("weak_bot", 0.55, 0.65)],
+)
+def test_solving_bots_err_as_often_as_they_say(name: str, low: float, high: float) -> None:
+    bot = getattr(math_duel_bots, name)(np.random.default_rng(0))
+    wrong = sum(
+        parse_move(body_of(bot("Problem 1 of 1: 3 + 4 = ?"))).answer != "7" for _ in range(1000)
+    )
+    assert low <= wrong / 1000 <= high
+
+
+def test_the_held_out_bot_stakes_more_when_it_is_right() -> None:
+    bot = held_out_bot(np.random.default_rng(0))
+    moves = [parse_move(body_of(bot("Problem 1 of 1: 3 + 4 = ?"))) for _ in range(1000)]
+    right = [move.stake for move in moves if move.answer == "7"]
+    wrong = [move.stake for move in moves if move.answer not in ("7", None)]
+    assert 50 < len(wrong) < 250
+    assert 100 < moves.count(PASS) < 350
+    assert np.mean(right) > np.mean(wrong) + 0.5
