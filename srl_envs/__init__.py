@@ -1,1 +1,47 @@
-"""srl_envs."""
+"""Multi-agent text games for language models, with rewards that rules decide.
+
+>>> import srl_envs
+>>> env = srl_envs.make("connect_four-v0")
+>>> bots = {seat: srl_envs.make_bot("connect_four-v0", "middle", seed=seat) for seat in (0, 1)}
+>>> srl_envs.play(env, bots, seed=7).outcomes  # doctest: +SKIP
+(1.0, -1.0)
+"""
+
+from srl_envs import families as _families  # noqa: F401 - registers the built-in environments
+from srl_envs.episode import (
+    Step,
+    Transcript,
+    load_transcript,
+    play,
+    replay,
+    rotate_seats,
+)
+from srl_envs.registry import (
+    EnvSpec,
+    list_envs,
+    make,
+    make_aec,
+    make_bot,
+    make_single,
+    register,
+    spec,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EnvSpec",
+    "Step",
+    "Transcript",
+    "list_envs",
+    "load_transcript",
+    "make",
+    "make_aec",
+    "make_bot",
+    "make_single",
+    "play",
+    "register",
+    "replay",
+    "rotate_seats",
+    "spec",
+]

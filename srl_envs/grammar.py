@@ -40,13 +40,16 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
             return None, f"it has {len(blocks)} different {OPEN} blocks; write exactly one"
     body = body.strip()
     if len(body) > max_action_chars:
-        return None, f"its action has {len(body)} characters; at most {max_action_chars} are allowed"
+        return (
+            None,
+            f"its action has {len(body)} characters; at most {max_action_chars} are allowed",
+        )
     return body, None
 
 
 def _blocks(text: str) -> set[str] | None:
     """The distinct bodies, or None where tags nest, overlap or stay open."""
-    bodies = set()
+    bodies: set[str] = set()
     rest = text
     while True:
         before, opened, rest = rest.partition(OPEN)

@@ -72,7 +72,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         _check(spec.id, "invalid", invalid, INVALID_MODES)
         _check(spec.id, "split", split, SPLITS)
         _check(spec.id, "render_mode", render_mode, (None, "ansi", "human"))
-        for name, value, least in (("max_retries", max_retries, 0), ("forfeit_after", forfeit_after, 1)):
+        for name, value, least in (
+            ("max_retries", max_retries, 0),
+            ("forfeit_after", forfeit_after, 1),
+        ):
             if not isinstance(value, int) or value < least:
                 raise ConfigError(f"{spec.id}: {name}={value!r}; give a whole number >= {least}.")
         self.env_spec = spec
@@ -91,7 +94,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.forfeited: tuple[int, ...] = ()
         self.seed: int = -1
         self.split: Split = split
-        self._next_seed = np.random.default_rng()
+        self._seeds: np.random.Generator | None = None
         steps = game.max_turns * (max_retries + 1) + 2
         self._observation_space = Dict(
             {
@@ -102,14 +105,19 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         )
         self._observation_spaces = dict.fromkeys(self.possible_agents, self._observation_space)
         self._action_spaces = {
-            agent: LegalText(_Sampler(self, seat)) for seat, agent in enumerate(self.possible_agents)
+            agent: LegalText(_Sampler(self, seat))
+            for seat, agent in enumerate(self.possible_agents)
         }
 
     @property
     def options(self) -> dict[str, Any]:
         """What `make` needs to build this environment again (without split and render_mode)."""
         shell = {"invalid": "retry", "max_retries": 2, "forfeit_after": 3}
-        changed = {name: getattr(self, name) for name, value in shell.items() if getattr(self, name) != value}
+        changed = {
+            name: getattr(self, name)
+            for name, value in shell.items()
+            if getattr(self, name) != value
+        }
         return {**self.rules, **changed}
 
     def observation_space(self, agent: str) -> Dict:
@@ -130,11 +138,11 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             options: ``{"split": "train" | "eval"}``.
         """
         if seed is None:
-            seed = int(self._next_seed.integers(2**31))
+            seed = self._draw_seed()
         else:
             if not isinstance(seed, (int, np.integer)) or seed < 0:
                 raise ConfigError(f"seed={seed!r}: give a whole number >= 0.")
-            self._next_seed = np.random.default_rng([seed, 0x5EED])
+            self._seeds = None
         self.seed = int(seed)
         self.split = self._split_of(options)
         spec, game, n = self.env_spec, self.game, self.game.seats
@@ -246,7 +254,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         spec = self.env_spec
         self._streams = Streams(*episode_entropy(spec.name, spec.version, self.split, self.seed))
         self._streams.chance.bit_generator.state = data["chance"]
-        self._next_seed = np.random.default_rng([self.seed, 0x5EED])
+        self._seeds = None
         self._state = self.game.decode(data["state"])
         self._turn = data["turn"]
         self._bodies = {int(seat): body for seat, body in data["bodies"].items()}
@@ -261,17 +269,25 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         to_move = self.game.to_move(self._state) if data["live"] else ()
         self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
 
+    def _draw_seed(self) -> int:
+        """The next seed of a stream that the last seed given by the caller starts."""
+        if self._seeds is None:
+            start = (
+                np.random.SeedSequence() if self.seed < 0 else np.random.SeedSequence([self.seed])
+            )
+            self._seeds = np.random.default_rng(start)
+        return int(self._seeds.integers(2**31))
+
     def _split_of(self, options: dict[str, Any] | None) -> Split:
-        if not options:
-            return self.default_split
-        for name in options:
-            if name != "split":
+        # PettingZoo's suites pass options of their own invention, so only near misses are refused.
+        for name in options or {}:
+            if name != "split" and nearest(name, ["split"]):
                 raise ConfigError(
-                    f"{self.env_spec.id}: reset has no option {name!r}; it takes 'split'. "
-                    f"Options of the game go to make()."
+                    f"{self.env_spec.id}: reset has no option {name!r}; it takes 'split'."
                 )
-        _check(self.env_spec.id, "split", options["split"], SPLITS)
-        return options["split"]  # type: ignore[no-any-return]
+        split: Split = (options or {}).get("split", self.default_split)
+        _check(self.env_spec.id, "split", split, SPLITS)
+        return split
 
     def _read_replies(
         self, actions: dict[str, str], invalid: list[str | None], costs: list[float]
@@ -390,5 +406,9 @@ class _Sampler:
 
 def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        hint = nearest(value, [a for a in allowed if isinstance(a, str)]) if isinstance(value, str) else ""
+        hint = (
+            nearest(value, [a for a in allowed if isinstance(a, str)])
+            if isinstance(value, str)
+            else ""
+        )
         raise ConfigError(f"{env_id}: {name}={value!r} is not one of {allowed}.{hint}")

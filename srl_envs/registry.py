@@ -81,7 +81,9 @@ def register(
         )
     for target in (entry_point, *(bots or {}).values()):
         if not re.fullmatch(r"[\w.]+:[\w.]+", target):
-            raise ConfigError(f"{id}: entry point {target!r} is not of the form 'package.module:Name'.")
+            raise ConfigError(
+                f"{id}: entry point {target!r} is not of the form 'package.module:Name'."
+            )
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
         bots=dict(bots or {}), options=dict(options or {}),
@@ -136,7 +138,7 @@ def make(env_id: str, **options: Any) -> ParallelEnv[str, dict[str, Any], str]:
     found = spec(env_id)
     target = load_entry_point(found.entry_point)
     if not (isinstance(target, type) and issubclass(target, Game)):
-        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
+        return target(**options)  # a third party's own ParallelEnv
     shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
     rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
     return GameEnv(found, _make_game(found, target, rules), rules, **shell)

@@ -1,0 +1,84 @@
+"""The agent-by-agent view: only seats that are on move are ever selected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pettingzoo import AECEnv
+
+from srl_envs.errors import EpisodeOverError
+from srl_envs.parallel import GameEnv, Observation
+
+
+class GameAEC(AECEnv[str, Observation, str]):
+    """PettingZoo's AEC interface over a parallel environment.
+
+    Where several seats move at the same moment they are selected one after the other, and their
+    replies are held back until all are in; nobody sees another's reply early.
+    """
+
+    def __init__(self, env: GameEnv) -> None:
+        super().__init__()
+        self.env = env
+        self.metadata = {**env.metadata, "is_parallelizable": True}
+        self.possible_agents = list(env.possible_agents)
+        self.agents: list[str] = []
+        self.render_mode = env.render_mode
+
+    def observation_space(self, agent: str) -> Any:
+        """The same object at every call."""
+        return self.env.observation_space(agent)
+
+    def action_space(self, agent: str) -> Any:
+        """The same object at every call."""
+        return self.env.action_space(agent)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start an episode; see `GameEnv.reset`."""
+        self._observations, self.infos = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.env.agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self._held: dict[str, str] = {}
+        self._queue = self._on_move()
+        self.agent_selection = self._queue[0]
+
+    def observe(self, agent: str) -> Observation:
+        """What ``agent`` sees now (a fresh dict)."""
+        return dict(self._observations[agent])
+
+    def step(self, action: str | None) -> None:
+        """Give the reply of ``agent_selection`` (None for an agent that is done)."""
+        if not self.agents:
+            raise EpisodeOverError("the episode is over (or not started): call reset().")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        self._held[agent] = action  # type: ignore[assignment] # the parallel view refuses non-text
+        self._queue.pop(0)
+        if not self._queue:
+            self._advance()
+        self.agent_selection = self._queue[0]
+
+    def render(self) -> Any:
+        """The whole position; see `GameEnv.render`."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment underneath."""
+        self.env.close()
+
+    def _advance(self) -> None:
+        held, self._held = self._held, {}
+        step = self.env.step(held)
+        self._observations, self.rewards, self.terminations, self.truncations, self.infos = step
+        self._accumulate_rewards()
+        self._queue = self._on_move() or list(self.agents)
+
+    def _on_move(self) -> list[str]:
+        return [agent for agent in self.agents if self._observations[agent]["can_act"]]

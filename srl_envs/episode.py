@@ -1,0 +1,254 @@
+"""Play one episode with plain ``text -> text`` callables; record it; replay the record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srl_envs.errors import ConfigError, TranscriptError
+from srl_envs.registry import Policy, make
+
+if TYPE_CHECKING:
+    from srl_envs.parallel import GameEnv
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One joint step: who replied what, and what it paid."""
+
+    replies: dict[int, str]
+    """Seat -> full reply, for the seats that were on move."""
+    rewards: tuple[float, ...]
+    invalid: tuple[str | None, ...]
+    """Per seat: None, ``malformed`` or ``illegal``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transcript:
+    """One play-through: enough to replay it, and what it must come to."""
+
+    env_id: str
+    options: dict[str, Any]
+    split: str
+    seed: int
+    steps: tuple[Step, ...]
+    outcomes: tuple[float, ...]
+    """Outcome per seat; 0 for all where the episode was truncated."""
+    rewards: tuple[float, ...]
+    """Total reward per seat."""
+    components: tuple[dict[str, float], ...]
+    """Per seat: sums of ``outcome`` and ``format``, and the game's own statistics."""
+    forfeited: tuple[int, ...]
+    truncated: bool
+    digest: str
+    """SHA-256 chain over everything that was seen and replied."""
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON lines: a header, one line per step, and the result."""
+        data = asdict(self)
+        steps = data.pop("steps")
+        header = {
+            "format": FORMAT_VERSION,
+            **{k: data.pop(k) for k in ("env_id", "options", "split", "seed")},
+        }
+        lines = [json.dumps(line) for line in (header, *steps, data)]
+        Path(path).write_text("\n".join(lines) + "\n")
+
+
+def play(
+    env: GameEnv,
+    policies: Mapping[int, Policy],
+    seed: int | None = None,
+    *,
+    split: str | None = None,
+    on_step: Callable[[dict[str, dict[str, Any]], Step], None] | None = None,
+) -> Transcript:
+    """Play one episode.
+
+    Args:
+        env: from `srl_envs.make`.
+        policies: seat -> callable that gets the observation's text and returns a reply.
+        seed: of the episode; None continues the environment's own stream of seeds.
+        split: "train" or "eval"; None keeps the environment's own.
+        on_step: called after each step with the observations that were answered and the `Step`.
+
+    Returns:
+        The transcript; `replay` plays it again.
+
+    Raises:
+        ConfigError: a seat has no policy.
+        SandboxError: the environment's own machinery failed; the episode is void.
+    """
+    missing = [seat for seat in range(len(env.possible_agents)) if seat not in policies]
+    if missing:
+        raise ConfigError(
+            f"{env.env_spec.id} has seats 0 to {len(env.possible_agents) - 1}; "
+            f"no policy for {missing}."
+        )
+
+    def reply(seat: int, text: str) -> str:
+        return policies[seat](text)
+
+    return _run(env, reply, seed, split, on_step)
+
+
+def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
+    """Play the recorded replies again, in a fresh environment unless one is given.
+
+    Raises:
+        TranscriptError: the observations or rewards differ from what the transcript claims.
+    """
+    env = env or make(transcript.env_id, **transcript.options)
+    steps = iter(transcript.steps)
+    current: dict[int, str] = {}
+
+    def reply(seat: int, _text: str) -> str:
+        nonlocal current
+        if seat not in current:
+            try:
+                current = dict(next(steps).replies)
+            except StopIteration:
+                raise TranscriptError("the recording ends before the game does.") from None
+        try:
+            return current.pop(seat)
+        except KeyError:
+            raise TranscriptError(
+                f"the recording has no reply of seat {seat} at this point."
+            ) from None
+
+    again = _run(env, reply, transcript.seed, transcript.split, None)
+    if again != transcript:
+        differs = [
+            name for name in asdict(again) if getattr(again, name) != getattr(transcript, name)
+        ]
+        raise TranscriptError(
+            f"the recording of {transcript.env_id} seed {transcript.seed} does not replay to what it "
+            f"claims: {', '.join(differs)} differ."
+        )
+    return again
+
+
+def load_transcript(path: str | Path) -> Transcript:
+    """Read what `Transcript.save` wrote.
+
+    Raises:
+        TranscriptError: the file is missing, cut short or no transcript.
+    """
+    try:
+        lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+        header, *steps, result = lines
+        if header.pop("format") != FORMAT_VERSION:
+            raise TranscriptError(f"{path}: written by another version of SRL.")
+        return Transcript(
+            **header,
+            steps=tuple(
+                Step(
+                    replies={int(seat): text for seat, text in step["replies"].items()},
+                    rewards=tuple(step["rewards"]),
+                    invalid=tuple(step["invalid"]),
+                )
+                for step in steps
+            ),
+            outcomes=tuple(result["outcomes"]),
+            rewards=tuple(result["rewards"]),
+            components=tuple(result["components"]),
+            forfeited=tuple(result["forfeited"]),
+            truncated=result["truncated"],
+            digest=result["digest"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, TranscriptError):
+            raise
+        raise TranscriptError(f"{path} is no transcript: {type(error).__name__}: {error}") from None
+
+
+def rotate_seats(policies: Mapping[int, Policy], by: int = 1) -> dict[int, Policy]:
+    """The same policies, each ``by`` seats further: with the same seed, a mirrored match."""
+    return {(seat + by) % len(policies): policy for seat, policy in policies.items()}
+
+
+class Recorder:
+    """Collects the steps of one live episode into a `Transcript`; also used outside `play`."""
+
+    def __init__(self, env: GameEnv, observations: Mapping[str, dict[str, Any]]) -> None:
+        self._env = env
+        self._options = env.options
+        self._steps: list[Step] = []
+        self._sums: list[dict[str, float]] = [
+            {"outcome": 0.0, "format": 0.0} for _ in env.possible_agents
+        ]
+        self._rewards = [0.0] * len(env.possible_agents)
+        head = [env.env_spec.id, self._options, env.split, env.seed]
+        self._chain = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+        self._see(observations)
+
+    def add(self, replies: dict[int, str], result: tuple[Any, ...]) -> Step:
+        """Record the joint ``replies`` and what `GameEnv.step` returned for them."""
+        observations, rewards, _, _, infos = result
+        agents = self._env.possible_agents
+        step = Step(
+            replies=dict(replies),
+            rewards=tuple(rewards[agent] for agent in agents),
+            invalid=tuple(infos[agent]["invalid"] for agent in agents),
+        )
+        self._steps.append(step)
+        for seat, agent in enumerate(agents):
+            self._rewards[seat] += rewards[agent]
+            for name, value in infos[agent]["reward_components"].items():
+                self._sums[seat][name] += value
+            for name, value in infos[agent].get("statistics", {}).items():
+                self._sums[seat][name] = float(value)
+        self._chain.update(json.dumps(sorted(replies.items())).encode())
+        self._see(observations)
+        return step
+
+    def transcript(self) -> Transcript:
+        """The finished record."""
+        env = self._env
+        return Transcript(
+            env_id=env.env_spec.id,
+            options=self._options,
+            split=env.split,
+            seed=env.seed,
+            steps=tuple(self._steps),
+            outcomes=env.outcomes or (0.0,) * len(env.possible_agents),
+            rewards=tuple(self._rewards),
+            components=tuple(self._sums),
+            forfeited=env.forfeited,
+            truncated=env.outcomes is None,
+            digest=self._chain.hexdigest(),
+        )
+
+    def _see(self, observations: Mapping[str, dict[str, Any]]) -> None:
+        for agent in self._env.possible_agents:
+            # surrogates may come in with a reply that the game shows to others
+            self._chain.update(observations[agent]["text"].encode("utf-8", "surrogatepass"))
+
+
+def _run(
+    env: GameEnv,
+    reply: Callable[[int, str], str],
+    seed: int | None,
+    split: str | None,
+    on_step: Callable[[dict[str, dict[str, Any]], Step], None] | None,
+) -> Transcript:
+    observations, _ = env.reset(seed=seed, options={"split": split} if split else None)
+    recorder = Recorder(env, observations)
+    while env.agents:
+        replies = {
+            seat: reply(seat, observations[agent]["text"])
+            for seat, agent in enumerate(env.possible_agents)
+            if observations[agent]["can_act"]
+        }
+        result = env.step({env.possible_agents[seat]: text for seat, text in replies.items()})
+        step = recorder.add(replies, result)
+        if on_step is not None:
+            on_step(observations, step)
+        observations = result[0]
+    return recorder.transcript()

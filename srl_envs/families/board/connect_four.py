@@ -1,0 +1,170 @@
+"""Connect four: two seats drop pieces into columns; a line of ``k`` wins, a full board is a draw.
+
+Competitive, zero-sum, outcome +1, 0 or -1. The seat of the first mover is drawn from the seed. Each
+seat sees its own pieces as X, so both read the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams
+from srl_envs.errors import ConfigError, IllegalMoveError
+
+_SWAP = str.maketrans("XO", "OX")
+_RUNNING, _DRAW = -1, 2
+
+
+class Position(NamedTuple):
+    """One position; seat 0 owns X."""
+
+    cells: str
+    """Rows from the top, each ending in a newline: X, O or a dot."""
+    stones: tuple[int, int]
+    """Bit board per seat: bit ``col * (rows + 1) + row``, row 0 at the bottom."""
+    heights: tuple[int, ...]
+    """Pieces per column."""
+    open: tuple[str, ...]
+    """Columns with room, as action bodies."""
+    mover: int
+    result: int
+    """-1 while running, the winner's seat, or 2 for a draw."""
+
+
+class ConnectFour(Game[Position, int]):
+    """Rules of connect four on a board of ``rows`` x ``cols`` with ``k`` in a line.
+
+    Action body: a column number from 1 to ``cols`` that is not full. Fallback: the lowest open one.
+
+    Raises:
+        ConfigError: a size is out of range, or no line of ``k`` fits the board.
+    """
+
+    mode = "competitive"
+    max_action_chars = 16
+    max_observation_chars = 1024
+
+    def __init__(self, *, rows: int = 6, cols: int = 7, k: int = 4) -> None:
+        for name, value, low, high in (("rows", rows, 4, 9), ("cols", cols, 4, 9), ("k", k, 3, 5)):
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"connect_four: {name}={value!r}; give {low} to {high}.")
+        if k > max(rows, cols):
+            raise ConfigError(f"connect_four: no line of {k} fits a board of {rows} x {cols}.")
+        self.rows, self.cols, self.k = rows, cols, k
+        self.max_turns = rows * cols
+        self._columns = {str(c + 1): c for c in range(cols)}
+        names = [str(c + 1) for c in range(cols)]
+        self._footer = "".join(names) + "\n"
+        self._rules = (
+            f"Connect four. Drop a piece into a column; {k} in a row (across, down or diagonal) win.\n"
+            f"X is you, O the other player, . is empty.\n"
+            f"Reply with one column number from 1 to {cols}, like this: <action>{(cols + 1) // 2}"
+            f"</action>\n\n"
+        )
+        self._empty = ("." * cols + "\n") * rows
+        self._opening = Position(self._empty, (0, 0), (0,) * cols, tuple(names), 0, _RUNNING)
+
+    def new(self, streams: Streams) -> Position:
+        """An empty board; the first mover is a fair coin."""
+        return self._opening._replace(mover=int(streams.seats.integers(2)))
+
+    def to_move(self, state: Position) -> tuple[int, ...]:
+        """One seat, or nobody at the end."""
+        return (state.mover,) if state.result == _RUNNING else ()
+
+    def observe(self, state: Position, seat: int) -> str:
+        """Rules, board from the seat's side, and the open columns."""
+        board = state.cells if seat == 0 else state.cells.translate(_SWAP)
+        if state.result != _RUNNING:
+            status = "The game is over.\n"
+        elif state.mover == seat:
+            status = f"Your move. Open columns: {' '.join(state.open)}\n"
+        else:
+            status = "Wait for the other player.\n"
+        return f"{self._rules}{board}{self._footer}{status}"
+
+    def parse(self, state: Position, seat: int, body: str) -> int:
+        """The column's index."""
+        column = self._columns.get(body)
+        if column is None:
+            raise IllegalMoveError(f"{body!r} is no column from 1 to {self.cols}")
+        if state.heights[column] >= self.rows:
+            raise IllegalMoveError(f"column {body} is full")
+        return column
+
+    def apply(self, state: Position, actions: Mapping[int, int]) -> Position:
+        """Drop the mover's piece."""
+        seat = state.mover
+        column = actions[seat]
+        row = state.heights[column]
+        index = (self.rows - 1 - row) * (self.cols + 1) + column
+        cells = state.cells[:index] + "XO"[seat] + state.cells[index + 1 :]
+        mine = state.stones[seat] | 1 << (column * (self.rows + 1) + row)
+        stones = (mine, state.stones[1]) if seat == 0 else (state.stones[0], mine)
+        heights = (*state.heights[:column], row + 1, *state.heights[column + 1 :])
+        still_open = state.open
+        if row + 1 == self.rows:
+            still_open = tuple(name for name in still_open if self._columns[name] != column)
+        if has_line(mine, self.rows, self.k):
+            result = seat
+        else:
+            result = _RUNNING if still_open else _DRAW
+        return Position(cells, stones, heights, still_open, 1 - seat, result)
+
+    def returns(self, state: Position) -> tuple[float, ...] | None:
+        """+1 to the winner, -1 to the loser, 0 to both for a draw."""
+        if state.result == _RUNNING:
+            return None
+        if state.result == _DRAW:
+            return (0.0, 0.0)
+        return (1.0, -1.0) if state.result == 0 else (-1.0, 1.0)
+
+    def legal(self, state: Position, seat: int) -> Sequence[str]:
+        """The open columns."""
+        return state.open
+
+    def fallback(self, state: Position, seat: int) -> str:
+        """The lowest-numbered open column."""
+        return state.open[0]
+
+    def sample(self, state: Position, seat: int, rng: np.random.Generator) -> str:
+        """A random open column."""
+        return state.open[int(rng.integers(len(state.open)))]
+
+    def components(self, state: Position, seat: int) -> Mapping[str, float]:
+        """``pieces``: how many the seat has dropped."""
+        return {"pieces": float(state.stones[seat].bit_count())}
+
+    def encode(self, state: Position) -> Any:
+        """Lists and numbers."""
+        return [
+            state.cells, list(state.stones), list(state.heights), list(state.open),
+            state.mover, state.result,
+        ]  # fmt: skip
+
+    def decode(self, data: Any) -> Position:
+        """The inverse of `encode`."""
+        cells, stones, heights, still_open, mover, result = data
+        return Position(
+            cells, (stones[0], stones[1]), tuple(heights), tuple(still_open), mover, result
+        )
+
+    def render(self, state: Position) -> str:
+        """The board with the columns' numbers; X is seat 0."""
+        return state.cells + self._footer.rstrip("\n")
+
+
+def has_line(stones: int, rows: int, k: int) -> bool:
+    """Whether a bit board holds ``k`` in a line; columns are ``rows + 1`` bits apart."""
+    for shift in (1, rows + 1, rows, rows + 2):
+        line = stones & stones >> shift
+        for step in range(2, k):
+            if not line:
+                break
+            line &= stones >> step * shift
+        if line:
+            return True
+    return False

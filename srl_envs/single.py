@@ -1,0 +1,94 @@
+"""One seat as a Gymnasium environment; bots or callables play the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from srl_envs.errors import ConfigError
+from srl_envs.parallel import GameEnv, Observation
+from srl_envs.registry import Policy, make_bot
+
+
+class GameSingle(gym.Env[Observation, str]):
+    """Observation and action of one seat; the others reply inside `step`.
+
+    Args:
+        env: the parallel environment.
+        seat: the caller's seat.
+        opponents: seat -> bot name or ``text -> text`` callable; unnamed seats get ``random``.
+            Bots named here are made anew for every episode from its seed.
+    """
+
+    def __init__(self, env: GameEnv, *, seat: int, opponents: dict[int, str | Policy]) -> None:
+        seats = len(env.possible_agents)
+        if seat not in range(seats):
+            raise ConfigError(f"seat={seat!r}: {env.env_spec.id} has seats 0 to {seats - 1}.")
+        for other in opponents:
+            if other == seat or other not in range(seats):
+                raise ConfigError(
+                    f"opponents[{other!r}]: name a seat from 0 to {seats - 1} other than {seat}."
+                )
+        self.env = env
+        self.seat = seat
+        self.metadata = dict(env.metadata)
+        self.render_mode = env.render_mode
+        self._agent = env.possible_agents[seat]
+        self.observation_space = env.observation_space(self._agent)
+        self.action_space = env.action_space(self._agent)
+        self._opponents: dict[int, str | Policy] = {
+            s: opponents.get(s, "random") for s in range(seats) if s != seat
+        }
+        for policy in self._opponents.values():
+            if isinstance(policy, str):  # a wrong name fails here, not in the middle of an episode
+                make_bot(env.env_spec.id, policy)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode (the parallel view's episode of the same seed) and play up to our move."""
+        super().reset(seed=seed)
+        episode = int(self.np_random.integers(2**31)) if seed is None else seed
+        observations, infos = self.env.reset(seed=episode, options=options)
+        self._policies = {
+            s: make_bot(self.env.env_spec.id, p, seed=int(self.np_random.integers(2**31)))
+            if isinstance(p, str)
+            else p
+            for s, p in self._opponents.items()
+        }
+        self._last = (observations, dict.fromkeys(self.env.agents, 0.0), False, False, infos)
+        self._opponents_move()
+        return dict(self._last[0][self._agent]), self._last[4][self._agent]
+
+    def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Give our reply; returns when it is our move again or the episode is over."""
+        reward = self._step({self._agent: action})
+        reward += self._opponents_move()
+        observations, _, terminated, truncated, infos = self._last
+        return dict(observations[self._agent]), reward, terminated, truncated, infos[self._agent]
+
+    def render(self) -> Any:
+        """The whole position; see `GameEnv.render`."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment underneath."""
+        self.env.close()
+
+    def _opponents_move(self) -> float:
+        reward = 0.0
+        while self.env.agents and not self._last[0][self._agent]["can_act"]:
+            reward += self._step({})
+        return reward
+
+    def _step(self, actions: dict[str, str]) -> float:
+        observations = self._last[0]
+        for seat, policy in self._policies.items():
+            agent = self.env.possible_agents[seat]
+            if observations[agent]["can_act"]:
+                actions[agent] = policy(observations[agent]["text"])
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        agent = self._agent
+        self._last = (observations, rewards, terminations[agent], truncations[agent], infos)
+        return float(rewards[agent])
