@@ -1,0 +1,18 @@
+"""One random model folder for all engine tests."""
+
+from pathlib import Path
+
+import pytest
+
+from srl_agents.engines import random_model
+from srl_agents.engines.base_model import BaseModel
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_model.build(tmp_path_factory.mktemp("model") / "qwen3")
+
+
+@pytest.fixture
+def base(model_folder: Path) -> BaseModel:
+    return BaseModel.load(model_folder, lora_rank=4, device="cpu")
