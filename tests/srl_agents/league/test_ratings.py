@@ -1,0 +1,452 @@
+"""Ratings against sums done by hand, against simulation, and against their own symmetries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srl_agents.league.ratings import (
+    DEFAULT_RIDGE,
+    ELO_PER_NAT,
+    Pairs,
+    RatingTable,
+    expected_score,
+    head_to_head,
+    paired_interval,
+    rate,
+    t_quantile,
+    win_matrix,
+)
+from srl_envs.errors import ConfigError, ShapeError
+
+Row = tuple[str, str, float, str]
+
+
+def games(
+    a: str, b: str, *, won: int = 0, tied: int = 0, lost: int = 0, seed: int = 0
+) -> list[Row]:
+    """One game per seed."""
+    scores = [1.0] * won + [0.5] * tied + [0.0] * lost
+    return [(a, b, score, f"s{seed + k}") for k, score in enumerate(scores)]
+
+
+def field(
+    n: int, clusters: int, *, nu: float, rng: np.random.Generator, luck: float = 0.0
+) -> tuple[list[Row], np.ndarray]:
+    """Mirrored pairs between all of ``n`` agents with known skills; returns rows and true Elo."""
+    skill = rng.normal(0, 1, n)
+    rows = []
+    for c in range(clusters):
+        for i in range(n):
+            for j in range(i):
+                shift = luck * rng.normal()
+                for a, b in ((i, j), (j, i)):
+                    half = (skill[a] - skill[b] + shift) / 2
+                    odds = [*np.exp([half, -half]).tolist(), nu]
+                    score = rng.choice([1.0, 0.0, 0.5], p=np.array(odds) / sum(odds))
+                    rows.append((f"a{a}", f"a{b}", float(score), f"s{c}"))
+    return rows, (skill - skill.mean()) * ELO_PER_NAT
+
+
+def elos(table: RatingTable) -> dict[str, float]:
+    return {r.agent: r.elo for r in table.ratings}
+
+
+# --- known answers ---------------------------------------------------------------------------
+
+
+def test_two_agents_differ_by_the_log_of_wins_over_losses() -> None:
+    table = rate(Pairs.of(games("a", "b", won=30, lost=10)), ridge=1e-9)
+    assert table["a"].elo - table["b"].elo == pytest.approx(ELO_PER_NAT * math.log(3), abs=1e-4)
+    assert table.tie_nu == 0
+
+
+def test_ties_leave_the_log_odds_and_set_nu() -> None:
+    """Davidson with two agents: d = log(W/L), nu = T / sqrt(W L)."""
+    table = rate(Pairs.of(games("a", "b", won=40, tied=30, lost=10)), ridge=1e-9)
+    assert table["a"].elo - table["b"].elo == pytest.approx(ELO_PER_NAT * math.log(4), abs=1e-4)
+    assert table.tie_nu == pytest.approx(30 / math.sqrt(40 * 10), abs=1e-6)
+
+
+def test_the_interval_of_two_agents_is_the_binomial_one() -> None:
+    """Independent games: se(d) = sqrt(1 / (N p q)), with the factor C/(C-1)."""
+    won, lost = 60, 40
+    table = rate(Pairs.of(games("a", "b", won=won, lost=lost)), ridge=1e-9)
+    n, p = won + lost, won / (won + lost)
+    se = math.sqrt(1 / (n * p * (1 - p)) * n / (n - 1)) * ELO_PER_NAT
+    assert table.difference("a", "b").half_width == pytest.approx(se * t_quantile(n - 1), rel=1e-5)
+
+
+def test_games_of_one_seed_count_as_one_observation() -> None:
+    once = rate(Pairs.of(games("a", "b", won=60, lost=40)), ridge=1e-6)
+    eightfold = rate(Pairs.of(games("a", "b", won=60, lost=40) * 8), ridge=1e-6)
+    assert eightfold["a"].half_width == pytest.approx(once["a"].half_width, rel=1e-3)
+
+
+def test_mirrored_wins_of_the_first_seat_say_nothing_about_skill() -> None:
+    rows = [r for s in range(40) for r in (("a", "b", 1.0, f"s{s}"), ("b", "a", 1.0, f"s{s}"))]
+    table = rate(Pairs.of(rows))
+    assert table["a"].elo == pytest.approx(0, abs=1e-9)
+    assert table["a"].half_width < 20  # only the prior is left
+
+
+def test_the_fit_is_the_top_of_the_posterior() -> None:
+    """Finite differences of a log-posterior written down independently."""
+    rows, _ = field(5, 12, nu=0.6, rng=np.random.default_rng(0))
+    table = rate(Pairs.of(rows))
+    names = sorted(table.agents)
+
+    def log_posterior(theta: np.ndarray) -> float:
+        t, eta = dict(zip(names, theta[:-1], strict=True)), theta[-1]
+        total = -DEFAULT_RIDGE / 2 * float(theta @ theta)
+        for a, b, score, _ in rows:
+            half = (t[a] - t[b]) / 2
+            weight = {1.0: half, 0.0: -half, 0.5: eta}[score]
+            total += weight - math.log(math.exp(half) + math.exp(-half) + math.exp(eta))
+        return total
+
+    t = np.array([table[a].elo for a in names]) / ELO_PER_NAT
+    theta = np.append(t - t.mean(), math.log(table.tie_nu))
+    for k in range(theta.size):
+        step = np.eye(theta.size)[k] * 1e-5
+        slope = (log_posterior(theta + step) - log_posterior(theta - step)) / 2e-5
+        assert slope == pytest.approx(0, abs=1e-4)
+
+
+def test_a_strong_prior_pulls_everyone_to_zero_and_a_weak_one_lets_go() -> None:
+    pairs = Pairs.of(games("a", "b", won=30, lost=10))
+    spread = [rate(pairs, ridge=r)["a"].elo for r in (1e6, 10.0, 1.0, 1e-3, 1e-6)]
+    assert spread == sorted(spread)
+    assert spread[0] == pytest.approx(0, abs=0.05)
+    assert spread[-1] == pytest.approx(ELO_PER_NAT * math.log(3) / 2, abs=1e-3)
+
+
+def test_anchors_define_zero() -> None:
+    rows, _ = field(5, 20, nu=0.3, rng=np.random.default_rng(1))
+    pairs = Pairs.of(rows)
+    free, anchored = rate(pairs), rate(pairs, anchors=["a1", "a3", "never played"])
+    assert anchored.anchors == ("a1", "a3")
+    assert anchored["a1"].elo + anchored["a3"].elo == pytest.approx(0, abs=1e-9)
+    assert free["a0"].elo - free["a4"].elo == pytest.approx(anchored["a0"].elo - anchored["a4"].elo)
+    assert free.difference("a0", "a4").half_width == pytest.approx(
+        anchored.difference("a0", "a4").half_width
+    )
+    assert sum(r.elo for r in free.ratings) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_single_anchor_has_no_width_and_an_unplayed_field_falls_back_to_the_mean() -> None:
+    pairs = Pairs.of(games("a", "b", won=30, lost=20))
+    table = rate(pairs, anchors=["b"])
+    assert (table["b"].elo, table["b"].half_width) == (pytest.approx(0), pytest.approx(0, abs=1e-6))
+    assert rate(pairs, anchors=["x"]).anchors == ("a", "b")
+
+
+# --- newcomers, gaps, doubts -----------------------------------------------------------------
+
+
+def test_an_undefeated_newcomer_leaves_the_others_in_order() -> None:
+    rows, _ = field(8, 40, nu=0.3, rng=np.random.default_rng(2))
+    before = rate(Pairs.of(rows))
+    after = rate(Pairs.of(rows + games("new", "a0", won=3)))
+    assert [a for a in after.agents if a != "new"] == list(before.agents)
+    for agent in before.agents:
+        moved = after[agent].elo - after["a1"].elo - before[agent].elo + before["a1"].elo
+        assert abs(moved) < 5
+    new = after["new"]
+    assert math.isfinite(new.elo)
+    assert new.half_width > 200  # three wins prove little
+    assert len(new.provisional) == 3
+    assert not after["a1"].provisional
+
+
+def test_one_sided_results_are_wide_whatever_the_number_of_seeds() -> None:
+    table = rate(Pairs.of(games("a", "b", won=64)))
+    assert 300 < table["a"].elo - table["b"].elo < 2000
+    assert table.difference("a", "b").low > 0
+    assert table["a"].provisional
+
+
+def test_disconnected_groups_are_marked() -> None:
+    rows = games("a", "b", won=40, lost=40) + games("c", "d", won=50, lost=30)
+    table = rate(Pairs.of(rows))
+    assert all("chain of wins" in r.provisional[-1] for r in table.ratings)
+
+
+def test_one_cluster_gives_no_interval() -> None:
+    table = rate(Pairs.of([("a", "b", 1.0, "s"), ("b", "a", 0.0, "s")]))
+    assert table["a"].half_width == math.inf
+    assert (table["a"].best_rank, table["a"].worst_rank) == (1, 2)
+
+
+def test_an_agent_without_games_sits_at_the_prior_without_an_interval() -> None:
+    rows = games("a", "b", won=30, lost=30)
+    table = rate(Pairs.of(rows, agents=["ghost"]))
+    assert table["ghost"].elo == pytest.approx(0, abs=1e-9)
+    assert table["ghost"].half_width == math.inf
+    assert math.isnan(table["ghost"].field_score)
+
+
+def test_only_ties_is_a_level_field() -> None:
+    table = rate(Pairs.of(games("a", "b", tied=50)))
+    assert table["a"].elo == pytest.approx(0, abs=1e-9)
+    assert math.isfinite(table.tie_nu)
+    assert expected_score(0, table.tie_nu) == 0.5
+
+
+def test_rank_sets_hold_the_unresolved_and_drop_the_resolved() -> None:
+    rows = (
+        games("strong", "weak", won=90, lost=10)
+        + games("twin", "weak", won=90, lost=10)
+        + games("strong", "twin", won=50, lost=50)
+    )
+    table = rate(Pairs.of(rows))
+    assert [(r.best_rank, r.worst_rank) for r in table.ratings] == [(1, 2), (1, 2), (3, 3)]
+    assert 20 < table.resolution < 150
+
+
+# --- symmetries ------------------------------------------------------------------------------
+
+SCORES = st.sampled_from([0.0, 0.5, 1.0])
+ROWS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4), SCORES, st.integers(0, 9)).filter(
+        lambda r: r[0] != r[1]
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def named(rows: list[tuple[int, int, float, int]], names: str = "abcde") -> list[Row]:
+    return [(names[i], names[j], s, f"s{c}") for i, j, s, c in rows]
+
+
+def assert_same(one: RatingTable, other: RatingTable, names: dict[str, str] | None = None) -> None:
+    for r in one.ratings:
+        twin = other[names[r.agent] if names else r.agent]
+        assert twin.elo == pytest.approx(r.elo, abs=1e-6)
+        assert twin.half_width == pytest.approx(r.half_width, rel=1e-6, abs=1e-6)
+        assert (twin.games, twin.wins, twin.draws, twin.losses) == (
+            r.games,
+            r.wins,
+            r.draws,
+            r.losses,
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_order_of_rows_does_not_matter(rows, random) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(shuffled))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_names_do_not_matter(rows) -> None:
+    names = dict(zip("abcde", "zwxvy", strict=True))
+    one, other = rate(Pairs.of(named(rows))), rate(Pairs.of(named(rows, "zwxvy")))
+    assert_same(one, other, names)
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_who_is_written_first_does_not_matter(rows) -> None:
+    mirrored = [(j, i, 1 - s, c) for i, j, s, c in rows]
+    assert_same(rate(Pairs.of(named(rows))), rate(Pairs.of(named(mirrored))))
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_every_table_is_sane(rows) -> None:
+    table = rate(Pairs.of(named(rows)))
+    ranks = [r.elo for r in table.ratings]
+    assert ranks == sorted(ranks, reverse=True)
+    assert sum(ranks) == pytest.approx(0, abs=1e-6)
+    for position, r in enumerate(table.ratings, start=1):
+        assert math.isfinite(r.elo)
+        assert r.half_width >= 0
+        assert r.best_rank <= position <= r.worst_rank
+        assert r.wins + r.draws + r.losses == r.games
+    assert sum(r.games for r in table.ratings) == 2 * len(rows)
+    assert np.linalg.eigvalsh(table.covariance_NN).min() > -1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS, st.integers(0, 4))
+def test_one_more_win_never_lowers_a_rating(rows, who) -> None:
+    other = (who + 1) % 5
+    base = [*named(rows), ("abcde"[who], "abcde"[other], 0.0, "z")]
+    more = [*named(rows), ("abcde"[who], "abcde"[other], 1.0, "z")]
+    assert rate(Pairs.of(more))["abcde"[who]].elo > rate(Pairs.of(base))["abcde"[who]].elo
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-2000, 2000), st.floats(0, 10))
+def test_expected_scores_add_up_to_one(difference, nu) -> None:
+    assert expected_score(difference, nu) + expected_score(-difference, nu) == pytest.approx(1)
+
+
+# --- simulation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("clusters", "luck"), [(16, 0.0), (48, 0.8)])
+def test_intervals_cover_the_truth(clusters: int, luck: float) -> None:
+    """Nominal 95 %. 40 fields of 6 agents; the standard error of the rate is about 2 %."""
+    rng = np.random.default_rng(7)
+    covered = []
+    for _ in range(40):
+        rows, truth = field(6, clusters, nu=0.4, rng=rng, luck=luck)
+        table = rate(Pairs.of(rows))
+        scale = 1.0 if not luck else slope(table, truth)
+        for k, elo in enumerate(truth):
+            row = table[f"a{k}"]
+            covered.append(abs(row.elo - elo * scale) <= row.half_width)
+    assert 0.90 <= np.mean(covered) <= 0.99
+
+
+def slope(table: RatingTable, truth: np.ndarray) -> float:
+    """Unmodelled luck shrinks the marginal scale; coverage is about the shrunken truth."""
+    elo = np.array([table[f"a{k}"].elo for k in range(truth.size)])
+    return float(elo @ truth / (truth @ truth))
+
+
+def test_ignoring_clusters_would_be_overconfident() -> None:
+    """Eight games of one seed in the same seats, with a strong seed effect."""
+    rng = np.random.default_rng(3)
+    errors, clustered, naive = [], [], []
+    for _ in range(60):
+        rows = []
+        for seed in range(24):
+            p = 1 / (1 + math.exp(-2.0 * rng.normal()))
+            rows += [("a", "b", float(rng.random() < p), f"s{seed}") for _ in range(8)]
+        table = rate(Pairs.of(rows))
+        errors.append(abs(table["a"].elo))
+        clustered.append(table["a"].half_width)
+        singles = [(a, b, s, str(k)) for k, (a, b, s, _) in enumerate(rows)]
+        naive.append(rate(Pairs.of(singles))["a"].half_width)
+    assert np.mean(np.array(errors) <= clustered) >= 0.88
+    assert np.mean(np.array(errors) <= naive) <= 0.75
+
+
+# --- quantiles, matrices, head to head -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"),
+    # printed tables of Student's t, two-sided 95 %
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (10, 2.2281), (29, 2.0452),
+     (59, 2.0010), (120, 1.9799), (200, 1.9719), (201, 1.97184), (1000, 1.9623)],
+)  # fmt: skip
+def test_t_quantiles_match_the_printed_table(degrees: int, expected: float) -> None:
+    assert t_quantile(degrees) == pytest.approx(expected, abs=6e-5)
+
+
+def test_t_quantile_edges() -> None:
+    assert t_quantile(0) == math.inf
+    assert t_quantile(10**6) == pytest.approx(1.959964, abs=1e-5)
+    assert t_quantile(10, 0.95) == pytest.approx(1.8125, abs=6e-5)
+    values = [t_quantile(k) for k in range(1, 400)]
+    assert values == sorted(values, reverse=True)
+
+
+def test_win_matrix_counts_points_and_leaves_gaps() -> None:
+    rows = games("a", "b", won=3, tied=2, lost=1) + games("c", "a", won=1)
+    matrix = win_matrix(Pairs.of(rows), order=("c", "a", "b"))
+    assert matrix.agents == ("c", "a", "b")
+    assert matrix.games_NN.tolist() == [[0, 1, 0], [1, 0, 6], [0, 6, 0]]
+    assert matrix.points_NN[1, 2] == 4
+    assert matrix.score_NN[2, 1] == pytest.approx(2 / 6)
+    assert np.isnan(matrix.score_NN[0, 2])
+    assert matrix.low_NN[0, 1] == pytest.approx(0.2065, abs=1e-4)  # Wilson, 1 of 1
+    assert matrix.high_NN[0, 1] == pytest.approx(1)
+
+
+def test_the_matrix_interval_counts_seeds_not_games() -> None:
+    rows = [("a", "b", float(k % 2), f"s{k % 4}") for k in range(80)]
+    few = win_matrix(Pairs.of(rows))
+    many = win_matrix(Pairs.of([(a, b, s, str(k)) for k, (a, b, s, _) in enumerate(rows)]))
+    assert few.low_NN[0, 1] < many.low_NN[0, 1] < 0.5
+
+
+def test_field_score_weighs_every_opponent_once() -> None:
+    rows = games("a", "b", won=90) + games("a", "c", lost=10)
+    assert rate(Pairs.of(rows))["a"].field_score == 0.5
+
+
+def test_paired_interval_by_hand() -> None:
+    interval = paired_interval(np.array([1.0, 0.0, 0.5, 0.5]), np.array(["s", "t", "u", "v"]))
+    # sample variance 1/6 over 4 pairs, t(3) = 3.1824
+    assert interval.estimate == 0.5
+    assert interval.half_width == pytest.approx(3.182446 * math.sqrt(1 / 6 / 4))
+    assert interval.low == interval.estimate - interval.half_width
+    assert interval.high == interval.estimate + interval.half_width
+
+
+def test_paired_interval_groups_by_cluster() -> None:
+    scores = np.array([1.0, 0.0, 0.5, 0.5] * 10)
+    labels = np.array([0, 1, 2, 3] * 10)
+    assert paired_interval(scores, labels).half_width == pytest.approx(
+        paired_interval(scores[:4], labels[:4]).half_width
+    )
+
+
+def test_a_spread_of_zero_is_not_certainty() -> None:
+    assert paired_interval(np.ones(1), np.zeros(1)).half_width == math.inf
+    assert paired_interval(np.ones(2), np.arange(2)).low < 0
+    assert paired_interval(np.ones(64), np.arange(64)).low == pytest.approx(0.888, abs=1e-3)
+
+
+def test_head_to_head_reads_both_directions() -> None:
+    rows = games("a", "b", won=3, lost=1) + games("b", "a", won=1, tied=1, seed=10)
+    rows += games("c", "a", won=50)
+    interval = head_to_head(Pairs.of(rows), "a", "b")
+    assert interval.estimate == pytest.approx((3 - 1 - 1) / 6)
+    assert interval.clusters == 6
+    assert head_to_head(Pairs.of(rows), "b", "a").estimate == pytest.approx(-1 / 6)
+
+
+def test_multi_seat_matches_are_clustered_pairs() -> None:
+    """A three-seat match is three rows of one cluster: its width is that of the matches."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for match in range(60):
+        place = rng.permutation(3)
+        for i in range(3):
+            for j in range(i):
+                rows.append((f"a{i}", f"a{j}", float(place[i] < place[j]), f"s{match}"))
+    table = rate(Pairs.of(rows))
+    assert table.clusters == 60
+    assert table.games == 180
+    assert table.difference("a0", "a1").low < 0 < table.difference("a0", "a1").high
+
+
+# --- mistakes --------------------------------------------------------------------------------
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ConfigError, match="no result"):
+        rate(Pairs.of([]))
+    with pytest.raises(ConfigError, match="ridge=0"):
+        rate(Pairs.of(games("a", "b", won=1)), ridge=0)
+    with pytest.raises(ConfigError, match="against itself"):
+        Pairs.of([("a", "a", 1.0, "s")])
+    with pytest.raises(ConfigError, match="a score is"):
+        Pairs.of([("a", "b", 0.7, "s")])
+    with pytest.raises(ConfigError, match="never met"):
+        head_to_head(Pairs.of(games("a", "b", won=1) + games("c", "a", won=1)), "c", "b")
+    with pytest.raises(ConfigError, match="'x'"):
+        head_to_head(Pairs.of(games("a", "b", won=1)), "a", "x")
+    with pytest.raises(ConfigError, match="'x'"):
+        rate(Pairs.of(games("a", "b", won=1)))["x"]
+    with pytest.raises(ShapeError):
+        paired_interval(np.ones(2), np.ones(3))
+    one = np.zeros(1, dtype=np.int64)
+    with pytest.raises(ShapeError, match="agent numbers"):
+        Pairs(("a",), one, one + 1, np.ones(1), one)
+    with pytest.raises(ShapeError, match="one length"):
+        Pairs(("a", "b"), one, one + 1, np.ones(2), one)
