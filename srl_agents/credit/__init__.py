@@ -1,1 +1,1 @@
-"""credit."""
+"""Rewards to advantages, and advantages to training batches. Numpy only."""

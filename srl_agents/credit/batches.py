@@ -1,0 +1,68 @@
+"""Turns with advantages become one padded batch: exact tokens in, exact tokens out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.records import TrainingBatch, Turn
+from srl_envs.errors import ShapeError
+
+
+def training_batch(
+    learner: str, version: int, rows: Sequence[tuple[Turn, float]], pad_id: int
+) -> TrainingBatch:
+    """One row per turn; the turn's advantage is given to each of its tokens.
+
+    Args:
+        learner: whose turns they are.
+        version: of the policy that sampled them.
+        rows: turns that the policy wrote, each with its advantage. A turn may carry reward 0
+            or advantage 0; it still counts in the token mean of the loss.
+        pad_id: fills prompts on the left and completions on the right.
+
+    Raises:
+        ShapeError: there are no rows, or a turn has no tokens (a scripted policy's), or as many
+            log-probabilities as tokens are not there.
+    """
+    if not rows:
+        raise ShapeError(f"no turns of {learner!r} to train on; play more episodes per update.")
+    for turn, _ in rows:
+        if not turn.prompt_ids or not turn.completion_ids:
+            raise ShapeError(
+                f"turn {turn.turn_index} of {learner!r} has no tokens; scripted seats cannot learn."
+            )
+        if len(turn.logprobs) != len(turn.completion_ids):
+            raise ShapeError(
+                f"turn {turn.turn_index} of {learner!r}: {len(turn.completion_ids)} tokens but "
+                f"{len(turn.logprobs)} log-probabilities."
+            )
+    prompts = [turn.prompt_ids for turn, _ in rows]
+    completions = [turn.completion_ids for turn, _ in rows]
+    completion_mask_RT = _pad([(True,) * len(c) for c in completions], False, np.bool_)
+    return TrainingBatch(
+        learner=learner,
+        version=version,
+        prompt_ids_RP=_pad(prompts, pad_id, np.int64, left=True),
+        prompt_mask_RP=_pad([(True,) * len(p) for p in prompts], False, np.bool_, left=True),
+        completion_ids_RT=_pad(completions, pad_id, np.int64),
+        completion_mask_RT=completion_mask_RT,
+        logprobs_RT=_pad([turn.logprobs for turn, _ in rows], 0.0, np.float32),
+        advantages_RT=np.where(
+            completion_mask_RT, np.array([[advantage] for _, advantage in rows]), 0.0
+        ).astype(np.float32),
+    )
+
+
+def _pad(
+    rows: Sequence[Sequence[Any]], fill: Any, dtype: Any, *, left: bool = False
+) -> NDArray[Any]:
+    """(R, longest) array."""
+    width = max(len(row) for row in rows)
+    padded = np.full((len(rows), width), fill, dtype=dtype)
+    for i, row in enumerate(rows):
+        padded[i, width - len(row) if left else 0 :][: len(row)] = row
+    return padded

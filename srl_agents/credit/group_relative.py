@@ -1,0 +1,112 @@
+"""Group-relative credit: an episode is worth what it gained over comparable episodes.
+
+Source: arXiv:2402.03300 section 4.1; without division by the deviation, arXiv:2503.20783;
+one baseline per role, arXiv:2506.24119 section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_envs.errors import ShapeError
+
+_EPSILON = 1e-6
+"""Added to deviations, so that a group of equal returns divides by no zero."""
+
+
+def group_advantages(
+    returns_BG: NDArray[np.float64], valid_BG: NDArray[np.bool_], *, scale: bool = False
+) -> NDArray[np.float64]:
+    """Centre each episode's return on its group's mean.
+
+    Args:
+        returns_BG: (B, G) episode returns, reward units; B start states, G attempts each.
+        valid_BG: (B, G) False where the rollout failed; such episodes move no baseline.
+        scale: also divide by the group's standard deviation (population, + 1e-6).
+
+    Returns:
+        (B, G) advantages; 0 where invalid, and in groups with fewer than 2 valid attempts.
+
+    Raises:
+        ShapeError: the two arrays differ in shape.
+    """
+    _same_shape(2, returns_BG=returns_BG, valid_BG=valid_BG)
+    returns_BG = np.where(valid_BG, returns_BG, 0.0)  # a failed rollout may hold nan
+    count_B1 = valid_BG.sum(axis=1, keepdims=True)
+    mean_B1 = returns_BG.sum(axis=1, keepdims=True) / np.maximum(count_B1, 1)
+    centred_BG = np.where(valid_BG & (count_B1 >= 2), returns_BG - mean_B1, 0.0)
+    if not scale:
+        return centred_BG
+    variance_B1 = (centred_BG**2).sum(axis=1, keepdims=True) / np.maximum(count_B1, 1)
+    scaled_BG: NDArray[np.float64] = centred_BG / (np.sqrt(variance_B1) + _EPSILON)
+    return scaled_BG
+
+
+def leave_one_out(
+    returns_BG: NDArray[np.float64], valid_BG: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Centre each episode's return on the mean of the others in its group.
+
+    Args:
+        returns_BG: (B, G) episode returns, reward units.
+        valid_BG: (B, G) False where the rollout failed.
+
+    Returns:
+        (B, G) advantages; 0 where invalid, and in groups with fewer than 2 valid attempts.
+        Equal to `group_advantages` times n / (n - 1) for n valid attempts.
+
+    Raises:
+        ShapeError: the two arrays differ in shape.
+
+    Source: arXiv:2402.14740 (RLOO).
+    """
+    centred_BG = group_advantages(returns_BG, valid_BG)
+    count_B1 = valid_BG.sum(axis=1, keepdims=True)
+    factor_B1: NDArray[np.float64] = count_B1 / np.maximum(count_B1 - 1, 1)
+    return centred_BG * factor_B1
+
+
+def role_advantages(
+    returns_E: NDArray[np.float64],
+    group_E: NDArray[np.int64],
+    role_E: NDArray[np.int64],
+    valid_E: NDArray[np.bool_],
+    *,
+    scale: bool = False,
+) -> NDArray[np.float64]:
+    """Centre each episode's return on the mean of its (group, role).
+
+    Moving first is worth something in most games; a common baseline would credit the seat
+    instead of the play.
+
+    Args:
+        returns_E: (E,) returns, one per seat and episode.
+        group_E: (E,) which attempts belong together.
+        role_E: (E,) seat, or any other number that says which returns are comparable.
+        valid_E: (E,) False where the rollout failed.
+        scale: also divide by the standard deviation of the (group, role).
+
+    Returns:
+        (E,) advantages; 0 where invalid, and where fewer than 2 valid returns are comparable.
+
+    Raises:
+        ShapeError: the arrays differ in shape.
+    """
+    _same_shape(1, returns_E=returns_E, group_E=group_E, role_E=role_E, valid_E=valid_E)
+    _, cell_E = np.unique(np.stack([group_E, role_E]), axis=1, return_inverse=True)
+    advantages_E = np.zeros(returns_E.shape, dtype=np.float64)
+    for cell in range(int(cell_E.max(initial=-1)) + 1):
+        here_E = cell_E == cell
+        advantages_E[here_E] = group_advantages(
+            returns_E[here_E][None], valid_E[here_E][None], scale=scale
+        )[0]
+    return advantages_E
+
+
+def _same_shape(ndim: int, **arrays: NDArray[Any]) -> None:
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) != 1 or any(len(shape) != ndim for shape in shapes.values()):
+        raise ShapeError(f"expected arrays of {ndim} axes and one shape, got {shapes}.")
