@@ -1,1 +1,5 @@
-"""rollouts."""
+"""Policies x environments -> episodes with exact tokens."""
+
+from srl_agents.rollouts.runner import Runner
+
+__all__ = ["Runner"]

@@ -1,0 +1,97 @@
+"""Policies as the rollouts use them: many requests at once, replies with exact tokens.
+
+A scripted policy makes a fresh bot for every episode and seat, seeded by the match; a model policy
+is an adapter on an engine's base, and has no state between turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from srl_envs import make_bot
+from srl_envs.registry import Policy as TextPolicy
+
+if TYPE_CHECKING:  # torch comes with it
+    from srl_agents.engines.transformers_engine import TransformersEngine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnRequest:
+    """One seat is on move."""
+
+    observation: str
+    key: tuple[int, ...]
+    """What the reply is for; equal keys get equal random numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What a policy wrote, with its tokens where it has any."""
+
+    text: str
+    prompt_ids: tuple[int, ...] = ()
+    completion_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    finish: Literal["stop", "length", "scripted"] = "scripted"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedPolicy:
+    """A bot of the environment that is being played."""
+
+    bot: str
+
+    def player(self, env_id: str, seed: int) -> TextPolicy:
+        """A fresh bot for one seat of one episode."""
+        return make_bot(env_id, self.bot, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """A language model: the engine's base, or one of its adapters."""
+
+    engine: TransformersEngine
+    adapter: str | None = None
+
+
+Policy = ScriptedPolicy | ModelPolicy
+
+
+def answer(
+    engine: TransformersEngine, requests: Sequence[tuple[str | None, TurnRequest]]
+) -> list[Reply]:
+    """Let the model write one reply per request, all in one batch.
+
+    Args:
+        engine: samples tokens.
+        requests: (adapter or None for the base, request) pairs.
+
+    Returns:
+        Replies in the order of the requests. A prompt that leaves no room in the model's context
+        gets an empty reply, which the environment treats as malformed: the run goes on.
+    """
+    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415 - torch comes with it
+        GenerationRequest,
+    )
+
+    base, room = engine.base, engine.base.context_length - engine.sampling.max_new_tokens
+    prompts = [base.encode_prompt(request.observation) for _, request in requests]
+    fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= room]
+    generated = engine.generate(
+        [
+            GenerationRequest(prompt_ids=prompts[i], adapter=requests[i][0], key=requests[i][1].key)
+            for i in fitting
+        ]
+    )
+    replies = [Reply(text="", prompt_ids=prompt, finish="length") for prompt in prompts]
+    for i, generation in zip(fitting, generated, strict=True):
+        replies[i] = Reply(
+            text=base.decode(generation.token_ids),
+            prompt_ids=prompts[i],
+            completion_ids=generation.token_ids,
+            logprobs=generation.logprobs,
+            finish=generation.finish,
+        )
+    return replies
