@@ -7,7 +7,7 @@ from typing import Any
 from pettingzoo import AECEnv
 
 from srl_envs.errors import EpisodeOverError
-from srl_envs.parallel import GameEnv, Observation
+from srl_envs.parallel import GameEnv, Observation, require_text
 
 
 class GameAEC(AECEnv[str, Observation, str]):
@@ -57,9 +57,10 @@ class GameAEC(AECEnv[str, Observation, str]):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
+        require_text(agent, action)
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        self._held[agent] = action  # type: ignore[assignment] # the parallel view refuses non-text
+        self._held[agent] = action  # type: ignore[assignment] # just checked
         self._queue.pop(0)
         if not self._queue:
             self._advance()

@@ -7,8 +7,11 @@ All functions are linear in the length of the reply.
 
 from __future__ import annotations
 
+import re
+
 OPEN, CLOSE = "<action>", "</action>"
 MAX_REPLY_CHARS = 65_536
+_TAG = re.compile(f"{OPEN}|{CLOSE}")
 
 
 def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[None, str]:
@@ -32,7 +35,8 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
     if end < 0:
         return None, f"its {OPEN} block is never closed"
     body = tail[start + len(OPEN) : end]
-    if tail.find(OPEN, start + 1) >= 0 or tail.find(CLOSE, end + 1) >= 0:
+    alone = tail.find(OPEN, start + 1) < 0 and tail.find(CLOSE, end + 1) < 0
+    if not alone or tail.find(CLOSE, 0, start) >= 0:
         blocks = _blocks(tail)
         if blocks is None:
             return None, f"its {OPEN} and {CLOSE} tags do not pair up"
@@ -50,17 +54,14 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
 def _blocks(text: str) -> set[str] | None:
     """The distinct bodies, or None where tags nest, overlap or stay open."""
     bodies: set[str] = set()
-    rest = text
-    while True:
-        before, opened, rest = rest.partition(OPEN)
-        if CLOSE in before:
+    start = 0
+    for tag in _TAG.finditer(text):
+        if (tag.group() == OPEN) == bool(start):
             return None
-        if not opened:
-            return bodies
-        body, closed, rest = rest.partition(CLOSE)
-        if not closed or OPEN in body:
-            return None
-        bodies.add(body.strip())
+        if start:
+            bodies.add(text[start : tag.start()].strip())
+        start = 0 if start else tag.end()
+    return None if start else bodies
 
 
 def action(body: object) -> str:

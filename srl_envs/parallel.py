@@ -86,6 +86,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.default_split = split
         self.invalid = invalid
         self.max_retries = max_retries
+        self._attempts = max_retries + 1 if invalid == "retry" else 1
         self.forfeit_after = forfeit_after
         self.max_cycles: int | None = None
         self.possible_agents = [f"player_{seat}" for seat in range(game.seats)]
@@ -179,14 +180,14 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         agents = self.agents
         if not agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
+        replies = self._replies_on_move(actions)
         self._turn += 1
         n = len(agents)
         invalid: list[str | None] = [None] * n
         costs = [0.0] * n
-        loser = self._read_replies(actions, invalid, costs)
-        if loser is not None:
-            self.forfeited = (loser,)
-            self.outcomes = self.game.forfeit(self._state, loser)
+        self.forfeited = self._read_replies(replies, invalid, costs)
+        if self.forfeited:
+            self.outcomes = self._forfeit_outcomes()
         elif not self._pending:
             self._state = self.game.apply(self._state, self._accepted)
             self._accepted, self._bodies = {}, {}
@@ -213,6 +214,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     def render(self) -> str | None:
         """The whole position as a spectator sees it: returned for "ansi", printed for "human"."""
+        self._require_started()
         text = self.game.render(self._state)
         if self.render_mode == "human":
             print(text)  # noqa: T201 - what render_mode="human" means
@@ -224,7 +226,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.game.close()
 
     def get_state(self) -> dict[str, Any]:
-        """The whole episode as JSON values; `set_state` continues it, here or in another process."""
+        """The whole episode as JSON values; `set_state` continues it, here or in another process.
+
+        Raises:
+            EpisodeOverError: called before `reset`.
+        """
+        self._require_started()
         return {
             "env": self.env_spec.id,
             "seed": self.seed,
@@ -242,8 +249,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             "live": bool(self.agents),
         }
 
-    def set_state(self, data: Mapping[str, Any]) -> None:
+    def set_state(
+        self, data: Mapping[str, Any]
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Continue an episode that `get_state` described.
+
+        Returns:
+            Observations and infos as they stand, like `reset`.
 
         Raises:
             ConfigError: it describes another environment.
@@ -268,6 +280,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.agents = list(self.possible_agents) if data["live"] else []
         to_move = self.game.to_move(self._state) if data["live"] else ()
         self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
+        n = len(self.possible_agents)
+        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n)
+
+    def _require_started(self) -> None:
+        if self.seed < 0:
+            raise EpisodeOverError("no episode was started: call reset().")
 
     def _draw_seed(self) -> int:
         """The next seed of a stream that the last seed given by the caller starts."""
@@ -289,23 +307,25 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         _check(self.env_spec.id, "split", split, SPLITS)
         return split
 
+    def _replies_on_move(self, actions: dict[str, str]) -> dict[int, str]:
+        """Seat -> reply of those on move; checked before anything changes, so a caller may try again."""
+        replies = {}
+        for seat in self._pending:
+            agent = self.possible_agents[seat]
+            if agent not in actions:
+                raise InvalidActionError(f"{agent} is on move, but step() got no action for it.")
+            require_text(agent, actions[agent])
+            replies[seat] = actions[agent]
+        return replies
+
     def _read_replies(
-        self, actions: dict[str, str], invalid: list[str | None], costs: list[float]
-    ) -> int | None:
-        """Sort the replies of this step; returns the seat that forfeits, if one does."""
+        self, replies: dict[int, str], invalid: list[str | None], costs: list[float]
+    ) -> tuple[int, ...]:
+        """Sort the replies of this step; returns the seats that forfeit."""
         game, state = self.game, self._state
         waiting: list[int] = []
-        for seat in self._pending:
-            try:
-                reply = actions[self.possible_agents[seat]]
-            except KeyError:
-                raise InvalidActionError(
-                    f"{self.possible_agents[seat]} is on move, but step() got no action for it."
-                ) from None
-            if not isinstance(reply, str):
-                raise InvalidActionError(
-                    f"the action of {self.possible_agents[seat]} is {type(reply).__name__}; give text."
-                )
+        forfeits: list[int] = []
+        for seat, reply in replies.items():
             body, problem = parse_reply(reply, game.max_action_chars)
             label = "malformed"
             if body is not None:
@@ -321,11 +341,16 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             invalid[seat] = label
             costs[seat] = self._charge(seat)
             if not self._recover(seat, str(problem)):
-                return seat
-            if seat not in self._accepted:
+                forfeits.append(seat)
+            elif seat not in self._accepted:
                 waiting.append(seat)
         self._pending = tuple(waiting)
-        return None
+        return tuple(forfeits)
+
+    def _forfeit_outcomes(self) -> tuple[float, ...]:
+        """Outcome per seat; where several forfeit at once, the mean, so that no seat's number counts."""
+        each = [self.game.forfeit(self._state, seat) for seat in self.forfeited]
+        return tuple(sum(paid) / len(each) for paid in zip(*each, strict=True))
 
     def _charge(self, seat: int) -> float:
         """What one more invalid reply costs, in reward units (<= 0)."""
@@ -338,8 +363,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         if self.invalid == "forfeit":
             return False
         self._tries[seat] += 1
-        left = self.max_retries + 1 - self._tries[seat]
-        if self.invalid == "retry" and left > 0:
+        left = self._attempts - self._tries[seat]
+        if left > 0:
             self._errors[seat] = (
                 f"\n\nYour last reply was not accepted: {problem}. "
                 f"Tries left for this turn: {left}."
@@ -376,7 +401,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             info: dict[str, Any] = {
                 "reward_components": {"outcome": paid[seat], "format": costs[seat]},
                 "invalid": invalid[seat],
-                "attempts_left": self.max_retries + 1 - self._tries[seat],
+                "attempts_left": self._attempts - self._tries[seat],
             }
             if seat in self._pending:
                 legal = self.game.legal(self._state, seat)
@@ -402,6 +427,20 @@ class _Sampler:
         if not env.agents or self._seat not in env._pending:
             return None
         return env.game.sample(env._state, self._seat, rng)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Sampler:
+        # follows a copied environment; a copied space alone stays with the one it came from
+        return _Sampler(memo.get(id(self._env), self._env), self._seat)
+
+
+def require_text(agent: str, reply: object) -> None:
+    """Refuse a reply that is no text.
+
+    Raises:
+        InvalidActionError: ``reply`` is not a string.
+    """
+    if not isinstance(reply, str):
+        raise InvalidActionError(f"the action of {agent} is {type(reply).__name__}; give text.")
 
 
 def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -58,13 +58,20 @@ class GameSingle(gym.Env[Observation, str]):
             for s, p in self._opponents.items()
         }
         self._last = (observations, dict.fromkeys(self.env.agents, 0.0), False, False, infos)
-        self._opponents_move()
+        self._unpaid, self._told = self._opponents_move(), False
         return dict(self._last[0][self._agent]), self._last[4][self._agent]
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Give our reply; returns when it is our move again or the episode is over."""
-        reward = self._step({self._agent: action})
-        reward += self._opponents_move()
+        """Give our reply; returns when it is our move again or the episode is over.
+
+        Where an opponent forfeited before our first move, the reply goes nowhere and the first call
+        reports the end.
+        """
+        reward, self._unpaid = self._unpaid, 0.0
+        if self.env.agents or self._told:
+            reward += self._step({self._agent: action})
+            reward += self._opponents_move()
+        self._told = True
         observations, _, terminated, truncated, infos = self._last
         return dict(observations[self._agent]), reward, terminated, truncated, infos[self._agent]
 

@@ -6,6 +6,7 @@ and its membership test scans every character. These two do neither.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -54,8 +55,9 @@ class LegalText(AnyText):
         return "".join(_ALPHABET[i] for i in letters)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LegalText:
-        # The suites deep-copy spaces; the copy must keep drawing from the live environment.
-        twin = LegalText(self._draw)
+        # The suites deep-copy spaces; the copy must keep drawing from the live environment, unless
+        # that is being copied with it.
+        twin = LegalText(copy.deepcopy(self._draw, memo))
         memo[id(self)] = twin
         twin.seed(int(self.np_random.integers(2**31)))
         return twin
