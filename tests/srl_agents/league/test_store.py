@@ -1,0 +1,438 @@
+"""The store keeps what it acknowledged, refuses what contradicts it, and never forgets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srl_agents.league.store import AgentVersion, LeagueStore, refuse_network_file_system
+from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.errors import ConfigError, StoreError
+
+AGENTS = ("a@1", "bot:x", "c")
+WRITER = Path(__file__).with_name("endless_writer.py")
+
+
+def agent(name: str, **changes: object) -> AgentVersion:
+    values = {"agent_id": name, "lineage": name.partition("@")[0], "role": "frozen"}
+    return AgentVersion(**(values | changes))  # type: ignore[arg-type]
+
+
+def spec(number: int = 0, **changes: object) -> MatchSpec:
+    values = {
+        "env_id": "duel-v0",
+        "seed": 7,
+        "split": "eval",
+        "seats": ("a@1", "bot:x"),
+        "number": number,
+    }
+    return MatchSpec(**(values | changes))  # type: ignore[arg-type]
+
+
+def result(
+    of: MatchSpec, outcomes: tuple[float, ...] = (1.0, -1.0), **changes: object
+) -> MatchResult:
+    values = {
+        "match_id": of.match_id,
+        "outcomes": outcomes,
+        "rewards": outcomes,
+        "termination": "ok",
+    }
+    return MatchResult(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with LeagueStore(tmp_path / "league.db") as store:
+        for name in AGENTS:
+            store.add_agent(agent(name))
+        yield store
+
+
+# --- what goes in comes out ------------------------------------------------------------------
+
+
+def test_a_match_reads_back_as_it_was(store: LeagueStore) -> None:
+    written = spec(
+        options={"b": [1, {"c": None}], "a": "ü"}, seed=2**63 + 11, split="train",
+        learner_seats=(1,), purpose="past", cluster="s7", schedule="train/3", attempt=2,
+    )  # fmt: skip
+    told = result(
+        written, rewards=(0.9, -1.1), termination="forfeit", forfeited=(1,), invalid_replies=(0, 3),
+        turns=9, tokens=(12, 40), trajectory_sha256="ab",
+    )  # fmt: skip
+    assert store.report(written, told)
+    assert store.matches() == [(written, told)]
+
+
+OPTION_VALUES = (
+    st.none() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+)
+SPECS = st.builds(
+    MatchSpec,
+    env_id=st.text(min_size=1, max_size=5),
+    options=st.dictionaries(st.text(max_size=3), OPTION_VALUES, max_size=3),
+    seed=st.integers(-(2**70), 2**70),
+    split=st.sampled_from(["train", "eval"]),
+    seats=st.lists(st.sampled_from(AGENTS), min_size=1, max_size=5).map(tuple),
+    purpose=st.sampled_from(["self", "past", "bot", "eval", "gate"]),
+    cluster=st.text(max_size=4),
+    schedule=st.text(max_size=4),
+    number=st.integers(0, 2**40),
+    attempt=st.integers(0, 99),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(SPECS, st.data())
+def test_any_spec_keeps_its_identity(any_spec: MatchSpec, data) -> None:
+    seats = len(any_spec.seats)
+    learners = tuple(sorted(data.draw(st.sets(st.integers(0, seats - 1)))))
+    any_spec = replace(any_spec, learner_seats=learners)
+    outcomes = tuple(data.draw(st.floats(-1, 1)) for _ in range(seats))
+    told = result(any_spec, outcomes, invalid_replies=(1,) * seats, tokens=(2,) * seats)
+    with tempfile.TemporaryDirectory() as folder, LeagueStore(f"{folder}/league.db") as store:
+        for name in AGENTS:
+            store.add_agent(agent(name))
+        store.report(any_spec, told)
+        assert store.matches() == [(any_spec, told)]
+        assert store.matches()[0][0].match_id == any_spec.match_id
+
+
+def test_agents_and_environments_read_back(store: LeagueStore) -> None:
+    version = agent("z@4", parent="z@2", role="main", step=4, spec={"adapter": "sha", "t": 0.7})
+    assert store.add_agent(version)
+    assert store.agents()[-1] == version
+    for n, options in enumerate(({}, {"size": 3}, {})):
+        store.report(spec(n, options=options), result(spec(n, options=options)))
+    assert store.environments() == [("duel-v0", {}), ("duel-v0", {"size": 3})]
+
+
+def test_filters_select(store: LeagueStore) -> None:
+    specs = [
+        spec(0), spec(1, split="train", purpose="self"), spec(2, env_id="other-v0"),
+        spec(3, schedule="eval/final"), spec(4, options={"size": 3}), spec(5, purpose="gate"),
+    ]  # fmt: skip
+    store.report_many((s, result(s)) for s in specs)
+
+    def numbers(**filters: object) -> list[int]:
+        return [s.number for s, _ in store.matches(**filters)]  # type: ignore[arg-type]
+
+    assert numbers() == [0, 1, 2, 3, 4, 5]
+    assert numbers(split="train") == [1]
+    assert numbers(env_id="other-v0") == [2]
+    assert numbers(schedule="eval/final", split="eval") == [3]
+    assert numbers(options={"size": 3}) == [4]
+    assert numbers(purpose="gate") == [5]
+    assert numbers(env_id="nothing-v0") == []
+
+
+# --- what feeds a rating ---------------------------------------------------------------------
+
+
+def test_only_played_evaluation_feeds_a_rating(store: LeagueStore) -> None:
+    fed = spec(0, cluster="s1")
+    for s in (fed, spec(1, split="train"), spec(2, purpose="gate"), spec(3, env_id="other-v0")):
+        store.report(s, result(s))
+    void = spec(4)
+    store.report(void, result(void, (), rewards=(), termination="void"))
+    pairs = store.pairs("duel-v0")
+    assert pairs.agents == ("a@1", "bot:x")
+    assert (pairs.a_M.tolist(), pairs.b_M.tolist(), pairs.score_M.tolist()) == ([0], [1], [1.0])
+    assert store.pairs("duel-v0", split="train").a_M.size == 1
+    assert store.pairs("duel-v0", purpose=None).a_M.size == 2
+
+
+def test_pairs_of_many_seats_and_of_oneself(store: LeagueStore) -> None:
+    s = spec(seats=("a@1", "bot:x", "c", "a@1"), cluster="k")
+    store.report(s, result(s, (1.0, 0.0, 0.0, -1.0)))
+    pairs = store.pairs("duel-v0")
+    rows = [
+        (pairs.agents[a], pairs.agents[b], x)
+        for a, b, x in zip(pairs.a_M, pairs.b_M, pairs.score_M, strict=True)
+    ]
+    assert rows == [
+        ("a@1", "bot:x", 1.0), ("a@1", "c", 1.0), ("bot:x", "c", 0.5),
+        ("bot:x", "a@1", 1.0), ("c", "a@1", 1.0),
+    ]  # fmt: skip
+    assert set(pairs.cluster_M.tolist()) == {0}
+
+
+def test_without_a_cluster_the_seed_is_one(store: LeagueStore) -> None:
+    for n, (seed, cluster) in enumerate([(1, ""), (1, ""), (2, ""), (3, "c"), (4, "c")]):
+        s = spec(n, seed=seed, cluster=cluster)
+        store.report(s, result(s))
+    assert sorted(store.pairs("duel-v0").cluster_M.tolist().count(k) for k in range(3)) == [1, 2, 2]
+
+
+def test_forfeits_and_truncations_are_results(store: LeagueStore) -> None:
+    for n, termination in enumerate(("forfeit", "truncated")):
+        store.report(spec(n), result(spec(n), termination=termination))
+    assert store.pairs("duel-v0").a_M.size == 2
+
+
+# --- reporting twice -------------------------------------------------------------------------
+
+
+def test_the_same_report_twice_is_one_match(store: LeagueStore) -> None:
+    assert store.report(spec(), result(spec()))
+    before = store.content_digest()
+    assert not store.report(spec(), result(spec()))
+    assert not store.report(spec(), result(spec(), invalid_replies=(0, 0), tokens=(0, 0)))
+    assert store.content_digest() == before
+    assert len(store.matches()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"outcomes": (-1.0, 1.0)}, "outcomes"), ({"rewards": (0.0, 0.0)}, "rewards"),
+        ({"termination": "truncated"}, "termination"), ({"forfeited": (1,)}, "forfeited"),
+        ({"invalid_replies": (0, 1)}, "invalid_replies"), ({"turns": 3}, "turns"),
+        ({"tokens": (0, 1)}, "tokens"), ({"trajectory_sha256": "x"}, "trajectory_sha256"),
+    ],
+)  # fmt: skip
+def test_a_contradiction_is_refused_by_name(store: LeagueStore, change, word) -> None:
+    store.report(spec(), result(spec()))
+    with pytest.raises(StoreError, match=rf"already stored with {word}="):
+        store.report(spec(), replace(result(spec()), **change))
+    assert store.matches() == [
+        (spec(), replace(result(spec()), invalid_replies=(0, 0), tokens=(0, 0)))
+    ]
+
+
+def test_a_void_match_can_be_played_later(store: LeagueStore) -> None:
+    void = result(spec(), (), rewards=(), termination="void")
+    assert store.report(spec(), void)
+    assert not store.report(spec(), replace(void, turns=4))
+    assert store.report(spec(), result(spec()))
+    assert [r.termination for _, r in store.matches()] == ["void", "ok"]
+    assert store.matches()[0][1].outcomes == ()
+    assert store.pairs("duel-v0").a_M.size == 1
+
+
+def test_a_batch_is_all_or_nothing(store: LeagueStore) -> None:
+    store.report(spec(3), result(spec(3)))
+    bad = [(spec(n), result(spec(n), (0.0, 0.0))) for n in range(5)]
+    with pytest.raises(StoreError):
+        store.report_many(bad)
+    assert [s.number for s, _ in store.matches()] == [3]
+    assert store.report_many((spec(n), result(spec(n))) for n in range(5)) == 4
+
+
+def test_a_version_never_changes(store: LeagueStore) -> None:
+    version = agent("v@1", spec={"lr": 1})
+    assert store.add_agent(version)
+    assert not store.add_agent(agent("v@1", spec={"lr": 1}))
+    with pytest.raises(StoreError, match=r"spec=\{'lr': 1\}"):
+        store.add_agent(agent("v@1", spec={"lr": 2}))
+    with pytest.raises(StoreError, match="role='frozen'"):
+        store.add_agent(agent("v@1", spec={"lr": 1}, role="anchor"))
+
+
+@pytest.mark.parametrize(
+    ("spec_change", "result_change", "words"),
+    [
+        ({}, {"match_id": "0"}, "belongs to match 0"),
+        ({"learner_seats": (1, 0)}, {}, "rising order"),
+        ({"learner_seats": (2,)}, {}, "seats below 2"),
+        ({}, {"outcomes": (1.0,)}, "for 2 seats"),
+        ({}, {"tokens": (1, 2, 3)}, "for 2 seats"),
+        ({}, {"outcomes": (float("nan"), 0.0)}, "not finite"),
+        ({}, {"rewards": (float("inf"), 0.0)}, "not finite"),
+        ({}, {"outcomes": (2.0, -2.0)}, r"lies in \[-1, 1\]"),
+        ({}, {"forfeited": (2,)}, "names a seat"),
+        ({"seats": ("a@1", "stranger")}, {}, "'stranger'"),
+    ],
+)
+def test_what_could_not_be_read_back_is_refused(store, spec_change, result_change, words) -> None:
+    s = spec(**spec_change)
+    with pytest.raises(StoreError, match=words):
+        store.report(s, replace(result(s), **result_change))
+    assert store.matches() == []
+
+
+def test_impossible_agents_are_refused() -> None:
+    with pytest.raises(ConfigError, match="role 'boss'"):
+        agent("a", role="boss")
+    with pytest.raises(ConfigError, match="must not be empty"):
+        agent("")
+    with pytest.raises(ConfigError, match="step=-1"):
+        agent("a", step=-1)
+
+
+# --- append-only -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE match SET turns = 0", "DELETE FROM match", "UPDATE seat SET outcome = 1",
+        "DELETE FROM seat", "UPDATE agent SET role = 'anchor'", "DELETE FROM agent",
+        "UPDATE env SET env_id = 'x'", "DELETE FROM env",
+        "INSERT OR REPLACE INTO seat SELECT match_no, seat, agent_no, 0, -outcome, reward, 0, 0, 0 FROM seat",
+        "INSERT OR REPLACE INTO match SELECT * FROM match",
+        "INSERT OR REPLACE INTO match SELECT match_no + 9, match_id, env_no, split, purpose, schedule,"
+        " number, attempt, cluster, seed, 'truncated', 0, '', 0 FROM match",
+        "INSERT OR REPLACE INTO agent SELECT * FROM agent",
+        "INSERT OR REPLACE INTO env SELECT * FROM env",
+    ],
+)  # fmt: skip
+def test_history_cannot_be_rewritten(store: LeagueStore, statement: str) -> None:
+    """Through a foreign connection, as a user with the sqlite3 shell would."""
+    store.report(spec(), result(spec()))
+    before = store.content_digest()
+    other = sqlite3.connect(store.path)
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        other.execute(statement)
+    other.close()
+    assert store.content_digest() == before
+
+
+# --- digest ----------------------------------------------------------------------------------
+
+
+def filled(path: Path, order: list[int], **change: object) -> str:
+    with LeagueStore(path) as store:
+        for name in ("a@1", "bot:x")[:: -1 if order[0] else 1]:
+            store.add_agent(agent(name))
+        for n in order:
+            store.report(spec(n), replace(result(spec(n)), **(change if n == 1 else {})))
+        return store.content_digest()
+
+
+def test_the_digest_sees_content_and_not_arrival(tmp_path: Path) -> None:
+    first = filled(tmp_path / "1.db", [0, 1, 2])
+    assert filled(tmp_path / "2.db", [2, 0, 1]) == first
+    assert filled(tmp_path / "3.db", [0, 1]) != first
+    assert filled(tmp_path / "4.db", [0, 1, 2], tokens=(1, 0)) != first
+    assert filled(tmp_path / "5.db", [0, 1, 2], rewards=(0.5, 0.5)) != first
+
+
+# --- opening ---------------------------------------------------------------------------------
+
+
+def test_a_second_writer_is_told_who_writes(store: LeagueStore) -> None:
+    with pytest.raises(StoreError, match=rf"process {os.getpid()} .*mode='read'"):
+        LeagueStore(store.path)
+    store.close()
+    store.close()
+    LeagueStore(store.path).close()
+
+
+def test_readers_see_what_the_writer_adds_and_cannot_write(store: LeagueStore) -> None:
+    with LeagueStore(store.path, mode="read") as reader:
+        assert reader.matches() == []
+        store.report(spec(), result(spec()))
+        assert len(reader.matches()) == 1
+        with reader.snapshot():
+            assert len(reader.matches()) == 1
+            store.report(spec(1), result(spec(1)))
+            assert len(reader.matches()) == 1
+        assert len(reader.matches()) == 2
+        for write in (
+            lambda: reader.report(spec(), result(spec())),
+            lambda: reader.add_agent(agent("n")),
+        ):
+            with pytest.raises(StoreError, match="mode='write'"):
+                write()
+
+
+def test_reopening_continues(tmp_path: Path) -> None:
+    for n in range(3):
+        with LeagueStore(tmp_path / "runs" / "x" / "league.db") as store:
+            store.add_agent(agent("a@1"))
+            store.add_agent(agent("bot:x"))
+            store.report(spec(n), result(spec(n)))
+            assert len(store.matches()) == n + 1
+
+
+def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no league store"):
+        LeagueStore(tmp_path / "absent.db", mode="read")
+    (tmp_path / "text.db").write_text("no database " * 100)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        LeagueStore(tmp_path / "text.db", mode="read")
+    foreign = sqlite3.connect(tmp_path / "foreign.db")
+    foreign.execute("CREATE TABLE t(x)")
+    foreign.close()
+    for mode in ("read", "write"):
+        with pytest.raises(StoreError, match="not a league store"):
+            LeagueStore(tmp_path / "foreign.db", mode=mode)
+    LeagueStore(tmp_path / "newer.db").close()
+    newer = sqlite3.connect(tmp_path / "newer.db")
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(StoreError, match="schema 99"):
+        LeagueStore(tmp_path / "newer.db")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        LeagueStore(tmp_path / "file" / "league.db")
+    LeagueStore(tmp_path / "newer2.db").close()  # a refused store holds no lock
+
+
+MOUNTS = (
+    "overlay / overlay rw 0 0\nsrv:/a /mnt/share nfs4 rw 0 0\n"
+    "tmpfs /mnt/share/local tmpfs rw 0 0\nsrv /mnt/my\\040disk fuse.sshfs rw 0 0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/mnt/share/x/league.db", "nfs4"),
+        ("/mnt/my disk/league.db", "fuse.sshfs"),
+        ("/mnt/share/local/league.db", None),
+        ("/mnt/shared/league.db", None),
+        ("/home/league.db", None),
+    ],
+)
+def test_network_file_systems_are_refused(path: str, kind: str | None) -> None:
+    if kind is None:
+        refuse_network_file_system(Path(path), MOUNTS)
+    else:
+        with pytest.raises(StoreError, match=f"network file system \\({kind}\\)"):
+            refuse_network_file_system(Path(path), MOUNTS)
+
+
+# --- dying -----------------------------------------------------------------------------------
+
+
+def test_killed_writers_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
+    """kill -9 in mid-stream, five times; the next writer opens at once and continues."""
+    path, acknowledged = tmp_path / "league.db", 0
+    for round_ in range(5):
+        command = [sys.executable, str(WRITER), str(path), str(acknowledged)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline().startswith("ready"), child.stderr.read()
+        time.sleep(0.05 * (round_ + 1))
+        child.send_signal(signal.SIGKILL)
+        lines = [
+            line for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")
+        ]
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+        acknowledged = max([acknowledged, *(int(line) + 1 for line in lines)])
+        with LeagueStore(path, mode="read") as reader:
+            stored = [s.number for s, _ in reader.matches()]
+        assert stored == list(range(len(stored)))
+        assert len(stored) >= acknowledged
+        database = sqlite3.connect(path)
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+        database.close()
+    assert acknowledged > 50
