@@ -1,0 +1,142 @@
+"""Whom a learner meets: opponent samplers as pure functions from a view to probabilities.
+
+A sampler never draws; the manager does, with the generator of the match. No sampler gives an
+opponent probability 0, so that one early result cannot remove anybody for good.
+
+Source: prioritized fictitious self-play of "Grandmaster level in StarCraft II using multi-agent
+reinforcement learning", Nature 575 (2019). Differences: win rates are shrunk towards a prior,
+because a league of language models has tens of games per pair and raw rates collapse (one loss
+or one win makes x(1 - x) zero), and a floor is mixed in.
+
+Array axis: ``N`` opponents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_envs.errors import ConfigError, ShapeError
+
+Floats = NDArray[np.float64]
+Preference = Literal["hard", "variance", "even"]
+
+FLOOR = 0.02
+"""Share of all draws that is spread evenly, whatever the sampler prefers."""
+KAPPA = 4.0
+"""Games that the prior of a win rate is worth."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpponentView:
+    """What a sampler may know about one learner's possible opponents, oldest first."""
+
+    opponents: tuple[str, ...]
+    points_N: Floats
+    """Points the learner took from each: 1 per win, 0.5 per tie."""
+    games_N: Floats
+    """Games against each; fractions are allowed, so that old games may count less."""
+    prior_N: Floats | float = 0.5
+    """Expected score before any game in [0, 1], for example from ratings; one number for all."""
+
+    def __post_init__(self) -> None:
+        n, prior_N = len(self.opponents), np.asarray(self.prior_N)
+        shapes = self.points_N.shape, self.games_N.shape, prior_N.shape or (n,)
+        if any(shape != (n,) for shape in shapes):
+            raise ShapeError(f"{n} opponents with columns of shapes {shapes}.")
+        if not self.opponents:
+            raise ConfigError("no opponent to choose from: add the learner's own start at least.")
+        if ((self.points_N < 0) | (self.points_N > self.games_N)).any():
+            raise ConfigError(f"points {self.points_N} do not fit games {self.games_N}.")
+        if ((prior_N < 0) | (prior_N > 1)).any():
+            raise ConfigError(f"prior {self.prior_N}: an expected score lies in [0, 1].")
+
+    @classmethod
+    def unplayed(cls, opponents: tuple[str, ...]) -> OpponentView:
+        """A view before any game."""
+        none = np.zeros(len(opponents))
+        return cls(opponents, none, none)
+
+
+Sampler = Callable[[OpponentView], Floats]
+
+
+def win_rates(view: OpponentView, *, kappa: float = KAPPA) -> Floats:
+    """(N,) the learner's scores in [0, 1], shrunk: (points + kappa * prior) / (games + kappa)."""
+    if not kappa > 0:
+        raise ConfigError(f"kappa={kappa}: an opponent without games would divide by 0.")
+    rates: Floats = (view.points_N + kappa * view.prior_N) / (view.games_N + kappa)
+    return rates
+
+
+def uniform_past(view: OpponentView) -> Floats:
+    """(N,) everyone alike."""
+    return np.full(len(view.opponents), 1 / len(view.opponents))
+
+
+def latest(view: OpponentView, *, floor: float = FLOOR) -> Floats:
+    """(N,) the newest, apart from the floor."""
+    return _floored(np.eye(len(view.opponents))[-1], floor)
+
+
+def pfsp(
+    view: OpponentView,
+    preference: Preference = "hard",
+    *,
+    kappa: float = KAPPA,
+    floor: float = FLOOR,
+) -> Floats:
+    """(N,) prioritized fictitious self-play on the shrunken win rate x.
+
+    Args:
+        view: the learner's record.
+        preference: ``hard`` (1 - x)², those it loses to; ``variance`` x (1 - x), those of its own
+            strength; ``even`` min(1/2, 1 - x), all that it does not beat yet alike.
+        kappa: games that the prior is worth.
+        floor: share of draws spread evenly.
+
+    Returns:
+        Probabilities; uniform if the preference is 0 for everyone.
+
+    Raises:
+        ConfigError: unknown preference, ``kappa`` not above 0, ``floor`` outside (0, 1].
+    """
+    x_N = win_rates(view, kappa=kappa)
+    if preference == "hard":
+        return _floored((1 - x_N) ** 2, floor)
+    if preference == "variance":
+        return _floored(x_N * (1 - x_N), floor)
+    if preference == "even":
+        return _floored(np.minimum(0.5, 1 - x_N), floor)
+    raise ConfigError(f"preference {preference!r}; use hard, variance or even.")
+
+
+SAMPLERS: Mapping[str, Sampler] = MappingProxyType(
+    {
+        "uniform_past": uniform_past,
+        "latest": latest,
+        "pfsp_hard": partial(pfsp, preference="hard"),
+        "pfsp_variance": partial(pfsp, preference="variance"),
+        "pfsp_even": partial(pfsp, preference="even"),
+    }
+)
+"""Names for recipes."""
+
+
+def _floored(preference_N: Floats, floor: float) -> Floats:
+    """Normalise and mix in the floor; without any preference everyone alike."""
+    if not 0 < floor <= 1:
+        raise ConfigError(f"floor={floor}: use a share above 0, at most 1.")
+    even_N = np.full(preference_N.size, 1 / preference_N.size)
+    total = float(preference_N.sum())
+    if total < 1e-10:
+        return even_N
+    mixed: Floats = (1 - floor) * preference_N / total + floor * even_N
+    mixed /= mixed.sum()
+    return mixed
