@@ -1,1 +1,8 @@
-"""sandbox."""
+"""Runs untrusted code under time, memory and file limits, and judges it from outside."""
+
+from srl_envs.sandbox.compare import same_items, same_text, same_value
+from srl_envs.sandbox.executor import CodeExecutor
+from srl_envs.sandbox.limits import Limits
+from srl_envs.sandbox.outcome import Outcome
+
+__all__ = ["CodeExecutor", "Limits", "Outcome", "same_items", "same_text", "same_value"]

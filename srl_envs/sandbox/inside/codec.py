@@ -1,0 +1,208 @@
+"""Plain Python data as JSON, in both directions, without pickle.
+
+Scalars and lists are themselves; everything else is an object with one key, its kind:
+``{"tuple": [1, 2]}``, ``{"int": "0x..."}``, ``{"dict": [[key, value], ...]}``. What comes out of
+the sandbox is a claim by an untrusted program: `loads` accepts nothing it cannot bound.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+MAX_DEPTH = 100
+"""Levels of nesting; deeper data is refused on both sides."""
+MAX_GENERATED = 200_000
+"""Items taken from a returned generator before it counts as endless."""
+_EQUAL_HASHES = 64  # more keys than this with one hash value were made to be slow
+_SMALL = 1 << 63
+
+
+class CodecError(ValueError):
+    """The data has no JSON form, or the text is not one that `dumps` writes."""
+
+
+def dumps(value: Any) -> bytes:
+    """Encode plain data. Raises `CodecError` for anything else, naming its type."""
+    return json.dumps(_encode(value, 0), separators=(",", ":")).encode("ascii")
+
+
+def loads(data: bytes) -> Any:
+    """Decode what `dumps` wrote. Raises `CodecError` for any other bytes, however hostile."""
+    try:
+        tree = json.loads(
+            data.decode("ascii"), object_pairs_hook=_single, parse_constant=_no_constant
+        )
+        return _decode(tree, 0)
+    except CodecError:
+        raise
+    except (
+        ValueError,
+        RecursionError,
+        MemoryError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+    ) as error:
+        raise CodecError(type(error).__name__) from None
+
+
+def _encode(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
+    kind = type(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if kind is int:
+        return value if -_SMALL < value < _SMALL else {"int": hex(value)}
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind is list:
+        return [_encode(item, depth + 1) for item in value]
+    if kind in _TAGGED:
+        return _TAGGED[kind](value, depth + 1)
+    return _encode(_base_value(value, kind), depth + 1)
+
+
+def _items(tag: str) -> Callable[[Iterable[Any], int], Any]:
+    return lambda value, depth: {tag: [_encode(item, depth) for item in value]}
+
+
+_TAGGED: dict[type, Callable[[Any, int], Any]] = {
+    tuple: _items("tuple"),
+    set: _items("set"),
+    frozenset: _items("set"),
+    dict: lambda value, depth: {
+        "dict": [[_encode(key, depth), _encode(item, depth)] for key, item in value.items()]
+    },
+    bytes: lambda value, _: {"bytes": value.hex()},
+    bytearray: lambda value, _: {"bytes": value.hex()},
+    complex: lambda value, _: {"complex": [repr(value.real), repr(value.imag)]},
+    Fraction: lambda value, _: {"fraction": [hex(value.numerator), hex(value.denominator)]},
+    Decimal: lambda value, _: {"decimal": str(value)},
+}
+
+# A subclass is read by its base's own slots, so that its overridden methods say nothing.
+_STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (list, lambda value: list(list.__iter__(value))),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (dict, lambda value: dict(dict.items(value))),
+    (set, lambda value: set(set.__iter__(value))),
+    (frozenset, lambda value: set(frozenset.__iter__(value))),
+    (bytes, lambda value: bytes(bytes.__iter__(value))),
+)
+
+
+def _base_value(value: Any, kind: type) -> Any:
+    """A plain value for subclasses of plain types, numpy data, and iterators."""
+    for base, strip in _STRIP:
+        if isinstance(value, base):
+            return strip(value)
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    if kind in _VIEWS:
+        return list(value)
+    if hasattr(kind, "__next__"):
+        taken = []
+        for item in value:
+            taken.append(item)
+            if len(taken) > MAX_GENERATED:
+                raise CodecError(f"an iterator of more than {MAX_GENERATED} items")
+        return taken
+    raise CodecError(f"{kind.__name__} is no JSON value")
+
+
+_VIEWS = (range, type({}.keys()), type({}.values()), type({}.items()))
+
+
+def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) != 1:
+        raise CodecError("an object must have one key")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> Any:
+    raise CodecError(f"{name} is not JSON")
+
+
+def _decode(tree: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
+    if isinstance(tree, list):
+        return [_decode(item, depth + 1) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    ((tag, body),) = tree.items()
+    if tag in _SEQUENCES:
+        return _SEQUENCES[tag]([_decode(item, depth + 1) for item in _as(list, body)])
+    if tag == "dict":
+        pairs = [_pair(item, depth + 1) for item in _as(list, body)]
+        _hashable([key for key, _ in pairs])
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise CodecError("a key twice")
+        return result
+    if tag in _ATOMS:
+        return _ATOMS[tag](body)
+    raise CodecError("unknown kind")
+
+
+def _pair(item: Any, depth: int) -> tuple[Any, Any]:
+    if not isinstance(item, list) or len(item) != 2:
+        raise CodecError("a dict entry is a pair")
+    return _decode(item[0], depth), _decode(item[1], depth)
+
+
+def _as(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise CodecError(f"a {kind.__name__} is needed")
+    return value
+
+
+def _set(items: list[Any]) -> set[Any]:
+    _hashable(items)
+    return set(items)
+
+
+def _hashable(keys: list[Any]) -> None:
+    """Refuse keys made to collide: they would cost the trusted process quadratic time."""
+    counts = Counter(hash(key) for key in keys)
+    if counts and counts.most_common(1)[0][1] > _EQUAL_HASHES:
+        raise CodecError("too many keys with one hash")
+
+
+def _finite_decimal(text: Any) -> Decimal:
+    try:
+        return Decimal(_as(str, text))
+    except InvalidOperation:
+        raise CodecError("not a decimal") from None
+
+
+_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": _set}
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_ATOMS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda body: int(_as(str, body), 16),
+    "float": lambda body: _NOT_FINITE.get(_as(str, body), math.nan),
+    "bytes": lambda body: bytes.fromhex(_as(str, body)),
+    "complex": lambda body: complex(float(_as(list, body)[0]), float(body[1])),
+    "fraction": lambda body: _fraction(*map(_digits, _as(list, body))),
+    "decimal": _finite_decimal,
+}
+
+
+def _digits(text: Any) -> int:
+    return int(_as(str, text), 16)
+
+
+def _fraction(numerator: int, denominator: int) -> Fraction:
+    if denominator <= 0 or max(numerator.bit_length(), denominator.bit_length()) > 20_000:
+        raise CodecError("not a fraction of bounded size")
+    return Fraction(numerator, denominator)

@@ -1,0 +1,333 @@
+"""The layers around a program: probed and entered by the server, completed by each program's process.
+
+Order matters: namespaces before Landlock (mounting needs what Landlock denies), limits before the
+last filter (it forbids raising them), the filter last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import filters, jail, kernel, packages, paths, programs, wire
+from .syscalls import MACHINES
+
+SETUP_FAILED = 121
+TIERS = ("namespaces", "landlock", "seccomp", "none")
+"""Strongest first. Each has the layers of those after it too, where the kernel grants them."""
+_PARKED = 200  # the server's lasting descriptors lie above those that a program gets
+_UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
+_UIDS = 4_000
+_STACK_BYTES = 256 << 20
+_THREADS = 64
+_SHARED_UID_THREADS = 4096  # where the user's other processes count too
+_SCRATCH_FILES = 1000
+_ZERO_LIMITS = ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE")
+
+
+@dataclass
+class Confinement:
+    """What is in force, and how a program's process takes its share of it."""
+
+    layers: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Layer -> why the kernel refused it."""
+    tier: str = "none"
+    own_uid: bool = False
+    """No other process of the host has this user id."""
+    ruleset: int = -1
+    rights: dict[str, int] = field(default_factory=dict)
+    filters: dict[tuple[bool, bool], bytes] = field(default_factory=dict)
+    """(scratch, spawning) -> filter to be completed with the process's number."""
+
+    def run(
+        self, request: wire.Request, descriptors: Sequence[int], started: int, base_bytes: int
+    ) -> None:
+        """Complete the confinement of this process and run the program; does not return.
+
+        Args:
+            request: the limits.
+            descriptors: as listed in `wire.SLOTS`.
+            started: where to announce that the program begins.
+            base_bytes: address space of the server.
+        """
+        payload = _read_all(descriptors[0])
+        _place(descriptors[1:], started)
+        scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
+        if scratch:
+            jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
+        self._landlock(scratch)
+        kernel.close_from(5)
+        self._limit(request, base_bytes)
+        if sys.platform == "linux":
+            kernel.drop_capabilities()
+        if self.filters:
+            template = self.filters[scratch, request.processes > 1]
+            kernel.install_filter(filters.for_process(template, os.getpid()))
+        os.write(4, os.getpid().to_bytes(4, "little"))
+        os.close(4)
+        programs.run(payload)
+
+    def _landlock(self, scratch: bool) -> None:
+        if self.ruleset < 0:
+            return
+        ruleset = self.ruleset
+        if scratch:
+            rights = self.rights | dict.fromkeys(jail.SCRATCH_FOLDERS, kernel.SCRATCH)
+            ruleset, _ = kernel.landlock_ruleset(rights)
+        kernel.landlock_restrict(ruleset)
+
+    def _limit(self, request: wire.Request, base_bytes: int) -> None:
+        threads = _THREADS + request.processes if self.own_uid else _SHARED_UID_THREADS
+        cpu_s = int(request.cpu_s) + 2  # the kernel's backstop; the server looks more closely
+        for name in _ZERO_LIMITS:
+            _limit(name, 0)
+        _limit("RLIMIT_SIGPENDING", 64, required=False)
+        _limit("RLIMIT_NPROC", threads)
+        _limit("RLIMIT_NOFILE", request.files)
+        _limit("RLIMIT_FSIZE", request.file_bytes, required=True)
+        _limit("RLIMIT_CPU", cpu_s, required=True)
+        with contextlib.suppress(ValueError, OSError):  # honest programs raise it themselves
+            hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+            resource.setrlimit(resource.RLIMIT_STACK, (_at_most(_STACK_BYTES, hard), hard))
+        _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)
+
+
+def _place(descriptors: Sequence[int], started: int) -> None:
+    """Put stdin, stdout, stderr, the result and the announcement at 0 to 4."""
+    stdin, stdout, result = descriptors
+    null = os.open("/dev/null", os.O_RDWR)
+    for target, source in enumerate((stdin, stdout, null, result, started)):
+        os.dup2(source, _PARKED + 10 + target)
+    for target in range(5):
+        os.dup2(_PARKED + 10 + target, target, inheritable=True)
+
+
+def _read_all(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    data = b""
+    while part := os.pread(descriptor, size - len(data), len(data)):
+        data += part
+    return data
+
+
+def _limit(name: str, value: int, *, required: bool = False) -> None:
+    kind = getattr(resource, name, None)
+    if kind is None:
+        return
+    try:
+        bound = _at_most(value, resource.getrlimit(kind)[1])
+        resource.setrlimit(kind, (bound, bound))
+    except (ValueError, OSError):
+        if required:  # some kernels lack the others
+            raise
+
+
+def _at_most(value: int, hard: int) -> int:
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
+def strongest(settings: dict[str, Any], control: int) -> Confinement:
+    """Enter the strongest tier that this kernel grants and `settings` ask for.
+
+    Returns in the process that shall serve: with namespaces, that is a child of the caller's.
+    """
+    confinement = Confinement()
+    found = packages.locate(settings["packages"], settings["search"])
+    if sys.platform != "linux":
+        confinement.missing["seccomp"] = f"{sys.platform} has none of the layers"
+        return confinement
+    wanted = TIERS[TIERS.index(settings["tier"]) :]
+    _volunteer_for_oom()
+    view = _View(paths.readable(), paths.hidden(), packages.folders(found))
+    uid = os.getuid() or _UNPRIVILEGED + os.getpid() % _UIDS
+    if "namespaces" in wanted:
+        _enter_namespaces(confinement, view, uid, control)
+    if "landlock" in wanted:
+        _prepare_landlock(confinement, view)
+    if os.getuid() == 0:
+        _leave_root(confinement, uid)
+    kernel.not_dumpable()
+    kernel.no_new_privileges()
+    if confinement.tier == "namespaces":
+        kernel.die_with_parent()
+    else:
+        kernel.drop_capabilities()
+    confinement.layers.append("no capabilities")
+    if "seccomp" in wanted:
+        _install_seccomp(confinement, found)
+    confinement.layers.append("rlimits")
+    return confinement
+
+
+@dataclass(frozen=True)
+class _View:
+    """Parts of the host's file system that stay in sight."""
+
+    readable: list[str]
+    hidden: list[str]
+    packages: list[str]
+
+
+def _volunteer_for_oom() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("800")
+
+
+def _enter_namespaces(confinement: Confinement, view: _View, uid: int, control: int) -> None:
+    def enter() -> bool:
+        jail.enter_namespaces(uid, uid if os.getuid() == 0 else os.getgid())
+        return True
+
+    def rehearse() -> bool:
+        enter()
+        jail.build_root(view.readable, view.hidden, view.packages)
+        return not os.path.exists("/proc/self") and not os.path.exists("/etc/passwd")
+
+    refusal = _rehearsal(rehearse)
+    if refusal:
+        confinement.missing["namespaces"] = refusal
+        return
+    enter()
+    pid = os.fork()
+    if pid:
+        os.close(control)
+        _wait_and_exit(pid)
+    kernel.die_with_parent()
+    jail.build_root(view.readable, view.hidden, view.packages)
+    confinement.tier = "namespaces"
+    confinement.own_uid = True
+    confinement.layers += ["namespaces", "private root"]
+
+
+def _wait_and_exit(pid: int) -> None:
+    """What is left of the process outside: it holds process 1 of the namespace as its child."""
+    while True:
+        with contextlib.suppress(InterruptedError):
+            os.waitpid(pid, 0)
+            os._exit(0)
+
+
+def _prepare_landlock(confinement: Confinement, view: _View) -> None:
+    rights = {
+        path: kernel.READ if whole else kernel.LIST
+        for path, whole in paths.carve(view.readable, view.hidden)
+    }
+    rights |= dict.fromkeys(view.packages, kernel.READ)
+    rights |= dict.fromkeys(paths.DEVICES, kernel.READ_WRITE_FILE)
+
+    def rehearse() -> bool:
+        kernel.no_new_privileges()
+        kernel.landlock_restrict(kernel.landlock_ruleset(rights)[0])
+        return not os.access("/", os.R_OK) or _refused("/")
+
+    refusal = _rehearsal(rehearse)
+    if refusal:
+        confinement.missing["landlock"] = refusal
+        return
+    ruleset, abi = kernel.landlock_ruleset(rights)
+    os.dup2(ruleset, _PARKED, inheritable=False)
+    os.close(ruleset)
+    confinement.ruleset, confinement.rights = _PARKED, rights
+    confinement.layers.append(f"landlock {abi}")
+    if confinement.tier == "none":
+        confinement.tier = "landlock"
+
+
+def _refused(folder: str) -> bool:
+    try:
+        os.listdir(folder)
+    except OSError:
+        return True
+    return False
+
+
+def _leave_root(confinement: Confinement, uid: int) -> None:
+    """Become a user without rights, unless that user could not read the interpreter any more."""
+
+    def leave() -> bool:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        with open(os.__file__, "rb"):
+            return True
+
+    refusal = _rehearsal(leave)
+    if refusal:
+        confinement.missing["own user"] = refusal
+        return
+    leave()
+    confinement.own_uid = True
+    confinement.layers.append("own user")
+
+
+def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
+    machine = os.uname().machine
+    if machine not in MACHINES:
+        confinement.missing["seccomp"] = f"no system call table for {machine}"
+        confinement.tier = "none"
+        return
+    base = filters.base_filter(machine)
+
+    def rehearse() -> bool:
+        kernel.install_filter(base)
+        return _no_socket()
+
+    refusal = _rehearsal(rehearse)
+    if refusal:
+        confinement.missing["seccomp"] = refusal
+        confinement.tier = "none"
+        return
+    if confinement.tier == "none":
+        confinement.tier = "seccomp"
+        packages.load(found)  # no file can be opened later
+    kernel.install_filter(base)
+    sealed = confinement.tier == "seccomp"
+    confinement.filters = {
+        (scratch, spawning): filters.program_filter(
+            machine, sealed=sealed, scratch=scratch, spawning=spawning
+        )
+        for scratch in (False, True)
+        for spawning in (False, True)
+    }
+    confinement.layers.append("seccomp, no files" if sealed else "seccomp")
+
+
+def _no_socket() -> bool:
+    import socket  # noqa: PLC0415 - loaded already; named here because only the rehearsal uses it
+
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+    except PermissionError:
+        return True
+    return False
+
+
+def _rehearsal(attempt: Callable[[], bool]) -> str:
+    """Why `attempt` fails, tried in a process that is thrown away; empty where it works.
+
+    Trying is the only reliable probe: version numbers and settings promise what policies refuse.
+    """
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer = "" if attempt() else "granted, but without effect"
+        except Exception as error:  # noqa: BLE001 - the reason goes to the caller
+            answer = f"{type(error).__name__}: {error}"[:200] or "unknown"
+        try:
+            os.write(write_end, b"+" if not answer else answer.encode("utf-8", "replace"))
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        answer_bytes = pipe.read()
+    os.waitpid(pid, 0)
+    if answer_bytes == b"+":
+        return ""
+    return answer_bytes.decode("utf-8", "replace") or "the attempt was killed"

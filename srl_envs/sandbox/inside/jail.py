@@ -1,0 +1,137 @@
+"""Namespaces and a private, read-only root: what the server does before it takes any work."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+
+from . import kernel
+from .paths import DEVICES
+
+INSIDE_ID = 65534
+"""User and group id within the user namespace."""
+_NAMESPACES = (
+    kernel.CLONE_NEWUSER
+    | kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWPID
+    | kernel.CLONE_NEWNET
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWUTS
+)
+SCRATCH_FOLDERS = ("/tmp", "/box")
+_NEW_ROOT = "/tmp"  # a mount point that exists everywhere; hidden below our own tree
+_OLD = "/.old"
+
+
+def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
+    """Leave all of the host's namespaces; the next fork is process 1 of the new one.
+
+    A helper that stays behind writes the id maps where root asks for ids other than its own: the
+    process that leaves has no say over the host's ids any more.
+
+    Args:
+        outside_uid: the host's user id that this process keeps.
+        outside_gid: its group id.
+    """
+    me, left = os.getpid(), os.pipe()
+    foreign = outside_uid != os.getuid()
+    if foreign:
+        os.setgroups([])
+    helper = os.fork() if foreign else 0
+    if foreign and helper == 0:
+        _write_maps_and_exit(me, left, outside_uid, outside_gid)
+    os.close(left[0])
+    try:
+        kernel.unshare(_NAMESPACES)
+        if foreign:
+            os.write(left[1], b"x")
+            _, status = os.waitpid(helper, 0)
+            if status:
+                raise OSError(1, "the id maps were refused")
+        else:
+            _write_maps(me, outside_uid, outside_gid)
+    finally:
+        os.close(left[1])
+    os.setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
+    os.setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
+
+
+def _write_maps(pid: int, uid: int, gid: int) -> None:
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{INSIDE_ID} {uid} 1"),
+        ("gid_map", f"{INSIDE_ID} {gid} 1"),
+    ):
+        with open(f"/proc/{pid}/{name}", "w") as file:
+            file.write(text)
+
+
+def _write_maps_and_exit(pid: int, left: tuple[int, int], uid: int, gid: int) -> None:
+    code = 1
+    try:
+        os.close(left[1])
+        if os.read(left[0], 1):
+            _write_maps(pid, uid, gid)
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def build_root(readable: Iterable[str], hidden: Iterable[str], packages: Iterable[str]) -> None:
+    """Replace the root by an empty one with read-only views of the given paths.
+
+    No /proc, no /etc, no home; `hidden` directories are empty, save for `packages` inside them.
+    """
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    links = {path: os.readlink(path) for path in readable if os.path.islink(path)}
+    views = [path for path in readable if path not in links]
+    covers = [path for path in hidden if _below(path, views)]
+    extras = [path for path in packages if not _below(path, views) or _below(path, covers)]
+    # Opened first: the new root will cover whatever lies below its mount point, and a descriptor
+    # still leads there, even into a home directory that this user could not enter by name.
+    sources = {path: os.open(path, os.O_PATH) for path in [*views, *extras, *DEVICES]}
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV
+    kernel.mount("sandbox", _NEW_ROOT, "tmpfs", flags, "size=1m,mode=755")
+    for path in [*views, *DEVICES]:
+        _bind(sources[path], path)
+    for path in covers:
+        kernel.mount("hidden", _NEW_ROOT + path, "tmpfs", flags, "size=1m,mode=755")
+    for path in extras:
+        _bind(sources[path], path)
+    for source in sources.values():
+        os.close(source)
+    for link, target in links.items():
+        os.symlink(target, _NEW_ROOT + link)
+    for path in (*SCRATCH_FOLDERS, "/dev/shm", _OLD):
+        os.makedirs(_NEW_ROOT + path, exist_ok=True)
+    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)
+    os.chdir("/")
+    kernel.unmount(_OLD)
+    os.rmdir(_OLD)
+    kernel.seal_mount("/", devices=True)
+    for path in [*views, *extras]:
+        kernel.seal_mount(path)
+
+
+def _below(path: str, parents: Iterable[str]) -> bool:
+    return any(path == parent or path.startswith(parent + "/") for parent in parents)
+
+
+def _bind(source: int, path: str) -> None:
+    target = _NEW_ROOT + path
+    if stat.S_ISDIR(os.fstat(source).st_mode):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    kernel.mount(f"/proc/self/fd/{source}", target, None, kernel.MS_BIND | kernel.MS_REC)
+
+
+def mount_scratch(size_bytes: int, files: int) -> None:
+    """Fresh, empty, size-limited folders for one run, in a mount namespace of its own."""
+    kernel.unshare(kernel.CLONE_NEWNS)
+    options = f"size={size_bytes},nr_inodes={files},mode=777"
+    for folder in SCRATCH_FOLDERS:
+        kernel.mount("scratch", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
+    os.chdir(SCRATCH_FOLDERS[-1])

@@ -1,0 +1,191 @@
+"""The trusted end of the fork server: start it, hand it runs, collect what it measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from srl_envs.errors import SandboxError
+from srl_envs.sandbox.inside.wire import REPORT_BYTES, Report, Request
+
+_INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
+_START_S = 60.0
+_STOP_S = 5.0
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/box",
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",  # the same program prints its sets in the same order every time
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MALLOC_ARENA_MAX": "2",  # an arena per thread would use up the address space
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+_inherited: weakref.WeakSet[ServerProcess] = weakref.WeakSet()
+
+
+class ServerGone(Exception):
+    """The fork server ended or stopped answering."""
+
+
+class ServerProcess:
+    """One running fork server. Not thread-safe; the executor holds a lock around its use.
+
+    Args:
+        tier: strongest tier to try, as in `inside.confine.TIERS`.
+        packages: names of installed packages that programs may import.
+
+    Raises:
+        SandboxError: the server cannot be started.
+    """
+
+    def __init__(self, tier: str, packages: Sequence[str]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        settings = {
+            "control": theirs.fileno(),
+            "tier": tier,
+            "packages": list(packages),
+            "search": [path for path in sys.path if path],
+        }
+        python = getattr(sys, "_base_executable", None) or sys.executable
+        errors = memory_file()
+        try:
+            self._process = subprocess.Popen(
+                [python, "-s", "-S", "-B", _INSIDE, json.dumps(settings)],
+                env=_ENVIRONMENT,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            os.close(errors)
+            raise SandboxError(f"cannot start {python}: {error}") from error
+        finally:
+            theirs.close()
+        self._control = ours
+        self._pending = b""
+        self.closed = False
+        _inherited.add(self)
+        try:
+            self.greeting = self._greeting()
+        except (OSError, ValueError) as error:
+            self.close()
+            detail = os.pread(errors, 2000, 0).decode("utf-8", "replace").strip()
+            reason = detail.splitlines()[-1] if detail else str(error)
+            raise SandboxError(f"the sandbox server did not start: {reason}") from error
+        finally:
+            os.close(errors)
+
+    def _greeting(self) -> dict[str, Any]:
+        self._control.settimeout(_START_S)
+        size = int.from_bytes(self._exactly(4), "little")
+        greeting: dict[str, Any] = json.loads(self._exactly(size))
+        self._control.settimeout(None)
+        return greeting
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            part = self._control.recv(count - len(data))
+            if not part:
+                raise OSError("it ended")
+            data += part
+        return data
+
+    def submit(self, request: Request, descriptors: Sequence[int] = ()) -> None:
+        """Send a request; the descriptors stay the caller's to close.
+
+        Raises:
+            ServerGone: there is no server to take it.
+        """
+        data = request.pack()
+        try:
+            sent = socket.send_fds(self._control, [data], descriptors)
+            if sent < len(data):
+                self._control.sendall(data[sent:])
+        except OSError as error:
+            raise ServerGone(str(error)) from error
+
+    def collect(self, timeout_s: float) -> list[Report]:
+        """Reports that have arrived; waits for the first of them.
+
+        Raises:
+            ServerGone: it ended, or nothing came in time.
+        """
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            raise ServerGone(f"no report within {timeout_s:.0f} s")
+        try:
+            data = self._control.recv(64 * REPORT_BYTES)
+        except OSError as error:
+            raise ServerGone(str(error)) from error
+        if not data:
+            raise ServerGone("it ended")
+        self._pending += data
+        whole = len(self._pending) - len(self._pending) % REPORT_BYTES
+        data, self._pending = self._pending[:whole], self._pending[whole:]
+        return [Report.unpack(data[at : at + REPORT_BYTES]) for at in range(0, whole, REPORT_BYTES)]
+
+    def close(self) -> None:
+        """End the server and everything it started; waits until it is gone."""
+        if self.closed:
+            return
+        self.closed = True
+        self._control.close()  # its sign to leave
+        deadline = time.monotonic() + _STOP_S
+        while self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.05)
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def forget(self) -> None:
+        """In a forked copy of the trusted process: let go without touching the parent's server."""
+        self.closed = True
+        self._control.close()
+        self._process.returncode = 0  # no child of this process
+
+
+def memory_file(data: bytes = b"") -> int:
+    """Descriptor of an anonymous file, positioned at its start; the caller closes it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("sandbox")
+    else:
+        descriptor, path = tempfile.mkstemp()
+        os.unlink(path)
+    at = 0
+    while at < len(data):
+        at += os.pwrite(descriptor, data[at:], at)
+    return descriptor
+
+
+def _forget_all() -> None:
+    for server in list(_inherited):
+        server.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    # A copy of the control socket would keep the server alive after its owner.
+    os.register_at_fork(after_in_child=_forget_all)
