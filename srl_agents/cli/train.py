@@ -1,0 +1,70 @@
+"""`srl train RECIPE`: run a league recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_agents.recipes.loading import SHIPPED, find_recipe, load
+
+DESCRIPTION = f"""Train a league of language models and play the final round robin.
+
+A run that was interrupted continues where its last checkpoint left off: give the same command.
+
+Examples:
+  srl train quickstart-tiny
+  srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
+
+Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
+"""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What to run and where."""
+
+    recipe: tyro.conf.Positional[str]
+    """A YAML file, or the name of a shipped recipe."""
+    out: Path | None = None
+    """Folder of the run; runs/NAME-seedN if absent."""
+    seed: int | None = None
+    """Root seed; the recipe's own if absent."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl train --help`."""
+    options = tyro.cli(TrainOptions, prog="srl train", description=DESCRIPTION, args=argv)
+    return train(options)
+
+
+def train(options: TrainOptions) -> int:
+    """Exit code: 0 trained (or there was nothing left to do)."""
+    from srl_agents.recipes.settings import LeagueRecipe
+
+    overrides = list(options.set)
+    if options.seed is not None:
+        overrides.append(f"seed={options.seed}")
+    recipe = load(LeagueRecipe, find_recipe(options.recipe), overrides)
+    folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+
+    from srl_agents.metrics import ConsoleView
+    from srl_agents.recipes.league_training import LeagueTraining, claim_folder
+
+    claim_folder(recipe, folder)
+    view = ConsoleView(f"{recipe.name}: {recipe.env} with {recipe.model}", recipe.updates)
+    with view:
+        training = LeagueTraining(recipe, folder, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+    print(
+        f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
+        f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --out {folder}/site"
+    )
+    return 0

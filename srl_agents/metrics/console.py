@@ -1,0 +1,141 @@
+"""The live view of a run in the terminal; one line per update where there is none."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from srl_agents.metrics.names import Record
+
+_COLUMNS = (
+    ("reward", "reward", "{:+.3f}"),
+    ("format", "format", "{:+.3f}"),
+    ("kl", "KL", "{:.4f}"),
+    ("entropy", "entropy", "{:.3f}"),
+    ("invalid_share", "invalid", "{:.1%}"),
+    ("grad_norm", "grad", "{:.2f}"),
+    ("score_start", "vs start", "{:.0%}"),
+)
+_SPARKS = "▁▂▃▄▅▆▇█"
+_SCORE_BOT = "score_bot:"
+
+
+class ConsoleView(AbstractContextManager["ConsoleView"]):
+    """Shows progress, phase and the last record of every learner."""
+
+    def __init__(self, title: str, updates: int, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self._title = title
+        self._updates = updates
+        self._live = self.console.is_terminal
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self._total = self._progress.add_task("updates", total=updates)
+        self._phase = self._progress.add_task("starting", total=None)
+        self._record: Record | None = None
+        self._rewards: dict[str, list[float]] = {}
+        self._scores: dict[str, dict[str, float]] = {}
+        self._screen = Live(console=self.console, refresh_per_second=4, get_renderable=self._render)
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._screen.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._screen.stop()
+
+    def phase(self, name: str, total: int | None = None) -> None:
+        """What happens now; ``total`` steps of it are to come."""
+        self._progress.reset(self._phase, description=name, total=total, completed=0)
+        if not self._live and total is None:
+            self.console.print(name, highlight=False)
+
+    def advance(self, steps: int = 1) -> None:
+        """``steps`` of the present phase are done."""
+        self._progress.advance(self._phase, steps)
+
+    def resume(self, done: int) -> None:
+        """Updates that were done before this process started."""
+        self._progress.update(self._total, completed=done)
+
+    def write(self, record: Record) -> None:
+        """Show a record."""
+        self._record = record
+        self._progress.update(self._total, completed=record.update)
+        for learner, values in record.learners.items():
+            self._rewards.setdefault(learner, []).append(values.get("reward", 0.0))
+            scores = {k: v for k, v in values.items() if k.startswith("score_")}
+            self._scores.setdefault(learner, {}).update(scores)
+        if not self._live:
+            self.console.print(_line(record), highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+        return
+
+    def say(self, text: str) -> None:
+        """Print a line above the live view."""
+        self.console.print(text, highlight=False)
+
+    def _render(self) -> Group:
+        table = Table(title=self._title, title_justify="left", expand=False)
+        table.add_column("learner", style="bold")
+        for _, name, _ in _COLUMNS:
+            table.add_column(name, justify="right")
+        table.add_column("vs bots")
+        table.add_column("reward so far")
+        learners = self._record.learners if self._record else {}
+        for learner, values in learners.items():
+            known = {**values, **self._scores[learner]}
+            cells = [form.format(known[key]) if key in known else "-" for key, _, form in _COLUMNS]
+            bots = "  ".join(
+                f"{key.removeprefix(_SCORE_BOT)} {value:.0%}"
+                for key, value in known.items()
+                if key.startswith(_SCORE_BOT)
+            )
+            table.add_row(learner, *cells, bots or "-", sparkline(self._rewards[learner][-30:]))
+        speed = self._record.run.get("tokens_per_s", 0.0) if self._record else 0.0
+        return Group(table, f"{speed:,.0f} tokens/s", self._progress)
+
+
+def sparkline(values: list[float]) -> str:
+    """A row of block characters, lowest to highest of ``values``."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    return "".join(_SPARKS[round((v - low) / span * (len(_SPARKS) - 1))] for v in values)
+
+
+def _line(record: Record) -> str:
+    parts = [f"update {record.update}/{record.updates}"]
+    for learner, values in record.learners.items():
+        cells = [
+            f"{name} {form.format(values[key])}" for key, name, form in _COLUMNS if key in values
+        ]
+        cells += [
+            f"vs {key.removeprefix(_SCORE_BOT)} {value:.0%}"
+            for key, value in values.items()
+            if key.startswith(_SCORE_BOT)
+        ]
+        parts.append(f"{learner}: {', '.join(cells)}")
+    parts.append(f"{record.run.get('tokens_per_s', 0.0):,.0f} tokens/s")
+    return " | ".join(parts)

@@ -1,0 +1,61 @@
+"""The names of metrics, with their units; one name for one thing, in every sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+MEANINGS = {
+    "reward": "mean total reward per episode and learning seat (outcome + format)",
+    "outcome": "mean outcome per episode and learning seat, in [-1, 1]",
+    "format": "mean format component per episode and learning seat, in [-0.3, 0]",
+    "invalid_share": "share of replies that were malformed or illegal",
+    "reply_tokens": "mean tokens per reply",
+    "rows": "turns trained on",
+    "flat_groups": "share of groups in which all attempts earned the same",
+    "void": "episodes that our own machinery lost",
+    "loss": "TRL's loss",
+    "kl": "mean over tokens of the divergence from the base, nats",
+    "entropy": "mean over tokens of the policy's entropy, nats",
+    "clip_fraction": "share of tokens whose probability ratio was clipped",
+    "sampler_kl": "mean over tokens of |log p(trainer) - log p(sampler)|, nats",
+    "grad_norm": "norm of the gradient before clipping",
+    "learning_rate": "of the update",
+    "score_start": "points per game against the starting version on eval seeds, in [0, 1]",
+    "score_bot:NAME": "points per game against a bot on eval seeds, in [0, 1]",
+    "eval_format": "mean format component on eval seeds",
+    "generate_s": "seconds spent playing (all learners)",
+    "train_s": "seconds spent in updates (all learners)",
+    "tokens_per_s": "tokens sampled per second of play",
+}
+
+WALL_CLOCK = ("generate_s", "train_s", "tokens_per_s")
+"""Metrics that differ between two equal runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """Metrics of one update: of the run as a whole, and of each learner."""
+
+    update: int
+    """Updates done so far."""
+    updates: int
+    """Updates of the whole run."""
+    run: dict[str, float]
+    learners: dict[str, dict[str, float]]
+
+    def flat(self) -> dict[str, float]:
+        """``name`` for the run, ``learner/name`` for learners."""
+        rows = dict(self.run)
+        for learner, values in self.learners.items():
+            rows |= {f"{learner}/{name}": value for name, value in values.items()}
+        return rows
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "update": self.update,
+            "updates": self.updates,
+            "run": self.run,
+            "learners": self.learners,
+        }
