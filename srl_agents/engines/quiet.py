@@ -11,13 +11,13 @@ from transformers.utils import logging as transformers_logging
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Inside: no progress bars of transformers, and none of PEFT's known false alarms."""
+    """Inside: no progress bars of transformers, and no known false alarms."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            # PEFT 0.21 reads a property that transformers 5.23 has renamed.
-            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
+            # PEFT 0.21 and TRL 1.16 use names that transformers 5.23 has changed.
+            warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*")
             # It fears for PEFT's own loading, by name; adapters are read by `BaseModel` here.
             warnings.filterwarnings("ignore", message="Adapter name .* should not be contained")
             yield

@@ -1,0 +1,412 @@
+"""GRPO on TRL's loss, driven one update at a time, one learner per adapter of a shared base.
+
+TRL computes the loss and builds the optimizer; rows, advantages, reference and resume are
+ours. Rows enter TRL at the one method that we override. Source: arXiv:2402.03300.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers.training_args import OptimizerNames
+from trl import GRPOConfig, GRPOTrainer
+
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.records import TrainingBatch
+from srl_agents.trainers import optimizer_state
+from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError, nearest
+
+LossType = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
+_TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
+_CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GRPOSettings:
+    """How one learner is updated. Names are ours; `to_trl` translates them."""
+
+    learning_rate: float = 1e-4
+    """Step size of the optimizer, after warm-up."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the frozen base; 0 computes no reference."""
+    clip_low: float = 0.2
+    """Probability ratios are clipped at 1 - clip_low."""
+    clip_high: float | None = None
+    """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
+    loss_type: LossType = "dapo"
+    """How TRL averages over tokens and rows."""
+    ratio_level: Literal["token", "sequence"] = "token"
+    """Probability ratios per token, or one per row (GSPO)."""
+    optimizer: str = "adamw_torch"
+    """Any of transformers' names; ``adamw_8bit`` is bitsandbytes' and works on the CPU."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay per update, times the learning rate."""
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this norm; 0 clips nothing."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Learning rate after warm-up; linear falls to 0 at total_updates."""
+    warmup_updates: int = 0
+    """Updates in which the learning rate rises from 0."""
+    total_updates: int = 0
+    """Updates of the whole run; only the linear schedule needs it."""
+    iterations: int = 1
+    """Optimizer steps that `update` takes on one batch."""
+    micro_batch_rows: int = 16
+    """Rows in one forward and backward pass; changes memory and speed, not the result."""
+    max_completion_tokens: int = 64
+    """Only dr_grpo: token sums are divided by it."""
+    gradient_checkpointing: bool = False
+    """Recompute activations: less memory, more time. On for the whole base once one asks."""
+
+    def __post_init__(self) -> None:
+        positive = ("learning_rate", "micro_batch_rows", "iterations", "max_completion_tokens")
+        for name in positive:
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: use more than 0.")
+        for name in ("kl_coef", "weight_decay", "max_grad_norm", "warmup_updates", "clip_low"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
+        if self.clip_high is not None and self.clip_high < 0:
+            raise ConfigError(f"clip_high={self.clip_high}: use 0 or more.")
+        _one_of("loss_type", self.loss_type, get_args(LossType))
+        _one_of("ratio_level", self.ratio_level, ("token", "sequence"))
+        _one_of("schedule", self.schedule, ("constant", "linear"))
+        _one_of("optimizer", self.optimizer, [name.value for name in OptimizerNames])
+        if self.schedule == "linear" and self.total_updates <= self.warmup_updates:
+            raise ConfigError(
+                f"total_updates={self.total_updates}: the linear schedule needs the length of the "
+                f"run, more than warmup_updates={self.warmup_updates}."
+            )
+
+    def to_trl(self, output_dir: Path, *, temperature: float, seed: int, cpu: bool) -> GRPOConfig:
+        """TRL's configuration.
+
+        beta stays 0: TRL's own reference breaks on adapters that are not called "default".
+        Batch and group sizes are placeholders, as rows come from outside.
+        """
+        return GRPOConfig(
+            output_dir=str(output_dir),
+            learning_rate=self.learning_rate,
+            beta=0.0,
+            epsilon=self.clip_low,
+            epsilon_high=self.clip_high,
+            loss_type=self.loss_type,
+            importance_sampling_level=self.ratio_level,
+            optim=self.optimizer,
+            weight_decay=self.weight_decay,
+            max_grad_norm=self.max_grad_norm,
+            lr_scheduler_type="linear" if self.schedule == "linear" else "constant_with_warmup",
+            warmup_steps=self.warmup_updates,
+            max_steps=max(self.total_updates, 1),
+            max_completion_length=self.max_completion_tokens,
+            temperature=temperature,
+            seed=seed,
+            per_device_train_batch_size=2,
+            num_generations=2,
+            gradient_checkpointing=False,  # `GRPOLearner` turns it on; TRL would in train() only
+            bf16=False,
+            use_cpu=cpu,
+            report_to=[],
+            disable_tqdm=True,
+            save_strategy="no",
+            logging_strategy="no",
+        )
+
+
+def _one_of(name: str, value: str, known: Any) -> None:
+    if value not in known:
+        raise ConfigError(f"{name}={value!r} is unknown.{nearest(value, known)} Known: {[*known]}.")
+
+
+class AgentGRPO(GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer for one adapter; overrides where rows enter and what is saved."""
+
+    def __init__(self, base: BaseModel, adapter: str, config: GRPOConfig, kl_coef: float) -> None:
+        """Build TRL's trainer around the shared model.
+
+        Args:
+            base: owner of the model.
+            adapter: the active adapter, which the optimizer will hold.
+            config: from `GRPOSettings.to_trl`.
+            kl_coef: weight of TRL's own KL term over the reference that we compute.
+        """
+        self.base = base
+        self.adapter = adapter
+        inner = base.model.get_base_model()
+        patched = inner.__dict__.get("forward")
+        super().__init__(
+            model=base.model,
+            reward_funcs=_no_reward,
+            args=config,
+            train_dataset=Dataset.from_dict({"prompt": ["", ""]}),
+            processing_class=base.tokenizer,
+        )
+        if patched is not None:  # one fused head per base: learners share their temperature
+            inner.forward = patched
+        self.beta = kl_coef
+
+    def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Rows are sampled and judged already; only the reference is missing."""
+        if self.beta:
+            with torch.no_grad(), self.base.reference():
+                inputs["ref_per_token_logps"], _, _ = self._get_per_token_logps_and_entropies(
+                    self.model,
+                    torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+                    torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+                    inputs["completion_ids"].shape[1],
+                )
+        return inputs
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save this learner's adapter alone.
+
+        transformers saves, and on resume loads, all adapters of the shared base, which would
+        throw the other learners back to old weights.
+        """
+        self.base.save_adapter(self.adapter, Path(output_dir or self.args.output_dir))
+
+
+def _no_reward(completions: list[Any], **_: Any) -> list[float]:
+    return [0.0] * len(completions)
+
+
+_TEMPERATURE: WeakKeyDictionary[BaseModel, float] = WeakKeyDictionary()
+"""TRL patches its temperature into the model, so learners of one base cannot differ in it."""
+
+
+class GRPOLearner:
+    """One adapter that learns. Learners of one base take turns; they share no state."""
+
+    def __init__(
+        self, name: str, base: BaseModel, settings: GRPOSettings, temperature: float, seed: int
+    ) -> None:
+        """Add the adapter if it does not exist, and build its optimizer.
+
+        Args:
+            name: of the adapter.
+            base: the shared base.
+            settings: of the updates.
+            temperature: at which rows are sampled; the same for all learners of the base.
+            seed: of a new adapter's weights.
+
+        Raises:
+            ConfigError: temperature 0, or not that of the base's other learners.
+        """
+        if not temperature > 0:
+            raise ConfigError(f"temperature={temperature}: greedy samples cannot be learned from.")
+        if _TEMPERATURE.setdefault(base, temperature) != temperature:
+            raise ConfigError(
+                f"temperature={temperature} of {name!r}: learners of one base share one, here "
+                f"{_TEMPERATURE[base]}. Load the base twice to use two."
+            )
+        self.name = name
+        self.base = base
+        self.settings = settings
+        self.version = 0
+        """Optimizer steps taken."""
+        if name not in base.adapters:
+            base.add_adapter(name, seed)
+        base.activate(name)
+        cpu = base.device.type == "cpu"
+        with tempfile.TemporaryDirectory() as folder, _global_generators_kept(), quiet_libraries():
+            config = settings.to_trl(Path(folder), temperature=temperature, seed=seed, cpu=cpu)
+            self._trainer = AgentGRPO(base, name, config, settings.kl_coef)
+            if settings.gradient_checkpointing:
+                base.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self._optimizer = self._trainer.create_optimizer()
+        self._scheduler = self._trainer.create_scheduler(
+            max(settings.total_updates, 1), self._optimizer
+        )
+        self._parameters = list(base.trainable_parameters(name).values())
+
+    def update(self, batch: TrainingBatch) -> dict[str, float]:
+        """Take `settings.iterations` optimizer steps on one batch; metrics of the last."""
+        metrics: dict[str, float] = {}
+        for _ in range(self.settings.iterations):
+            metrics = self.compute_gradients(batch)
+            self.apply_gradients()
+        return metrics
+
+    def compute_gradients(self, batch: TrainingBatch) -> dict[str, float]:
+        """Put the gradient of the loss over the whole batch on the adapter; take no step.
+
+        Returns:
+            ``loss``; means over the batch's tokens of ``kl`` (to the base; only with kl_coef),
+            ``entropy`` (nats), ``clip_fraction`` and ``sampler_kl`` (absolute difference between
+            the log-probabilities now and when sampled); ``grad_norm`` before clipping;
+            ``learning_rate`` of the next step.
+
+        Raises:
+            ShapeError: the batch belongs to another learner.
+            ModelError: the gradient is not finite.
+        """
+        if batch.learner != self.name:
+            raise ShapeError(f"batch of {batch.learner!r} given to learner {self.name!r}.")
+        self.base.activate(self.name)
+        for parameter in self._parameters:
+            parameter.grad = None
+        rows = len(batch.prompt_ids_RP)
+        tokens = float(batch.completion_mask_RT.sum())
+        loss = 0.0
+        sums: dict[str, float] = {}
+        for part in _micro_batches(batch, self.settings.micro_batch_rows, self.base.device):
+            value, metrics = self._accumulate(part, rows, tokens)
+            loss += value
+            for key, metric in metrics.items():
+                sums[key] = sums.get(key, 0.0) + metric
+        norm = torch.nn.utils.get_total_norm(
+            [p.grad for p in self._parameters if p.grad is not None]
+        ).item()
+        if not np.isfinite(norm) or not np.isfinite(loss):
+            raise ModelError(
+                f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
+                f"{norm}. Lower learning_rate or max_grad_norm and resume from a checkpoint."
+            )
+        return {
+            "loss": loss,
+            **{key: value / tokens for key, value in sums.items()},
+            "grad_norm": norm,
+            "learning_rate": self._scheduler.get_last_lr()[0],
+        }
+
+    def _accumulate(
+        self, part: dict[str, torch.Tensor], rows: int, tokens: float
+    ) -> tuple[float, dict[str, float]]:
+        """Add one micro-batch's share of the gradient; its loss share and sums over its tokens."""
+        part_rows = len(part["completion_ids"])
+        part_tokens = float(part["completion_mask"].sum())
+        # TRL divides a mean over the micro-batch by the number of micro-batches. This factor,
+        # which need not be whole, makes it the micro-batch's part of the mean over all.
+        factor = tokens / part_tokens if self.settings.loss_type == "bnpo" else rows / part_rows
+        self._trainer.current_gradient_accumulation_steps = factor
+        part["num_items_in_batch"] = torch.tensor(tokens / factor)
+        seen: list[Any] = []
+        hook = self.base.model.register_forward_hook(lambda _m, _i, output: seen.append(output))
+        try:
+            with _global_generators_kept():
+                torch.manual_seed(0)  # TRL shuffles the rows: always into the same order
+                loss = self._trainer.training_step(self.base.model, part, None).item()
+        finally:
+            hook.remove()
+        used = self._trainer._buffered_inputs[0]
+        metrics = self._metrics(used, seen[-1].log_probs, seen[-1].entropy)
+        self._trainer._buffered_inputs = None
+        self._trainer._metrics["train"].clear()
+        return loss, metrics
+
+    @torch.no_grad()
+    def _metrics(
+        self, used: dict[str, torch.Tensor], logps: torch.Tensor, entropy: torch.Tensor
+    ) -> dict[str, float]:
+        """Sums over tokens; `used` and the other two have their rows in the same order."""
+        mask_RT = used["completion_mask"].bool()
+        width = mask_RT.shape[1]
+        logps_RT, entropy_RT = logps[:, -width:], entropy[:, -width:]
+        log_ratio_RT = logps_RT - used["old_per_token_logps"]
+        low, high = self._trainer.epsilon_low, self._trainer.epsilon_high
+        advantages_RT = used["advantages"]
+        ratio_RT = log_ratio_RT.exp()
+        clipped_RT = ((ratio_RT < 1 - low) & (advantages_RT < 0)) | (
+            (ratio_RT > 1 + high) & (advantages_RT > 0)
+        )
+        values = {"entropy": entropy_RT, "sampler_kl": log_ratio_RT.abs()}
+        if self.settings.loss_type in _CLIPPED_LOSSES:
+            values["clip_fraction"] = clipped_RT.float()
+        if "ref_per_token_logps" in used:
+            difference_RT = used["ref_per_token_logps"] - logps_RT
+            values["kl"] = difference_RT.exp() - difference_RT - 1
+        return {key: float(value_RT[mask_RT].sum()) for key, value_RT in values.items()}
+
+    def apply_gradients(self) -> None:
+        """Clip, step the optimizer and the schedule, and count one version.
+
+        Raises:
+            ModelError: there are no gradients.
+        """
+        if all(parameter.grad is None for parameter in self._parameters):
+            raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
+        if self.settings.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm)
+        self._optimizer.step()
+        self._scheduler.step()
+        for parameter in self._parameters:
+            parameter.grad = None
+        self.version += 1
+
+    @property
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """The gradients by the adapter's tensor names, to read or to change in place."""
+        return {
+            key: parameter.grad
+            for key, parameter in self.base.trainable_parameters(self.name).items()
+            if parameter.grad is not None
+        }
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Optimizer, schedule and version as tensors and JSON.
+
+        The adapter's weights are not in it: `BaseModel.adapter_tensors` has them.
+        """
+        tensors, values = optimizer_state.pack(self._optimizer, self._scheduler)
+        return tensors, {"version": self.version, "optimizer": self.settings.optimizer, **values}
+
+    def load_state(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        """Continue where `state` was taken.
+
+        Raises:
+            CheckpointError: it belongs to another optimizer or adapter shape.
+        """
+        if state["optimizer"] != self.settings.optimizer:
+            raise CheckpointError(
+                f"the checkpoint was made with optimizer={state['optimizer']!r}, the recipe says "
+                f"{self.settings.optimizer!r}: use the same."
+            )
+        try:
+            optimizer_state.unpack(self._optimizer, self._scheduler, tensors, state)
+        except ValueError as error:
+            raise CheckpointError(f"optimizer state does not fit {self.name!r}: {error}") from error
+        self.version = int(state["version"])
+
+
+def _micro_batches(
+    batch: TrainingBatch, rows: int, device: torch.device
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Rows of like length together, trimmed to their longest, under TRL's names."""
+    prompt_R, reply_R = batch.prompt_mask_RP.sum(axis=1), batch.completion_mask_RT.sum(axis=1)
+    order = np.argsort(-(prompt_R + reply_R), kind="stable")
+    for start in range(0, len(order), rows):
+        some = order[start : start + rows]
+        left = batch.prompt_ids_RP.shape[1] - int(prompt_R[some].max())
+        width = int(reply_R[some].max())
+        arrays = {
+            "prompt_ids": batch.prompt_ids_RP[some, left:],
+            "prompt_mask": batch.prompt_mask_RP[some, left:].astype(np.int64),
+            "completion_ids": batch.completion_ids_RT[some, :width],
+            "completion_mask": batch.completion_mask_RT[some, :width].astype(np.int64),
+            "advantages": batch.advantages_RT[some, :width],
+            "old_per_token_logps": batch.logprobs_RT[some, :width],
+        }
+        yield {key: torch.from_numpy(array).to(device) for key, array in arrays.items()}
+
+
+@contextmanager
+def _global_generators_kept() -> Iterator[None]:
+    """TRL seeds and draws from the process's generators; a neighbour must not notice."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved, not used)
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

@@ -1,0 +1,393 @@
+"""What TRL, PEFT and bitsandbytes must keep doing for us, and what we promise on top."""
+
+import inspect
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import bitsandbytes
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from trl import GRPOTrainer
+
+from srl_agents.engines import random_model
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.transformers_engine import (
+    GenerationRequest,
+    SamplingSettings,
+    TransformersEngine,
+)
+from srl_agents.records import TrainingBatch
+from srl_agents.trainers.grpo import GRPOLearner, GRPOSettings, LossType
+from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
+
+Tensors = dict[str, torch.Tensor]
+
+
+def learner(base: BaseModel, name: str = "alice", seed: int = 1, **settings: Any) -> GRPOLearner:
+    settings = {"learning_rate": 1e-2, "kl_coef": 0.1, **settings}
+    return GRPOLearner(name, base, GRPOSettings(**settings), temperature=1.0, seed=seed)
+
+
+def disturb(base: BaseModel, name: str, scale: float = 0.05) -> None:
+    """Move an adapter away from the base, else the reference would equal the policy."""
+    generator = torch.Generator().manual_seed(3)
+    tensors = base.adapter_tensors(name)
+    base.set_adapter_tensors(
+        name,
+        {k: v + scale * torch.randn(v.shape, generator=generator) for k, v in tensors.items()},
+    )
+
+
+def token_logprobs(base: BaseModel, batch: TrainingBatch) -> torch.Tensor:
+    """(R, T) by a plain forward over unpadded rows, one at a time."""
+    logprobs = torch.zeros(batch.completion_ids_RT.shape, dtype=torch.float64)
+    for row in range(len(batch.completion_ids_RT)):
+        prompt = batch.prompt_ids_RP[row][batch.prompt_mask_RP[row]]
+        reply = batch.completion_ids_RT[row][batch.completion_mask_RT[row]]
+        ids = torch.from_numpy(np.concatenate([prompt, reply]))
+        with torch.no_grad():
+            distribution = base.model(ids[None]).logits[0].double().log_softmax(-1)
+        chosen = distribution[:-1].gather(1, ids[1:, None])[:, 0]
+        logprobs[row, : len(reply)] = chosen[len(prompt) - 1 :]
+    return logprobs
+
+
+def test_trl_still_has_the_methods_that_we_rely_on() -> None:
+    def parameters(name: str) -> list[str]:
+        return list(inspect.signature(getattr(GRPOTrainer, name)).parameters)
+
+    assert parameters("_generate_and_score_completions") == ["self", "inputs"]
+    assert parameters("_save") == ["self", "output_dir", "state_dict"]
+    assert parameters("training_step") == ["self", "model", "inputs", "num_items_in_batch"]
+    logps = parameters("_get_per_token_logps_and_entropies")
+    assert logps[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo", "bnpo"])
+def test_loss_is_the_hand_computed_one(base: BaseModel, sample: Any, loss_type: LossType) -> None:
+    agent = learner(base, loss_type=loss_type, kl_coef=0.1, clip_low=0.1, clip_high=0.3)
+    disturb(base, "alice")
+    batch = sample(base, "alice")
+    rng = np.random.default_rng(1)
+    mask = batch.completion_mask_RT
+    stale = np.where(mask, batch.logprobs_RT + 0.3 * rng.normal(size=mask.shape), 0.0)
+    advantages = np.where(mask, rng.normal(size=mask.shape), 0.0)  # another one for each token
+    batch = replace(
+        batch,
+        logprobs_RT=stale.astype(np.float32),
+        advantages_RT=advantages.astype(np.float32),
+    )
+    got = agent.compute_gradients(batch)
+
+    base.activate("alice")
+    now = token_logprobs(base, batch)
+    with base.reference():
+        frozen = token_logprobs(base, batch)
+    old, adv = torch.from_numpy(batch.logprobs_RT), torch.from_numpy(batch.advantages_RT)
+    ratio = (now - old).exp()
+    surrogate = -torch.minimum(ratio * adv, ratio.clamp(0.9, 1.3) * adv)
+    kl = ((frozen - now).exp() - (frozen - now) - 1) * ratio  # TRL corrects it for stale rows
+    weights = torch.from_numpy(mask)
+    values = (surrogate + 0.1 * kl) * weights
+    rows, tokens = weights.shape[0], weights.sum()
+    expected = {
+        "dapo": values.sum() / tokens,
+        "bnpo": values.sum() / tokens,
+        "grpo": (values.sum(1) / weights.sum(1)).mean(),
+        "dr_grpo": values.sum() / (rows * 64),
+    }[loss_type]
+    assert got["loss"] == pytest.approx(expected.item(), abs=1e-5)
+    clipped = ((ratio < 0.9) & (adv < 0)) | ((ratio > 1.3) & (adv > 0))
+    assert got["clip_fraction"] == pytest.approx(
+        ((clipped & weights).sum() / tokens).item(), abs=1e-6
+    )
+    drift = ((now - old).abs() * weights).sum() / tokens
+    assert got["sampler_kl"] == pytest.approx(drift.item(), abs=1e-5)
+
+
+def test_kl_is_that_to_the_bare_base(base: BaseModel, sample: Any) -> None:
+    agent = learner(base, kl_coef=0.5)
+    disturb(base, "alice")
+    batch = sample(base, "alice")
+    with_kl = agent.compute_gradients(batch)
+    base.activate("alice")
+    now = token_logprobs(base, batch)
+    with base.reference():
+        frozen = token_logprobs(base, batch)
+    weights = torch.from_numpy(batch.completion_mask_RT)
+    kl = (((frozen - now).exp() - (frozen - now) - 1) * weights).sum() / weights.sum()
+    assert kl > 0.01
+    assert with_kl["kl"] == pytest.approx(kl.item(), abs=1e-5)
+    without = learner(base, "bob", kl_coef=0.0)
+    base.set_adapter_tensors("bob", base.adapter_tensors("alice"))
+    plain = without.compute_gradients(replace(batch, learner="bob"))
+    assert "kl" not in plain
+    assert with_kl["loss"] - plain["loss"] == pytest.approx(0.5 * kl.item(), abs=1e-4)
+
+
+def test_an_untrained_adapter_has_no_kl(base: BaseModel, sample: Any) -> None:
+    agent = learner(base)
+    assert agent.compute_gradients(sample(base, "alice"))["kl"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_trainer_and_sampler_agree(
+    tmp_path: Path, sample: Any, kind: Any, temperature: float
+) -> None:
+    base = BaseModel.load(random_model.build(tmp_path, kind=kind), device="cpu")
+    settings = GRPOSettings(micro_batch_rows=3)
+    agent = GRPOLearner("alice", base, settings, temperature=temperature, seed=1)
+    disturb(base, "alice")
+    batch = sample(base, "alice", rows=20, temperature=temperature)
+    metrics = agent.compute_gradients(batch)
+    assert metrics["sampler_kl"] < 1e-5
+    assert metrics["clip_fraction"] == 0.0
+
+
+@pytest.mark.parametrize("loss_type", get_args(LossType))
+def test_micro_batches_give_the_gradient_of_the_whole(
+    base: BaseModel, sample: Any, loss_type: LossType
+) -> None:
+    level = "sequence" if loss_type == "luspo" else "token"
+    whole, parts = (
+        learner(base, name, micro_batch_rows=n, loss_type=loss_type, ratio_level=level)
+        for name, n in (("alice", 99), ("bob", 3))
+    )
+    disturb(base, "alice")
+    base.set_adapter_tensors("bob", base.adapter_tensors("alice"))
+    batch = sample(base, "alice", rows=8)
+    expected = whole.compute_gradients(batch)
+    kept = {key: gradient.clone() for key, gradient in whole.gradients.items()}
+    got = parts.compute_gradients(replace(batch, learner="bob"))
+    assert got == pytest.approx(expected, abs=1e-5, rel=1e-5)
+    assert expected["grad_norm"] > 1e-3
+    for key, gradient in parts.gradients.items():
+        torch.testing.assert_close(gradient, kept[key], atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_do_not_pile_up_over_calls(base: BaseModel, sample: Any) -> None:
+    agent = learner(base)
+    batch = sample(base, "alice")
+    first = agent.compute_gradients(batch)
+    assert agent.compute_gradients(batch) == first
+
+
+def test_training_one_adapter_moves_nothing_else(base: BaseModel, sample: Any) -> None:
+    alice, bob = learner(base, "alice", seed=1), learner(base, "bob", seed=2)
+    for agent in (alice, bob, alice):
+        other = "bob" if agent is alice else "alice"
+        before = {n: p.detach().clone() for n, p in base.model.named_parameters()}
+        agent.update(sample(base, agent.name))
+        moved = {
+            n for n, p in base.model.named_parameters() if not torch.equal(p.detach(), before[n])
+        }
+        assert moved
+        assert all(f".{agent.name}." in name for name in moved)
+        assert not any(p.grad is not None for p in base.trainable_parameters(other).values())
+    assert (alice.version, bob.version) == (2, 1)
+
+
+def test_two_learners_in_turn_equal_each_alone(
+    base: BaseModel, model_folder: Path, sample: Any
+) -> None:
+    alice, bob = learner(base, "alice", seed=1), learner(base, "bob", seed=2)
+    batches = {n: [sample(base, n, seed=i) for i in range(3)] for n in ("alice", "bob")}
+    for i in range(3):
+        alice.update(batches["alice"][i])
+        bob.update(batches["bob"][i])
+    lonely_base = BaseModel.load(model_folder, lora_rank=4, device="cpu")
+    lonely = learner(lonely_base, "bob", seed=2)
+    for batch in batches["bob"]:
+        lonely.update(batch)
+    expected = lonely_base.adapter_tensors("bob")
+    assert all(torch.equal(v, expected[k]) for k, v in base.adapter_tensors("bob").items())
+
+
+def test_adamw_8bit_is_that_of_bitsandbytes(tmp_path: Path, sample: Any) -> None:
+    folder = random_model.build(tmp_path, hidden=512, layers=1)
+    base = BaseModel.load(folder, lora_rank=8, device="cpu")
+    agent = learner(base, optimizer="adamw_8bit")
+    agent.update(sample(base, "alice"))
+    assert isinstance(agent._optimizer, bitsandbytes.optim.AdamW)
+    assert agent._optimizer.args.optim_bits == 8
+    kinds = {s["state1"].dtype for s in agent._optimizer.state.values() if "state1" in s}
+    assert torch.uint8 in kinds
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_torch", "adamw_8bit"])
+def test_resumed_equals_undisturbed_bit_for_bit(
+    tmp_path: Path, sample: Any, optimizer: str
+) -> None:
+    """Width 512 so that some tensors have 8-bit state and some 32-bit."""
+    folder = random_model.build(tmp_path, hidden=512, layers=1)
+    settings = {
+        "optimizer": optimizer,
+        "schedule": "linear",
+        "warmup_updates": 2,
+        "total_updates": 9,
+        "weight_decay": 0.1,
+    }
+
+    def fresh() -> tuple[BaseModel, GRPOLearner]:
+        base = BaseModel.load(folder, lora_rank=8, device="cpu")
+        return base, learner(base, **settings)
+
+    base, agent = fresh()
+    batches = [sample(base, "alice", seed=i) for i in range(5)]
+    for batch in batches[:2]:
+        agent.update(batch)
+    adapter = base.adapter_tensors("alice")
+    tensors, values = agent.state()
+    kept: Tensors = {key: tensor.clone() for key, tensor in tensors.items()}
+    values = json.loads(json.dumps(values))
+    undisturbed = [agent.update(batch) for batch in batches[2:]]
+    assert all(torch.equal(tensors[k], kept[k]) for k in kept), "state must be a copy"
+
+    torch.manual_seed(99)
+    other_base, other = fresh()
+    other.update(batches[4])  # whatever it did before must not matter
+    other_base.set_adapter_tensors("alice", adapter)
+    other.load_state(tensors, values)
+    resumed = [other.update(batch) for batch in batches[2:]]
+
+    assert resumed == undisturbed
+    assert other.version == agent.version == 5
+    expected = base.adapter_tensors("alice")
+    assert all(torch.equal(v, expected[k]) for k, v in other_base.adapter_tensors("alice").items())
+    assert all(torch.equal(tensors[k], kept[k]) for k in kept), "loading must copy"
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(base: BaseModel, sample: Any) -> None:
+    agent = learner(base)
+    agent.update(sample(base, "alice"))
+    tensors, values = agent.state()
+    with pytest.raises(CheckpointError, match="adamw_8bit"):
+        learner(base, "bob", optimizer="adamw_8bit").load_state(tensors, values)
+
+
+def test_saving_writes_this_adapter_only(base: BaseModel, tmp_path: Path) -> None:
+    agent = learner(base, "alice")
+    learner(base, "bob")
+    agent._trainer.save_model(str(tmp_path))
+    files = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == {"adapter_model.safetensors", "adapter_config.json"}
+    saved = load_file(tmp_path / "adapter_model.safetensors")
+    own = base.adapter_tensors("alice")
+    assert all(torch.equal(saved[key], own[key]) for key in own)
+
+
+def test_learners_of_one_base_share_a_temperature(base: BaseModel) -> None:
+    learner(base, "alice")
+    with pytest.raises(ConfigError, match="share one"):
+        GRPOLearner("bob", base, GRPOSettings(), temperature=0.5, seed=1)
+    with pytest.raises(ConfigError, match="greedy"):
+        GRPOLearner("bob", base, GRPOSettings(), temperature=0.0, seed=1)
+
+
+def test_many_learners_patch_the_model_once(base: BaseModel) -> None:
+    inner = base.model.get_base_model()
+    learner(base, "a1")
+    patched = inner.forward
+    learner(base, "a2")
+    assert inner.forward is patched
+
+
+def test_global_generators_are_left_alone(base: BaseModel, sample: Any) -> None:
+    def states() -> list[Any]:
+        numpy = np.random.get_state()  # noqa: NPY002
+        return [random.getstate(), numpy[1].tolist(), torch.random.get_rng_state().tolist()]
+
+    batch = sample(learner(base).base, "alice")
+    before = states()
+    learner(base, "bob").update(replace(batch, learner="bob"))
+    assert states() == before
+
+
+def test_gradient_checkpointing_changes_no_gradient(base: BaseModel, sample: Any) -> None:
+    plain = learner(base, "alice")
+    disturb(base, "alice")
+    batch = sample(base, "alice")
+    expected = plain.compute_gradients(batch)
+    saving = learner(base, "bob", gradient_checkpointing=True)
+    base.set_adapter_tensors("bob", base.adapter_tensors("alice"))
+    assert saving.compute_gradients(replace(batch, learner="bob")) == pytest.approx(expected)
+    again = sample(base, "alice")
+    assert np.array_equal(again.completion_ids_RT, batch.completion_ids_RT)
+
+
+def test_a_learning_rate_schedule_counts_updates(base: BaseModel, sample: Any) -> None:
+    agent = learner(
+        base, learning_rate=1.0, schedule="linear", warmup_updates=2, total_updates=4, kl_coef=0.0
+    )
+    batch = replace(
+        sample(base, "alice"), advantages_RT=np.zeros_like(sample(base, "alice").advantages_RT)
+    )
+    rates = [agent.update(batch)["learning_rate"] for _ in range(5)]
+    assert rates == pytest.approx([0.0, 0.5, 1.0, 0.5, 0.0])
+
+
+def test_mistakes_are_named(base: BaseModel, sample: Any) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'adamw_8bit'"):
+        GRPOSettings(optimizer="adamw_8bits")
+    with pytest.raises(ConfigError, match="learning_rate"):
+        GRPOSettings(learning_rate=float("nan"))
+    with pytest.raises(ConfigError, match="total_updates"):
+        GRPOSettings(schedule="linear")
+    with pytest.raises(ConfigError, match="loss_type"):
+        GRPOSettings(loss_type="ppo")  # type: ignore[arg-type]
+    agent = learner(base)
+    with pytest.raises(ModelError, match="compute_gradients"):
+        agent.apply_gradients()
+    batch = sample(base, "alice")
+    with pytest.raises(ShapeError, match="bob"):
+        agent.compute_gradients(replace(batch, learner="bob"))
+    with pytest.raises(ModelError, match="gradient norm nan"):
+        agent.compute_gradients(replace(batch, advantages_RT=batch.advantages_RT * np.nan))
+
+
+def test_a_policy_learns(tmp_path: Path) -> None:
+    """Reward: the share of a reply's tokens whose id 3 divides."""
+    from srl_agents.credit.batches import training_batch
+    from srl_agents.credit.group_relative import group_advantages
+    from srl_agents.records import Turn
+
+    base = BaseModel.load(random_model.build(tmp_path, vocab=300), device="cpu")
+    agent = learner(base, learning_rate=2e-2, kl_coef=0.0)
+    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=8, stop=()))
+    means = []
+    for step in range(16):
+        requests = [
+            GenerationRequest(prompt_ids=(5, 9, 40 + i % 4), adapter="alice", key=(step, i))
+            for i in range(32)
+        ]
+        replies = engine.generate(requests)
+        rewards = np.array([np.mean([t % 3 == 0 for t in r.token_ids]) for r in replies])
+        means.append(rewards.mean())
+        advantages = group_advantages(rewards.reshape(8, 4).T, np.ones((4, 8), bool)).T.ravel()
+        rows = [
+            (
+                Turn(
+                    turn_index=0,
+                    observation="",
+                    reply="",
+                    invalid=None,
+                    reward=0.0,
+                    components={},
+                    prompt_ids=request.prompt_ids,
+                    completion_ids=reply.token_ids,
+                    logprobs=reply.logprobs,
+                    finish=reply.finish,
+                ),
+                float(advantage),
+            )
+            for request, reply, advantage in zip(requests, replies, advantages, strict=True)
+        ]
+        agent.update(training_batch("alice", agent.version, rows, base.tokenizer.pad_token_id))
+    assert means[0] < 0.4
+    assert np.mean(means[-3:]) > 0.9
