@@ -1,1 +1,1 @@
-"""benchmarks."""
+"""What we measure: speed, memory, learning."""

@@ -1,0 +1,1 @@
+"""Speed: programs that measure SRL and a peer in the same run."""
