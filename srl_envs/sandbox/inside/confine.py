@@ -12,7 +12,7 @@ import resource
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import filters, jail, kernel, packages, paths, programs, wire
 from .syscalls import MACHINES
@@ -165,8 +165,7 @@ def strongest(settings: dict[str, Any], control: int) -> Confinement:
     return confinement
 
 
-@dataclass(frozen=True)
-class _View:
+class _View(NamedTuple):
     """Parts of the host's file system that stay in sight."""
 
     readable: list[str]
@@ -180,26 +179,27 @@ def _volunteer_for_oom() -> None:
 
 
 def _enter_namespaces(confinement: Confinement, view: _View, uid: int, control: int) -> None:
-    def enter() -> bool:
+    def enter() -> jail.View:
         jail.enter_namespaces(uid, uid if os.getuid() == 0 else os.getgid())
-        return True
+        opened = jail.open_view(*view)
+        jail.take_inside_id()
+        return opened
 
     def rehearse() -> bool:
-        enter()
-        jail.build_root(view.readable, view.hidden, view.packages)
+        jail.build_root(enter())
         return not os.path.exists("/proc/self") and not os.path.exists("/etc/passwd")
 
     refusal = _rehearsal(rehearse)
     if refusal:
         confinement.missing["namespaces"] = refusal
         return
-    enter()
+    opened = enter()
     pid = os.fork()
     if pid:
         os.close(control)
         _wait_and_exit(pid)
     kernel.die_with_parent()
-    jail.build_root(view.readable, view.hidden, view.packages)
+    jail.build_root(opened)
     confinement.tier = "namespaces"
     confinement.own_uid = True
     confinement.layers += ["namespaces", "private root"]

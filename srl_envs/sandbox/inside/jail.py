@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from . import kernel
 from .paths import DEVICES
@@ -53,6 +54,10 @@ def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
             _write_maps(me, outside_uid, outside_gid)
     finally:
         os.close(left[1])
+
+
+def take_inside_id() -> None:
+    """Give up the user id of the caller for the one that the namespace maps."""
     os.setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
     os.setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
 
@@ -78,30 +83,71 @@ def _write_maps_and_exit(pid: int, left: tuple[int, int], uid: int, gid: int) ->
         os._exit(code)
 
 
-def build_root(readable: Iterable[str], hidden: Iterable[str], packages: Iterable[str]) -> None:
+@dataclass(frozen=True)
+class View:
+    """The parts of the host's file system that stay in sight, already open.
+
+    Opened after the namespaces were entered, which own the mounts, and before the user id changes:
+    a descriptor still leads into a home directory that the later user could not enter by name. The
+    new root also covers what lies below its mount point.
+    """
+
+    readable: list[str]
+    hidden: list[str]
+    packages: list[str]
+    links: dict[str, str]
+    sources: dict[str, int]
+
+    @property
+    def views(self) -> list[str]:
+        """Readable paths that are bound; the others are symbolic links."""
+        return [path for path in self.readable if path not in self.links]
+
+    @property
+    def covers(self) -> list[str]:
+        """Directories to hide below the bound ones."""
+        return [path for path in self.hidden if _below(path, self.views)]
+
+    @property
+    def extras(self) -> list[str]:
+        """Packages that are not in sight already."""
+        seen, covers = self.views, self.covers
+        return [
+            path for path in self.packages if not _below(path, seen) or _below(path, covers)
+        ]
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for source in self.sources.values():
+            os.close(source)
+        self.sources.clear()
+
+
+def open_view(readable: list[str], hidden: list[str], packages: list[str]) -> View:
+    """Open the given paths for `build_root`."""
+    links = {path: os.readlink(path) for path in readable if os.path.islink(path)}
+    paths = [path for path in [*readable, *packages, *DEVICES] if path not in links]
+    sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
+    return View(readable, hidden, packages, links, sources)
+
+
+def build_root(view: View) -> None:
     """Replace the root by an empty one with read-only views of the given paths.
 
-    No /proc, no /etc, no home; `hidden` directories are empty, save for `packages` inside them.
+    No /proc, no /etc, no home; hidden directories are empty, save for packages inside them.
     """
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    links = {path: os.readlink(path) for path in readable if os.path.islink(path)}
-    views = [path for path in readable if path not in links]
-    covers = [path for path in hidden if _below(path, views)]
-    extras = [path for path in packages if not _below(path, views) or _below(path, covers)]
-    # Opened first: the new root will cover whatever lies below its mount point, and a descriptor
-    # still leads there, even into a home directory that this user could not enter by name.
-    sources = {path: os.open(path, os.O_PATH) for path in [*views, *extras, *DEVICES]}
+    views, covers, extras = view.views, view.covers, view.extras
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("sandbox", _NEW_ROOT, "tmpfs", flags, "size=1m,mode=755")
     for path in [*views, *DEVICES]:
-        _bind(sources[path], path)
+        _bind(view.sources[path], path)
     for path in covers:
         kernel.mount("hidden", _NEW_ROOT + path, "tmpfs", flags, "size=1m,mode=755")
     for path in extras:
-        _bind(sources[path], path)
-    for source in sources.values():
-        os.close(source)
-    for link, target in links.items():
+        _bind(view.sources[path], path)
+    view.close()
+    for link, target in view.links.items():
         os.symlink(target, _NEW_ROOT + link)
     for path in (*SCRATCH_FOLDERS, "/dev/shm", _OLD):
         os.makedirs(_NEW_ROOT + path, exist_ok=True)
