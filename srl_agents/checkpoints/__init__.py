@@ -1,1 +1,5 @@
-"""checkpoints."""
+"""Save, resume, recover: atomic, verified, free of pickle."""
+
+from srl_agents.checkpoints.folder import Checkpoint, latest, load, save
+
+__all__ = ["Checkpoint", "latest", "load", "save"]

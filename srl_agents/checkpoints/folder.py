@@ -1,0 +1,182 @@
+"""One checkpoint is one folder of safetensors and JSON that either exists whole or not at all.
+
+Files are written into a temporary folder and flushed, then a manifest with their hashes, then
+the folder gets its name in one rename. A process that is killed leaves no half checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from srl_envs.errors import CheckpointError, ConfigError
+
+_FORMAT = 1
+_MANIFEST, _STATE = "manifest.json", "state.json"
+_STEP = re.compile(r"step-(\d{8,})")
+_NAME = re.compile(r"[A-Za-z0-9_@.\-]+")
+_TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint:
+    """What `save` was given."""
+
+    step: int
+    tensors: dict[str, dict[str, Tensor]]
+    state: dict[str, Any]
+
+
+def save(
+    folder: Path,
+    step: int,
+    tensors: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    *,
+    keep: int = 3,
+) -> Path:
+    """Write checkpoint `step`, then remove all but the newest `keep`.
+
+    Args:
+        folder: holds the checkpoints of one run; made if absent. One writer at a time.
+        step: number of updates done.
+        tensors: groups of named tensors, one file each; groups are named with letters, digits
+            and ``_@.-``.
+        state: anything JSON can hold; it comes back as JSON gives it (tuples as lists).
+        keep: 1 or more.
+
+    Returns:
+        The checkpoint's folder.
+
+    Raises:
+        ConfigError: `keep` is below 1, or a group's name does not do for a file.
+    """
+    if keep < 1:
+        raise ConfigError(f"keep={keep}: keep 1 checkpoint or more.")
+    for name in tensors:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
+    folder.mkdir(parents=True, exist_ok=True)
+    _remove_temporary(folder)
+    final = folder / f"step-{step:08d}"
+    work = folder / f"{_TEMPORARY}{final.name}"
+    work.mkdir()
+    for name, group in tensors.items():
+        save_file({key: t.contiguous() for key, t in group.items()}, _group_file(work, name))
+    (work / _STATE).write_text(json.dumps(state, sort_keys=True, allow_nan=False))
+    hashes = {path.name: _sha256(path) for path in sorted(work.iterdir())}
+    for path in work.iterdir():
+        _flush(path)
+    manifest = {"format": _FORMAT, "step": step, "groups": sorted(tensors), "sha256": hashes}
+    (work / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+    _flush(work / _MANIFEST)
+    _flush(work)
+    if final.exists():  # a damaged one that was skipped on resume
+        final.rename(folder / f"{_TEMPORARY}old-{final.name}")
+    work.rename(final)
+    _flush(folder)
+    for old in _numbered(folder)[:-keep]:
+        old.rename(folder / f"{_TEMPORARY}old-{old.name}")
+    _remove_temporary(folder)
+    return final
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest whole checkpoint; None if there has never been one.
+
+    Damaged ones are passed over with a warning.
+
+    Raises:
+        CheckpointError: there are checkpoints and all are damaged.
+    """
+    damage: list[str] = []
+    for path in reversed(_numbered(folder)):
+        try:
+            _verify(path)
+        except CheckpointError as error:
+            damage.append(str(error))
+            continue
+        for text in damage:
+            warnings.warn(f"{text} Going back to {path.name}.", stacklevel=2)
+        return path
+    if damage:
+        raise CheckpointError(
+            f"no checkpoint in {folder} is whole: {' '.join(damage)} "
+            "Restore one from a backup, or start the run in another folder."
+        )
+    return None
+
+
+def load(path: Path) -> Checkpoint:
+    """Read and verify one checkpoint.
+
+    Raises:
+        CheckpointError: it is incomplete or damaged.
+    """
+    manifest = _verify(path)
+    try:
+        tensors = {name: load_file(_group_file(path, name)) for name in manifest["groups"]}
+        state = json.loads((path / _STATE).read_text())
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}.") from error
+    return Checkpoint(step=manifest["step"], tensors=tensors, state=state)
+
+
+def _verify(path: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((path / _MANIFEST).read_text())
+        if manifest["format"] != _FORMAT:
+            raise CheckpointError(
+                f"{path} has format {manifest['format']}, this SRL reads {_FORMAT}."
+            )
+        expected = manifest["sha256"]
+        wrong = [name for name in expected if _sha256(path / name) != expected[name]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is incomplete ({type(error).__name__}).") from error
+    if wrong:
+        raise CheckpointError(f"{path} is damaged: {', '.join(wrong)} changed on disk.")
+    return manifest
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """Checkpoint folders, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [(int(m[1]), p) for p in folder.iterdir() if (m := _STEP.fullmatch(p.name))]
+    return [path for _, path in sorted(found)]
+
+
+def _group_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.safetensors"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Make the kernel write a file or a folder's entries to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_temporary(folder: Path) -> None:
+    for path in folder.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(path)
