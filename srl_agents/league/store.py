@@ -245,6 +245,20 @@ class LeagueStore:
         where, values = _where(env_id, split, purpose, schedule, options)
         return list(self._records(where, values))
 
+    def count(
+        self,
+        env_id: str | None = None,
+        split: str | None = None,
+        purpose: str | None = None,
+        schedule: str | None = None,
+        *,
+        options: dict[str, Any] | None = None,
+    ) -> int:
+        """Number of matches that `matches` would return."""
+        where, values = _where(env_id, split, purpose, schedule, options)
+        query = f"SELECT count(*) FROM match NATURAL JOIN env {where}"
+        return int(self._db.execute(query, values).fetchone()[0])
+
     def pairs(
         self,
         env_id: str,
@@ -298,6 +312,9 @@ class LeagueStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything read inside sees one moment, whatever the writer adds meanwhile."""
+        if self._db.in_transaction:
+            yield
+            return
         self._db.execute("BEGIN")
         try:
             yield

@@ -127,7 +127,9 @@ def test_filters_select(store: LeagueStore) -> None:
     store.report_many((s, result(s)) for s in specs)
 
     def numbers(**filters: object) -> list[int]:
-        return [s.number for s, _ in store.matches(**filters)]  # type: ignore[arg-type]
+        found = [s.number for s, _ in store.matches(**filters)]  # type: ignore[arg-type]
+        assert store.count(**filters) == len(found)  # type: ignore[arg-type]
+        return found
 
     assert numbers() == [0, 1, 2, 3, 4, 5]
     assert numbers(split="train") == [1]

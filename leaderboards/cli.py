@@ -1,0 +1,94 @@
+"""``srl leaderboard``: build the static site from a league store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+EXAMPLE = """\
+example:
+  srl leaderboard build --store runs/quickstart/league.db --out runs/quickstart/leaderboard
+
+writes index.html, which opens without a server, and data.json with the same numbers.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}. See --help.\n")
+
+
+def main(argv: list[str]) -> int:
+    """Exit code: 0 built, 2 the user has something to fix."""
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+    from leaderboards.build import board_data, write_site
+    from srl_agents.league.store import LeagueStore
+    from srl_envs.errors import SRLError
+
+    again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
+    try:
+        with LeagueStore(options.store, mode="read") as store:
+            data = board_data(store, shlex.join(again))
+        index, numbers = write_site(data, Path(options.out))
+    except SRLError as error:
+        print(f"srl leaderboard: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"index": str(index), "data": str(numbers), "boards": data["boards"]}))
+    else:
+        print(summary(data), f"open {index}", sep="\n")
+    return 0
+
+
+def summary(data: dict[str, Any], top: int = 5) -> str:
+    """The first rows of every board as plain text."""
+    lines = []
+    for board in data["boards"]:
+        name = " ".join(filter(None, [board["env_id"], board["options"]]))
+        if not board["agents"]:
+            lines.append(f"{name}: no evaluation matches yet")
+            continue
+        lines.append(f"{name}: {board['matches']} matches, {board['clusters']} seeds")
+        lines += [_line(row) for row in board["agents"][:top]]
+        if len(board["agents"]) > top:
+            lines.append(f"  ... and {len(board['agents']) - top} more")
+    return "\n".join(lines or ["the store holds no match yet"])
+
+
+def _line(row: dict[str, Any]) -> str:
+    ranks = sorted({row["best_rank"], row["worst_rank"]})
+    width = "?" if row["half_width"] is None else f"{row['half_width']:.0f}"
+    mark = "  provisional" if row["provisional"] else ""
+    place = "-".join(map(str, ranks))
+    return f"  {place:>7}  {row['elo']:+6.0f} ±{width:<4} {row['agent']}{mark}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="srl leaderboard",
+        description="Publish what a league measured.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    build = commands.add_parser(
+        "build",
+        help="make the static site of a league store",
+        description="Make the static site of a league store.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    build.add_argument("--store", required=True, metavar="PATH", help="the league's SQLite file")
+    build.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
+    build.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    return parser
