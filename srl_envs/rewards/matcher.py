@@ -1,39 +1,240 @@
-"""Answer matcher: is the answer in a reply the reference answer?"""
+"""Answer matcher: is the answer in a reply the reference answer?
+
+Extraction finds the text, comparison judges it. The kind of the reference decides the rule: a
+number is compared exactly, a choice by its letter, words as words, everything else by its parsed
+form. Nothing is executed, nothing takes longer than its limits allow, and no signal is used, so
+it is safe in threads and in asyncio.
+"""
 
 from __future__ import annotations
 
-from srl_envs.rewards.extraction import last_boxed, tagged, visible
-from srl_envs.rewards.number import MAX_NUMBER_CHARS, plain_characters, read_number
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.rewards import wording
+from srl_envs.rewards.extraction import EXTRACTORS, last_boxed
+from srl_envs.rewards.notation import MAX_ANSWER_CHARS, unify
+from srl_envs.rewards.number import read_number
+from srl_envs.rewards.parser import parse
+from srl_envs.rewards.policy import AnswerPolicy
+from srl_envs.rewards.quantities import Quantity, read_clock, read_quantity, same_dimension
 from srl_envs.rewards.score import Score
+from srl_envs.rewards.structures import is_calculation, same_answer, scaled
+from srl_envs.rewards.trees import Unreadable
+
+MATCH_REASONS = (
+    "match", "mismatch", "no_answer", "too_long", "unreadable", "unreadable_reference",
+    "wrong_unit", "hedged", "unevaluated",
+)  # fmt: skip
+"""Every label that a score of the matcher can carry."""
+
+_MATCH, _MISMATCH = Score(1.0, "match"), Score(0.0, "mismatch")
+_WRONG_UNIT = Score(0.0, "wrong_unit")
+_ONE = Fraction(1)
+_COMMA_DECIMAL = re.compile(r"([+-]?[0-9]+),([0-9]+)")
+_LEADING = re.compile(r"^(?:\\approx|=|\\therefore)\s*")
+_POWERS_OF_TEN = re.compile(r"([0-9])\s+(hundred|thousand|million|billion|trillion)\b")
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
+_NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
+_EMPTY_SETS = ("\\emptyset", "\\{\\}", "\\{ \\}", "{}")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a verdict came about."""
+
+    score: Score
+    rule: str
+    """The kind of the reference: ``number``, ``choice``, ``text``, ``quantity``, ``math``, ..."""
+    answer: str
+    """The reference as it was read."""
+    given: str
+    """The extracted answer as it was read; empty where there was none."""
 
 
 class AnswerMatcher:
-    r"""Scores a reply against a reference answer; exact, without tolerance.
+    r"""Scores a reply against a reference answer.
 
     ``AnswerMatcher().score(reply="so \\boxed{1/2}", answer="0.5")`` is ``Score(1.0, "match")``.
+
+    Args:
+        policy: what counts as the same where opinions differ.
+        extract: names out of `extraction.EXTRACTORS`, tried in this order.
     """
+
+    def __init__(
+        self, policy: AnswerPolicy | None = None, *, extract: Sequence[str] = tuple(EXTRACTORS)
+    ) -> None:
+        for name in extract:
+            if name not in EXTRACTORS:
+                raise ConfigError(
+                    f"no extraction {name!r}.{nearest(name, EXTRACTORS)} "
+                    f"Known: {', '.join(EXTRACTORS)}."
+                )
+        self.policy = policy or AnswerPolicy()
+        self._extractors = [EXTRACTORS[name] for name in extract]
+        self._rules = (
+            ("number", self._number),
+            ("choice", self._choice),
+            ("time", self._time),
+            ("text", self._text),
+            ("quantity", self._quantity),
+        )
 
     def score(self, *, reply: str, answer: str) -> Score:
         """Extract the final answer from ``reply`` and compare it with ``answer``."""
         given = self.extract(reply)
         return Score(0.0, "no_answer") if given is None else self.compare(given, answer=answer)
 
+    def explain(self, *, reply: str, answer: str) -> Explanation:
+        """Like `score`, with the rule that decided and both sides as they were read."""
+        given = self.extract(reply)
+        if given is None:
+            return Explanation(Score(0.0, "no_answer"), "none", unify(answer), "")
+        score, rule = self._compare(given, answer)
+        shown = given if len(given) > MAX_ANSWER_CHARS else unify(given)
+        return Explanation(score, rule, unify(answer), shown)
+
     def extract(self, reply: str) -> str | None:
-        """The last box, else the last ``<answer>``, else the last ``<action>``, else all of it."""
-        for found in (last_boxed(reply), tagged(reply, "answer"), tagged(reply, "action")):
+        """The answer's text, found by the first extraction that finds one."""
+        for extractor in self._extractors:
+            found = extractor(reply)
             if found is not None:
                 return found
-        return visible(reply).strip() or None
+        return None
 
     def compare(self, given: str, *, answer: str) -> Score:
         """Compare an extracted answer with the reference answer."""
-        if not given.strip():
-            return Score(0.0, "no_answer")
-        if len(given) > MAX_NUMBER_CHARS:
-            return Score(0.0, "too_long")
-        left, right = read_number(given), read_number(answer)
-        if left is not None and right is not None:
-            same = left == right
+        return self._compare(given, answer)[0]
+
+    def _compare(self, given: str, answer: str) -> tuple[Score, str]:
+        if len(given) > MAX_ANSWER_CHARS:
+            return Score(0.0, "too_long"), "none"
+        number, target = read_number(given), read_number(answer)
+        if number is not None and target is not None:
+            if number == target:
+                return _MATCH, "number"
+            if not self.policy.relative_tolerance and "." not in given:
+                return _MISMATCH, "number"
+        given, answer = _tidy(given), _tidy(answer)
+        if not given:
+            return Score(0.0, "no_answer"), "none"
+        if given == answer:
+            return _MATCH, "same text"
+        for rule, judge in self._rules:
+            score = judge(given, answer)
+            if score is not None:
+                return score, rule
+        return self._math(given, answer), "math"
+
+    # --- one rule per kind of reference; None hands on to the next ---
+
+    def _as_number(self, text: str) -> Fraction | None:
+        if self.policy.comma_decimal and _COMMA_DECIMAL.fullmatch(text):
+            text = text.replace(",", ".")
+        value = read_number(text.replace(" ", "") if _GROUPED.fullmatch(text) else text)
+        if value is None and self.policy.words_as_numbers:
+            word = wording.read_number_word(text)
+            value = None if word is None else Fraction(word)
+        return value
+
+    def _number(self, given: str, answer: str) -> Score | None:
+        target, number = self._as_number(answer), self._as_number(given)
+        if target is None:
+            return None
+        return _MATCH if number == target else None
+
+    def _choice(self, given: str, answer: str) -> Score | None:
+        if not wording.is_choice(answer):
+            return None
+        letter = wording.read_choice(given)
+        if letter is None and wording.names_several_options(given):
+            return Score(0.0, "hedged")
+        return _verdict(letter == wording.read_choice(answer))
+
+    def _time(self, given: str, answer: str) -> Score | None:
+        for reader in (wording.read_date, read_clock):
+            wanted, found = reader(answer), reader(given)
+            if wanted is not None and found is not None:
+                return _verdict(wanted == found)
+        return None
+
+    def _text(self, given: str, answer: str) -> Score | None:
+        if not wording.is_text(answer) or self._as_number(answer) is not None:
+            return None
+        keep = not self.policy.ignore_articles
+        wanted = wording.plain_text(answer, keep_articles=keep)
+        empty = self.policy.no_solution_is_empty_set and wanted in _NO_SOLUTION
+        same = wording.plain_text(given, keep_articles=keep) == wanted
+        return _verdict(same or (empty and given in _EMPTY_SETS))
+
+    def _quantity(self, given: str, answer: str) -> Score | None:
+        wanted, found = read_quantity(answer), read_quantity(given)
+        if wanted is None and found is None:
+            return None
+        wanted = wanted or read_quantity(answer, glued=True)
+        found = found or read_quantity(given, glued=True)
+        if wanted and found:
+            score = self._quantities(wanted, found)
         else:
-            same = plain_characters(given).split() == plain_characters(answer).split()
-        return Score(1.0, "match") if same else Score(0.0, "mismatch")
+            score = self._one_unit(
+                wanted or Quantity(answer, "", Fraction(1)),
+                found or Quantity(given, "", Fraction(1)),
+            )
+        return None if score.reason.startswith("unreadable") else score
+
+    def _quantities(self, wanted: Quantity, found: Quantity) -> Score:
+        if not same_dimension(wanted, found):
+            return _WRONG_UNIT
+        if wanted.factor != found.factor and not self.policy.convert_units:
+            return _WRONG_UNIT
+        return self._math(found.number, wanted.number, found.factor, wanted.factor)
+
+    def _one_unit(self, wanted: Quantity, found: Quantity) -> Score:
+        """A percentage is its value; any other unit may be left out, if the policy allows."""
+        if "ratio" in (wanted.dimension, found.dimension):
+            score = self._math(found.number, wanted.number, found.factor, wanted.factor)
+            if score == _MATCH or not self.policy.percent_equals_number:
+                return score
+        elif not self.policy.unit_missing_ok:
+            return _WRONG_UNIT
+        return self._math(found.number, wanted.number)
+
+    def _math(
+        self,
+        given: str,
+        answer: str,
+        given_factor: Fraction = _ONE,
+        answer_factor: Fraction = _ONE,
+    ) -> Score:
+        try:
+            reference = scaled(parse(answer), answer_factor)
+        except Unreadable:
+            same = "".join(given.split()) == "".join(answer.split())
+            return _MATCH if same else Score(0.0, "unreadable_reference")
+        try:
+            found = parse(given)
+            if not same_answer(reference, scaled(found, given_factor), self.policy):
+                return _MISMATCH
+            restated = read_number(answer) is not None and is_calculation(found)
+            return (
+                Score(0.0, "unevaluated") if restated and not self.policy.unevaluated_ok else _MATCH
+            )
+        except Unreadable:
+            return Score(0.0, "unreadable")
+
+
+def _verdict(same: bool) -> Score:
+    return _MATCH if same else _MISMATCH
+
+
+def _tidy(text: str) -> str:
+    """One notation, without box, leading sign of approximation or words for powers of ten."""
+    if "\\boxed" in text or "\\fbox" in text:
+        text = last_boxed(text) or text
+    text = _LEADING.sub("", unify(text))
+    return _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()

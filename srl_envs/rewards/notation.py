@@ -1,0 +1,133 @@
+r"""Brings the many ways of writing one thing to one notation, before anything is parsed.
+
+Wrappers (``$...$``, ``\text{...}``, bold, quotes) go; Unicode mathematics becomes LaTeX; LaTeX
+synonyms become one command. All steps are linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from srl_envs.rewards.number import plain_characters
+
+MAX_ANSWER_CHARS = 2000
+"""Longer answers are refused before any work is done on them."""
+
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
+_SPACES = (
+    "\\,", "\\;", "\\:", "\\ ", "~", "\\quad", "\\qquad", "\\thinspace", "\\enspace",
+    "\\displaystyle", "\\textstyle", "\\bigl", "\\bigr", "\\Bigl", "\\Bigr", "\\big", "\\Big",
+    "\\left", "\\right", "\\limits", "\u2009", "\u200a", "\u2003", "\u2002", "\u3000",
+)  # fmt: skip
+_REWRITES = (
+    dict.fromkeys(_SPACES, " ")
+    | dict.fromkeys(("\\!", "\u200b", "\ufeff", "\u2061"), "")
+    | {
+        "{,}": ",", "\\%": "%", "\\$": "$", "\\dfrac": "\\frac", "\\tfrac": "\\frac",
+        "\\cfrac": "\\frac", "\\leq": "\\le", "\\leqslant": "\\le", "\\geq": "\\ge",
+        "\\geqslant": "\\ge", "\\neq": "\\ne", "\\lt": "<", "\\gt": ">", "\\varnothing":
+        "\\emptyset", "\\lbrace": "\\{", "\\rbrace": "\\}", "\\degree": "^\\circ ", "\\lbrack": "[",
+        "\\rbrack": "]", "\\lparen": "(", "\\rparen": ")", "\\cdotp": "*", "\\cdot": "*",
+        "\\times": "*", "\\ast": "*", "\\div": "/", "\\dots": "...", "\\ldots": "...",
+        "\\land": " and ", "\\lor": " or ", "\\tbinom": "\\binom", "\\dbinom": "\\binom",
+        "\\colon": ":", "\\vert": "|", "\\lvert": "|", "\\rvert": "|", "\\mid": "|",
+        "\\infin": "\\infty", "\\bmod": "\\mod", "\\pmod": "\\mod", "\\euro": "€",
+        "×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ",
+        "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "⩽": "\\le ", "⩾": "\\ge ", "√": "\\sqrt ",
+        "∪": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ", "°": "^\\circ ", "º": "^\\circ ",
+        "±": "\\pm ", "∓": "\\mp ", "∈": "\\in ", "ℝ": "\\mathbb{R}", "≈": "\\approx ",
+        "∑": "\\sum ", "→": "\\to ", "’": "'", "‘": "'", "“": '"', "”": '"', "…": "...",
+        "½": "\\frac{1}{2}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "¼": "\\frac{1}{4}",
+        "¾": "\\frac{3}{4}", "⅕": "\\frac{1}{5}", "⅛": "\\frac{1}{8}", "α": "\\alpha ",
+        "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "θ": "\\theta ", "λ": "\\lambda ",
+        "μ": "\\mu ", "σ": "\\sigma ", "φ": "\\phi ", "ω": "\\omega ", "ℓ": "\\ell ",
+    }
+)  # fmt: skip
+_PIECE = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+|\\(?:[A-Za-z]+|.)|\{,\}|~|[^\x00-\x7f]", re.DOTALL)
+_UPRIGHT = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mathit|mathsf|mbox|hbox|operatorname"
+    r"|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
+)
+_BOX = re.compile(r"\\(?:boxed|fbox)\s?\{")
+_FENCES = (
+    ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"),
+    ("`", "`"), ('"', '"'), ("“", "”"), ("'", "'"),
+)  # fmt: skip
+_MAX_WRAPPERS = 12
+
+
+def unify(text: str) -> str:
+    """One notation for one meaning; unknown commands and characters stay as they are."""
+    text = unicodedata.normalize("NFC", plain_characters(text))
+    text = strip_wrappers(text)
+    text = _PIECE.sub(_rewrite, text)
+    for _ in range(2):
+        text = _UPRIGHT.sub(r" \1 ", text)
+    return strip_wrappers(text)
+
+
+def _rewrite(piece: re.Match[str]) -> str:
+    found = piece[0]
+    if found[0] in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ":
+        return f"^{{{found.translate(_SUPERSCRIPTS)}}}"
+    return _REWRITES.get(found, found)
+
+
+def strip_wrappers(text: str) -> str:
+    """Remove delimiters around the whole text, final full stops and outer braces."""
+    for _ in range(_MAX_WRAPPERS):
+        before = text
+        text = text.strip()
+        if text.endswith(".") and not text.endswith(".."):
+            text = text[:-1]
+        text = _outer_braces(_boxed(_fenced(text)))
+        if text == before:
+            break
+    return text
+
+
+def _fenced(text: str) -> str:
+    for start, end in _FENCES:
+        inner = text[len(start) : len(text) - len(end)]
+        if inner and text.startswith(start) and text.endswith(end) and end not in inner:
+            return inner
+    return text
+
+
+def _boxed(text: str) -> str:
+    found = _BOX.match(text)
+    if found is None or not text.endswith("}"):
+        return text
+    return text[found.end() : -1] if closing_brace(text, found.end() - 1) == len(text) - 1 else text
+
+
+def _outer_braces(text: str) -> str:
+    """``{{5}}`` as ``5``, in one pass however deep; a set such as ``{1, 2}`` stays."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return text
+    opened: list[int] = []
+    closes: dict[int, int] = {}
+    for i, char in enumerate(text):
+        if char == "{" and (i == 0 or text[i - 1] != "\\"):
+            opened.append(i)
+        elif char == "}" and text[i - 1] != "\\" and opened:
+            closes[opened.pop()] = i
+    low, high = 0, len(text) - 1
+    while low < high and text[low] == "{" and closes.get(low) == high:
+        low, high = low + 1, high - 1
+    inner = text[low : high + 1]
+    return text if "," in inner or ";" in inner or not inner else inner
+
+
+def closing_brace(text: str, opening: int) -> int:
+    """Index of the brace that closes the one at ``opening``; -1 where none does."""
+    depth = 0
+    for i in range(opening, len(text)):
+        if text[i] == "{" and (i == 0 or text[i - 1] != "\\"):
+            depth += 1
+        elif text[i] == "}" and text[i - 1] != "\\":
+            depth -= 1
+            if depth == 0:
+                return i
+    return -1

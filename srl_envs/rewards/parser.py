@@ -1,0 +1,343 @@
+r"""Parses LaTeX and plain mathematics into trees; bounded work, and nothing is ever executed.
+
+Recursive descent over at most `tokens.MAX_TOKENS` tokens and `MAX_DEPTH` levels. What it cannot
+read raises `Unreadable`; it never guesses.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from srl_envs.rewards.number import MAX_NUMBER_CHARS
+from srl_envs.rewards.tokens import Token, tokenize, written_number
+from srl_envs.rewards.trees import (
+    Const,
+    Group,
+    Many,
+    Matrix,
+    Node,
+    Num,
+    Op,
+    Relation,
+    Sym,
+    Union,
+    Unreadable,
+    is_proper_fraction,
+)
+
+MAX_DEPTH = 60
+
+_RELATIONS = {
+    "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=",
+    "\\ge": ">=", "\\ne": "!=", "\\in": "in",
+}  # fmt: skip
+_CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "{": ("}",)}
+
+
+_END = Token("end", "")
+_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?")
+
+
+def parse(text: str) -> Node:
+    """The tree of an answer in unified notation (`notation.unify`).
+
+    Raises:
+        Unreadable: the text is something else, or too long or deep.
+    """
+    parser = _Parser(tokenize(_REPEATING.sub(_repeating, text)))
+    tree = parser.answer()
+    if parser.peek().kind != "end":
+        raise Unreadable(f"unexpected {parser.peek().text!r}")
+    return tree
+
+
+def _repeating(found: re.Match[str]) -> str:
+    """``0.1\\overline{6}`` as ``(15/90)``."""
+    whole, fixed, period = found[1] or "0", found[2], found[3]
+    if len(found[0]) > MAX_NUMBER_CHARS:
+        raise Unreadable("a repeating decimal of this length")
+    top = int(whole + fixed + period) - int(whole + fixed)
+    return f"({top}/{(10 ** len(period) - 1) * 10 ** len(fixed)})"
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+
+    # --- reading tokens ---
+
+    def peek(self, ahead: int = 0) -> Token:
+        at = self.at + ahead
+        return self.tokens[at] if at < len(self.tokens) else _END
+
+    def next(self) -> Token:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def eat(self, *texts: str) -> str:
+        token = self.peek()
+        if token.kind == "op" and token.text in texts:
+            self.at += 1
+            return token.text
+        return ""
+
+    def need(self, *texts: str) -> str:
+        found = self.eat(*texts)
+        if not found:
+            raise Unreadable(f"expected {texts[0]!r}")
+        return found
+
+    # --- answers: lists, relations, unions ---
+
+    def answer(self) -> Node:
+        items = [self.entry()]
+        while self.eat(",", ";", "or", "and"):
+            self.eat("or", "and")
+            items.append(self.entry())
+        return items[0] if len(items) == 1 else Many(tuple(items))
+
+    def entry(self) -> Node:
+        sides = [self.union()]
+        signs = []
+        while self.peek().kind == "op" and self.peek().text in _RELATIONS:
+            signs.append(_RELATIONS[self.next().text])
+            sides.append(self.union())
+        return Relation(tuple(signs), tuple(sides)) if signs else sides[0]
+
+    def union(self) -> Node:
+        items = [self.sum()]
+        while self._eat_union(items[-1]):
+            items.append(self.sum())
+        return items[0] if len(items) == 1 else Union(tuple(items))
+
+    def _eat_union(self, left: Node) -> bool:
+        """A union sign, or the letter U between two sets."""
+        letter = self.peek() == ("sym", "U") and isinstance(left, Group)
+        if letter and self.peek(1).text in ("(", "[", "\\{", "{"):
+            self.at += 1
+            return True
+        return bool(self.eat("\\cup"))
+
+    # --- expressions ---
+
+    def sum(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        left = self.product()
+        while sign := self.eat("+", "-", "\\pm", "\\mp"):
+            left = Op(sign, (_scalar(left), _scalar(self.product())))
+        self.depth -= 1
+        return left
+
+    def product(self) -> Node:
+        left = self.signed()
+        while True:
+            if sign := self.eat("*", "/", ":"):
+                left = Op("/" if sign == ":" else sign, (_scalar(left), _scalar(self.signed())))
+            elif self._starts_factor():
+                left = self._times(left, self.power())
+            else:
+                return left
+
+    def _starts_factor(self) -> bool:
+        kind, text = self.peek()
+        if (kind, text) == ("sym", "U") and self.peek(1).text in ("(", "["):
+            return False
+        factors = ("(", "{", "\\frac", "\\sqrt", "\\binom", "\\lfloor", "\\lceil")
+        return kind in ("num", "sym", "const", "fn") or (kind == "op" and text in factors)
+
+    def _times(self, left: Node, right: Node) -> Node:
+        """Two neighbours: a mixed number such as ``1 1/2``, else a product."""
+        if isinstance(right, Num):
+            whole = isinstance(left, Num) and left.places is None and right.places is None
+            if not whole:
+                if isinstance(left, Num):
+                    raise Unreadable("two numbers side by side")
+                return Op("*", (_scalar(left), right))
+            self.need("/")
+            right = Op("/", (right, self.power()))
+        if is_proper_fraction(right) and isinstance(left, Num) and left.places is None:
+            return Op("+", (left, right))
+        return Op("*", (_scalar(left), _scalar(right)))
+
+    def signed(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        sign = self.eat("-", "+", "\\pm", "\\mp")
+        inner = self.signed() if sign else self.power()
+        self.depth -= 1
+        if sign in ("", "+"):
+            return inner
+        zero = Num(Fraction(0))
+        return Op("neg", (_scalar(inner),)) if sign == "-" else Op(sign, (zero, _scalar(inner)))
+
+    def power(self) -> Node:
+        base = self.postfix()
+        if not self.eat("^"):
+            return base
+        if self.eat("\\circ"):
+            return Op("deg", (_scalar(base),))
+        if self.peek().text == "{" and self.peek(1).text == "\\circ":
+            self.at += 2
+            self.need("}")
+            return Op("deg", (_scalar(base),))
+        exponent = self.argument() if self.peek().text == "{" else self.signed()
+        return self._factorials(Op("^", (_scalar(base), _scalar(exponent))))
+
+    def postfix(self) -> Node:
+        base = self._factorials(self.atom())
+        while self.eat("_"):
+            if not isinstance(base, Sym):
+                raise Unreadable("a subscript on something that is no variable")
+            base = Sym(f"{base.name}_{self._subscript()}")
+        return base
+
+    def _factorials(self, base: Node) -> Node:
+        while sign := self.eat("!", "%"):
+            hundred = Num(Fraction(100))
+            base = Op("!", (_scalar(base),)) if sign == "!" else Op("/", (_scalar(base), hundred))
+        return base
+
+    def _subscript(self) -> str:
+        if not self.eat("{"):
+            return self.next().text
+        parts = []
+        while not self.eat("}"):
+            if self.peek().kind == "end":
+                raise Unreadable("an open subscript")
+            parts.append(self.next().text)
+        return "".join(parts)
+
+    def argument(self) -> Node:
+        r"""A LaTeX argument: ``{...}``, one digit (``\frac12``) or one atom."""
+        if self.eat("{"):
+            inner = self.sum()
+            self.need("}")
+            return _scalar(inner)
+        kind, text = self.peek()
+        if kind == "num" and len(text) > 1 and text.isdigit():
+            self.tokens[self.at] = Token("num", text[1:])
+            return written_number(text[0])
+        return _scalar(self.atom())
+
+    def atom(self) -> Node:
+        kind, text = self.next()
+        if kind == "num":
+            return written_number(text)
+        if kind == "sym":
+            return Sym(text)
+        if kind == "const":
+            return Const(text)
+        if kind == "fn":
+            return self.function(text)
+        if kind == "op" and text in _CLOSERS:
+            return self.brackets(text)
+        return self.command(text)
+
+    def brackets(self, opening: str) -> Node:
+        closers = _CLOSERS[opening]
+        items: list[Node] = []
+        if not (closing := self.eat(*closers)):
+            items.append(self.entry())
+            while self.eat(",", ";"):
+                items.append(self.entry())
+            closing = self.need(*closers)
+        matching = closing == closers[0]
+        if opening != "\\{" and len(items) == 1 and matching and not isinstance(items[0], Group):
+            return items[0]
+        if opening == "{":
+            opening, closing = "\\{", "\\}"
+        if not items and opening != "\\{":
+            raise Unreadable("empty brackets")
+        if not matching and len(items) != 2:
+            raise Unreadable("brackets that do not match")
+        return Group(opening, tuple(items), closing)
+
+    def function(self, name: str) -> Node:
+        if name == "sqrt" and self.eat("["):
+            degree = _scalar(self.sum())
+            self.need("]")
+            return Op("^", (self.argument(), Op("/", (Num(Fraction(1)), degree))))
+        if name == "log" and self.eat("_"):
+            base = self.argument()
+            return Op("/", (Op("ln", (self._operand(),)), Op("ln", (base,))))
+        power = self.argument() if self.eat("^") else None
+        if name in ("min", "max", "gcd", "lcm"):
+            self.need("(")
+            group = self.brackets("(")
+            arguments = group.items if isinstance(group, Group) else (group,)
+        else:
+            arguments = (self._operand() if name != "sqrt" else self._radicand(),)
+        value = Op(name, tuple(_scalar(argument) for argument in arguments))
+        return value if power is None else Op("^", (value, power))
+
+    def _radicand(self) -> Node:
+        return self.argument() if self.peek().text != "(" else _scalar(self.atom())
+
+    def _operand(self) -> Node:
+        if self.peek().text in ("(", "{"):
+            return _scalar(self.atom())
+        operand = self.power() if not self.eat("-") else Op("neg", (_scalar(self.power()),))
+        while self.peek().kind in ("sym", "const"):
+            operand = Op("*", (_scalar(operand), _scalar(self.power())))
+        return _scalar(operand)
+
+    def command(self, text: str) -> Node:
+        if text == "\\frac":
+            return Op("/", (self.argument(), self.argument()))
+        if text == "\\binom":
+            return Op("binom", (self.argument(), self.argument()))
+        if text == "\\emptyset":
+            return Group("\\{", (), "\\}")
+        if text == "\\mathbb" and [self.next().text for _ in range(3)] == ["{", "R", "}"]:
+            infinite = Const("inf")
+            return Group("(", (Op("neg", (infinite,)), infinite), ")")
+        for opening, closing, name in (
+            ("|", "|", "abs"), ("\\lfloor", "\\rfloor", "floor"), ("\\lceil", "\\rceil", "ceil"),
+        ):  # fmt: skip
+            if text == opening:
+                inner = _scalar(self.sum())
+                self.need(closing)
+                return Op(name, (inner,))
+        if text == "\\sum":
+            return self.finite_sum()
+        if text == "\\begin":
+            return self.matrix()
+        raise Unreadable(f"unexpected {text!r}")
+
+    def finite_sum(self) -> Node:
+        self.need("_")
+        self.need("{")
+        name = self.next()
+        if name.kind != "sym":
+            raise Unreadable("a sum without an index")
+        self.need("=")
+        low = _scalar(self.sum())
+        self.need("}")
+        self.need("^")
+        return Op("sum", (Sym(name.text), low, self.argument(), _scalar(self.product())))
+
+    def matrix(self) -> Node:
+        rows: list[list[Node]] = [[]]
+        while True:
+            rows[-1].append(_scalar(self.sum()))
+            if self.eat("\\\\"):
+                rows.append([])
+            elif not self.eat("&"):
+                break
+        self.need("\\end")
+        if len({len(row) for row in rows}) != 1:
+            raise Unreadable("a matrix with uneven rows")
+        return Matrix(tuple(tuple(row) for row in rows))
+
+
+def _scalar(node: Node) -> Node:
+    if isinstance(node, Num | Sym | Const | Op):
+        return node
+    raise Unreadable("a structure where a value is needed")

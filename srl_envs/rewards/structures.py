@@ -1,0 +1,331 @@
+"""Compares parsed answers: lists, tuples, sets, intervals, matrices, relations and values.
+
+The reference comes first everywhere; comparison is symmetric except that the reference decides
+what kind of thing is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from srl_envs.rewards.evaluation import (
+    approximate,
+    constant_ratio,
+    same_value,
+    symbols,
+)
+from srl_envs.rewards.policy import AnswerPolicy
+from srl_envs.rewards.trees import (
+    Const,
+    Group,
+    Many,
+    Matrix,
+    Node,
+    Num,
+    Op,
+    Relation,
+    Sym,
+    Union,
+    is_proper_fraction,
+)
+
+MAX_ITEMS = 24
+"""Longest list compared item by item without regard to order; longer ones must be in order."""
+
+_INFINITE = Const("inf")
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_SCALARS = (Num, Sym, Const, Op)
+
+
+def same_answer(reference: Node, given: Node, policy: AnswerPolicy) -> bool:
+    """Whether ``given`` says what ``reference`` says.
+
+    Raises:
+        Unreadable: a value exceeds the limits of `evaluation`.
+    """
+    return _Comparison(policy).same(reference, given)
+
+
+class _Comparison:
+    def __init__(self, policy: AnswerPolicy) -> None:
+        self.policy = policy
+
+    def same(self, reference: Node, given: Node) -> bool:
+        if reference == given:
+            return True
+        reference, given = _both_signs(reference), _both_signs(given)
+        if isinstance(reference, Relation) or isinstance(given, Relation):
+            return self._relations(reference, given)
+        if isinstance(reference, Many):
+            return self._lists(reference, given)
+        if isinstance(reference, Union):
+            return isinstance(given, Union) and self._any_order(reference.items, given.items)
+        if isinstance(reference, Group):
+            return self._groups(reference, given)
+        if isinstance(reference, Matrix):
+            return self._matrices(reference, _as_matrix(given))
+        return isinstance(given, _SCALARS) and self._values(reference, given)
+
+    # --- values ---
+
+    def _values(self, reference: Node, given: Node) -> bool:
+        if self.policy.any_constant_name and symbols(reference) - symbols(given) == {"C"}:
+            given = _renamed(given, "c", "C")
+        if same_value(reference, given, rounded_digits=self.policy.rounded_digits):
+            return True
+        tolerance = self.policy.relative_tolerance
+        if not tolerance or symbols(reference) or symbols(given):
+            return False
+        target, value = (Decimal(approximate(node, {}, 40)) for node in (reference, given))
+        return abs(target - value) <= Decimal(tolerance) * abs(target)
+
+    # --- several items ---
+
+    def _in_order(self, reference: Sequence[Node], given: Sequence[Node]) -> bool:
+        return len(reference) == len(given) and all(map(self.same, reference, given))
+
+    def _any_order(self, reference: Sequence[Node], given: Sequence[Node]) -> bool:
+        if len(reference) != len(given):
+            return False
+        if len(reference) > MAX_ITEMS:
+            return self._in_order(reference, given)
+        left = list(given)
+        for item in reference:
+            for i, candidate in enumerate(left):
+                if self.same(item, candidate):
+                    del left[i]
+                    break
+            else:
+                return False
+        return True
+
+    def _lists(self, reference: Many, given: Node) -> bool:
+        wanted = _without_first_label(reference.items)
+        if isinstance(given, Group) and given.opening == "(" and all(map(_label, wanted)):
+            return self._in_order([_unlabelled(item) for item in wanted], given.items)
+        if isinstance(given, Group) and given.opening == "\\{":
+            return self._any_order(self._distinct(wanted), self._distinct(given.items))
+        if not isinstance(given, Many):
+            return False
+        found = _without_first_label(given.items)
+        return (self._in_order if self.policy.order_matters else self._any_order)(wanted, found)
+
+    def _distinct(self, items: Sequence[Node]) -> list[Node]:
+        kept: list[Node] = []
+        for item in items[: 2 * MAX_ITEMS]:
+            if not any(self.same(other, item) for other in kept):
+                kept.append(item)
+        return kept + list(items[2 * MAX_ITEMS :])
+
+    def _groups(self, reference: Group, given: Node) -> bool:
+        if reference.opening == "\\{":
+            items = given.items if isinstance(given, Many | Group) else ()
+            if not isinstance(given, Many) and not _is_set(given):
+                return False
+            return self._any_order(self._distinct(reference.items), self._distinct(items))
+        if isinstance(given, Matrix):
+            return self._matrices(_as_matrix(reference), given)
+        if not isinstance(given, Group):
+            return False
+        brackets = (reference.opening, reference.closing) == (given.opening, given.closing)
+        return brackets and self._in_order(reference.items, given.items)
+
+    def _matrices(self, reference: Matrix | None, given: Matrix | None) -> bool:
+        if reference is None or given is None or len(reference.rows) != len(given.rows):
+            return False
+        return all(map(self._in_order, reference.rows, given.rows))
+
+    # --- relations ---
+
+    def _relations(self, reference: Node, given: Node) -> bool:
+        if not isinstance(given, Relation):
+            return self._said_without_relation(reference, given)
+        if not isinstance(reference, Relation):
+            return self._value_of_relation(reference, given)
+        if _label(reference) and _label(reference) == _label(given):
+            return self.same(_unlabelled(reference), _unlabelled(given))
+        if reference.signs == given.signs == ("=",):
+            return self._proportional(reference, given) is not None
+        wanted, found = _solution_set(reference), _solution_set(given)
+        if wanted and found:
+            return wanted[0] == found[0] and self.same(wanted[1], found[1])
+        return self._same_inequality(reference, given)
+
+    def _said_without_relation(self, reference: Node, given: Node) -> bool:
+        """Reference ``x = 3`` or ``x < 2``, answer ``3`` or ``(-oo, 2)``."""
+        if not isinstance(reference, Relation):
+            return False
+        if _label(reference):
+            return self.same(_unlabelled(reference), given)
+        solutions = _solution_set(reference)
+        return solutions is not None and self.same(solutions[1], given)
+
+    def _value_of_relation(self, reference: Node, given: Relation) -> bool:
+        """Reference ``5``, answer ``x = 5``, ``2 + 3 = 5`` or ``x = 2 + 3 = 5``."""
+        solutions = _solution_set(given)
+        if solutions and isinstance(reference, Group | Union):
+            return self.same(solutions[1], reference)
+        if set(given.signs) - {"=", "in"}:
+            return False
+        sides = given.sides[1:] if _names_something(given.sides[0]) else given.sides
+        return self.same(reference, sides[-1]) and all(
+            self.same(sides[-1], side) for side in sides[:-1]
+        )
+
+    def _proportional(self, reference: Relation, given: Relation) -> Decimal | None:
+        left, right = _difference(reference), _difference(given)
+        if left is None or right is None or symbols(left) != symbols(right) or not symbols(left):
+            return None
+        return constant_ratio(left, right, symbols(left))
+
+    def _same_inequality(self, reference: Relation, given: Relation) -> bool:
+        if len(reference.signs) != 1 or len(given.signs) != 1:
+            return False
+        ratio = self._proportional(reference, given)
+        if ratio is None:
+            return False
+        sign = given.signs[0] if ratio > 0 else _FLIPPED.get(given.signs[0], given.signs[0])
+        return sign == reference.signs[0]
+
+
+def _is_set(node: Node) -> bool:
+    return isinstance(node, Group) and node.opening == "\\{"
+
+
+def _as_matrix(node: Node) -> Matrix | None:
+    """Rows in brackets, ``[[1, 2], [3, 4]]``, as a matrix."""
+    if isinstance(node, Matrix):
+        return node
+    if not isinstance(node, Group):
+        return None
+    rows = [row.items for row in node.items if isinstance(row, Group)]
+    return Matrix(tuple(rows)) if len(rows) == len(node.items) else None
+
+
+def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """``node`` with ``change`` applied to each of its parts."""
+    if isinstance(node, Op):
+        return Op(node.name, tuple(change(part) for part in node.args))
+    if isinstance(node, Relation):
+        return Relation(node.signs, tuple(change(side) for side in node.sides))
+    return node
+
+
+def _renamed(node: Node, old: str, new: str) -> Node:
+    if isinstance(node, Sym):
+        return Sym(new) if node.name == old else node
+    return _rebuilt(node, lambda part: _renamed(part, old, new))
+
+
+def _has_sign_choice(node: Node) -> bool:
+    if isinstance(node, Op):
+        return node.name in ("\\pm", "\\mp") or any(map(_has_sign_choice, node.args))
+    return isinstance(node, Relation) and any(map(_has_sign_choice, node.sides))
+
+
+def _both_signs(node: Node) -> Node:
+    """An expression with a plus-minus sign as the list of its two values."""
+    if isinstance(node, Many):
+        items: list[Node] = []
+        for item in map(_both_signs, node.items):
+            items += item.items if isinstance(item, Many) else (item,)
+        return Many(tuple(items))
+    if not _has_sign_choice(node):
+        return node
+    return Many((_with_sign(node, "+", "-"), _with_sign(node, "-", "+")))
+
+
+def _with_sign(node: Node, plus_minus: str, minus_plus: str) -> Node:
+    node = _rebuilt(node, lambda part: _with_sign(part, plus_minus, minus_plus))
+    if isinstance(node, Op) and node.name in ("\\pm", "\\mp"):
+        return Op(plus_minus if node.name == "\\pm" else minus_plus, node.args)
+    return node
+
+
+def _names_something(node: Node) -> bool:
+    """``x``, ``f(x)`` or ``(x, y)``: the left side that only names what the right side says."""
+    if isinstance(node, Group):
+        return node.opening == "(" and all(isinstance(item, Sym) for item in node.items)
+    if isinstance(node, Op) and node.name == "*":
+        return all(isinstance(part, Sym) for part in node.args)
+    return isinstance(node, Sym)
+
+
+def _label(node: Node) -> Node | None:
+    """What a relation ``label = value`` or ``label in set`` names; None for other nodes."""
+    if isinstance(node, Relation) and node.signs in (("=",), ("in",)):
+        return node.sides[0] if _names_something(node.sides[0]) else None
+    return None
+
+
+def _unlabelled(node: Node) -> Node:
+    return node.sides[1] if isinstance(node, Relation) and _label(node) else node
+
+
+def _without_first_label(items: Sequence[Node]) -> Sequence[Node]:
+    """``n = 2, 3, 4`` names its values once."""
+    first, *rest = items
+    if _label(first) and not any(isinstance(item, Relation) for item in rest):
+        return [_unlabelled(first), *rest]
+    return items
+
+
+def _difference(relation: Relation) -> Node | None:
+    left, right = relation.sides[0], relation.sides[-1]
+    scalars = isinstance(left, _SCALARS) and isinstance(right, _SCALARS)
+    return Op("-", (left, right)) if scalars else None
+
+
+def _solution_set(relation: Relation) -> tuple[Sym, Node] | None:
+    """The variable and the interval that an inequality in one variable describes."""
+    signs, sides = relation.signs, relation.sides
+    if set(signs) <= {">", ">="} and len(signs) == 2:
+        signs, sides = tuple(_FLIPPED[sign] for sign in reversed(signs)), tuple(reversed(sides))
+    if len(signs) == 2 and set(signs) <= {"<", "<="} and isinstance(sides[1], Sym):
+        if symbols(sides[0]) or symbols(sides[2]):
+            return None
+        opening, closing = "(["[signs[0] == "<="], ")]"[signs[1] == "<="]
+        return sides[1], Group(opening, (sides[0], sides[2]), closing)
+    if len(signs) != 1:
+        return None
+    sign, (left, right) = signs[0], sides
+    if isinstance(right, Sym) and not isinstance(left, Sym):
+        sign, left, right = _FLIPPED.get(sign, sign), right, left
+    if not isinstance(left, Sym) or not isinstance(right, _SCALARS) or symbols(right):
+        return None
+    below, above = (Op("neg", (_INFINITE,)), right), (right, _INFINITE)
+    sets: dict[str, Node] = {
+        "<": Group("(", below, ")"),
+        "<=": Group("(", below, "]"),
+        ">": Group("(", above, ")"),
+        ">=": Group("[", above, ")"),
+        "!=": Union((Group("(", below, ")"), Group("(", above, ")"))),
+    }
+    return (left, sets[sign]) if sign in sets else None
+
+
+def scaled(node: Node, factor: Fraction) -> Node:
+    """A value times a factor, as a tree."""
+    return node if factor == 1 else Op("*", (node, Num(factor)))
+
+
+def is_calculation(node: Node) -> bool:
+    """Whether a number is given as sums or products still to be worked out.
+
+    Fractions, mixed numbers, powers and scientific notation are ways of writing one number.
+    """
+    if isinstance(node, Relation):
+        return is_calculation(node.sides[-1])
+    if not isinstance(node, Op) or symbols(node):
+        return False
+    if node.name == "*" and isinstance(node.args[0], Num) and _is_power_of_ten(node.args[1]):
+        return False
+    if node.name == "+" and isinstance(node.args[0], Num) and is_proper_fraction(node.args[1]):
+        return False
+    return node.name in ("+", "-", "*", "sum") or any(map(is_calculation, node.args))
+
+
+def _is_power_of_ten(node: Node) -> bool:
+    return isinstance(node, Op) and node.name == "^" and node.args[0] == Num(Fraction(10))

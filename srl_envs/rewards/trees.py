@@ -1,0 +1,93 @@
+"""The trees that answers are parsed into: expressions, and the structures that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+
+class Unreadable(Exception):
+    """The text is no mathematics that we know, or exceeds our limits; an outcome, not a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A written number."""
+
+    value: Fraction
+    places: int | None = None
+    """Digits after the point, None where there is no point."""
+    significant: int = 0
+    """Significant digits of a number with a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A variable, with its subscript."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """``pi``, ``e`` or ``inf``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operator or function applied to expressions."""
+
+    name: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items in brackets: a tuple, an interval or a set, by its brackets."""
+
+    opening: str
+    items: tuple[Node, ...]
+    closing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Several answers side by side: ``1, 2`` or ``1 or 2``."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Sets or intervals joined by a union sign."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of entries."""
+
+    rows: tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain ``sides[0] signs[0] sides[1] ...``; signs are ``= < > <= >= != in``."""
+
+    signs: tuple[str, ...]
+    sides: tuple[Node, ...]
+
+
+Node: TypeAlias = Num | Sym | Const | Op | Group | Many | Union | Matrix | Relation
+
+
+def is_proper_fraction(node: Node) -> bool:
+    """Whether a node is a written fraction below 1, as in a mixed number."""
+    if not (isinstance(node, Op) and node.name == "/"):
+        return False
+    top, bottom = node.args
+    return isinstance(top, Num) and isinstance(bottom, Num) and top.value < bottom.value

@@ -1,0 +1,106 @@
+"""Answers in words: multiple choice, free text, dates, numbers that are spelled out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_CHOICE = re.compile(
+    r"(?:(?:the )?(?:final )?(?:correct )?(?:answer|option|choice)(?: is)?:? ?)?"
+    r"(?:option |choice )?(\()?([A-Za-z])(?:(\)|\.|:)(?: ?(.*))?)?",
+    re.DOTALL | re.IGNORECASE,
+)
+_OTHER_LETTER = re.compile(r"\(?\b[A-Z]\b[).:]|\b(?:or|and)\b|^[A-Z]$|,\s*[A-Z]\b")
+_ARTICLE = re.compile(r"^(?:the|an|a) ")
+_SHORT_WORDS = frozenset(
+    ("no", "yes", "odd", "all", "any", "red", "one", "two", "six", "ten", "up", "on", "off", "tie",
+     "out", "east", "west", "cat", "dog", "man", "men", "mon", "tue", "wed", "thu", "fri", "sat",
+     "sun", "may", "not", "dry", "wet", "hot", "low", "big", "new", "old")
+)  # fmt: skip
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+     "october", "november", "december",
+)  # fmt: skip
+_ISO_DATE = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
+_MONTH_FIRST = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2})(?:st|nd|rd|th)?,? ([0-9]{4})")
+_DAY_FIRST = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th)?(?: of)? ([a-z]{3,9})\.?,? ([0-9]{4})")
+_UNITS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+     "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+
+def read_choice(text: str) -> str | None:
+    """The one letter that is chosen, in upper case; None for other texts and for hedges."""
+    found = _CHOICE.fullmatch(" ".join(text.split()))
+    if found is None or (found[1] and found[3] != ")"):
+        return None
+    if found[4] and _OTHER_LETTER.search(found[4]):
+        return None
+    return found[2].upper()
+
+
+def names_several_options(text: str) -> bool:
+    """Whether a text holds more than one single capital letter."""
+    return len(set(re.findall(r"\b[A-Z]\b", text))) > 1
+
+
+def is_choice(answer: str) -> bool:
+    """Whether a reference answer names an option: ``B``, ``(B)``, ``B.`` or ``(B) 12``."""
+    return bool(re.fullmatch(r"[A-Z]|\(?[A-Z][).:](?: .*)?", answer.strip(), re.DOTALL))
+
+
+def is_text(answer: str) -> bool:
+    """Whether a reference answer is words rather than mathematics."""
+    letters = answer.replace("'", "").replace("-", "").replace(".", "").replace(",", "")
+    words = letters.split()
+    if not words or not all(word.isalpha() for word in words):
+        return False
+    plain = [word.lower() for word in words]
+    if len(plain) == 1:
+        return len(plain[0]) > 3 or plain[0] in _SHORT_WORDS or not plain[0].isascii()
+    return any(len(word) > 3 or word in _SHORT_WORDS for word in plain)
+
+
+def plain_text(text: str, *, keep_articles: bool = False) -> str:
+    """Words in one normal form: case folded, single spaces, no punctuation around them."""
+    text = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    text = " ".join(text.split()).strip(" .!,;:\"'$*`")
+    return text if keep_articles else _ARTICLE.sub("", text)
+
+
+def read_date(text: str) -> tuple[int, int, int] | None:
+    """Year, month and day of an unambiguous date; ``03/05/2024`` is ambiguous and so None."""
+    text = " ".join(text.lower().split())
+    if found := _ISO_DATE.fullmatch(text):
+        year, month, day = (int(part) for part in found.groups())
+    elif found := _MONTH_FIRST.fullmatch(text):
+        year, month, day = int(found[3]), _month(found[1]), int(found[2])
+    elif found := _DAY_FIRST.fullmatch(text):
+        year, month, day = int(found[3]), _month(found[2]), int(found[1])
+    else:
+        return None
+    return (year, month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
+
+
+def _month(name: str) -> int:
+    for number, month in enumerate(_MONTHS, start=1):
+        if name in (month, month[:3]) or (name == "sept" and number == 9):
+            return number
+    return 0
+
+
+def read_number_word(text: str) -> int | None:
+    """``seven`` as 7, ``forty-two`` as 42; None for anything else."""
+    words = text.lower().replace("-", " ").split()
+    if len(words) == 1 and words[0] in _UNITS:
+        return _UNITS.index(words[0])
+    if words and words[0] in _TENS and len(words) <= 2:
+        tens = (_TENS.index(words[0]) + 2) * 10
+        if len(words) == 1:
+            return tens
+        if words[1] in _UNITS[1:10]:
+            return tens + _UNITS.index(words[1])
+    return None
