@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -189,8 +190,34 @@ class CodeExecutor:
         ]
 
     def run_asserts(self, program: str, tests: str) -> Outcome:
-        """Run test code full of asserts against what the program defines."""
-        raise NotImplementedError
+        """Run test code full of asserts against what the program defines.
+
+        The tests run in a sandboxed process of their own, where the program's names are stand-ins:
+        the program sees the calls, never the asserts, and cannot say that they held. An object of
+        the program's never equals plain data; its ``__eq__`` counts between two such objects only.
+
+        Args:
+            program: source text.
+            tests: source text; may use every name that the program defines, or import it from
+                ``solution``. They hold when they run to their end.
+
+        Returns:
+            One outcome, ``ok`` and passed, or with the reason why not.
+        """
+        if not tests.strip():
+            raise ConfigError("tests='': no asserts; every program would pass.")
+        if refusal := _refusal(program) or _refusal(tests):
+            return self._outcome("refused", refusal)
+        candidate = _Run(
+            _payload(mode="candidate", program=program), None, bool(_WRITES.search(program))
+        )
+        tester = _Run(_payload(mode="tester", tests=tests), None, bool(_WRITES.search(tests)))
+        with self._lock:
+            for _ in range(2):
+                self._attempt_pair(candidate, tester)
+                if not (candidate.fault or tester.fault):
+                    break
+        return self._duet_outcome(candidate, tester)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -244,10 +271,8 @@ class CodeExecutor:
                 server = self._connect()
                 while waiting and len(active) < self._in_flight:
                     run = waiting.popleft()
-                    self._numbers = (self._numbers + 1) & 0xFFFFFFFF
-                    run.number = self._numbers
-                    active[run.number] = run
                     self._submit(server, run)
+                    active[run.number] = run
                 for report in server.collect(self.limits.wall_s + _UNANSWERED_S):
                     finished = active.pop(report.run, None)
                     if finished is not None:
@@ -260,14 +285,49 @@ class CodeExecutor:
             for run in runs:
                 run.close()
 
-    def _submit(self, server: ServerProcess, run: _Run) -> None:
+    def _attempt_pair(self, candidate: _Run, tester: _Run) -> None:
+        """Start both with pipes between them, and stop the candidate when the tests are over."""
+        candidate.fault = tester.fault = ""
+        asked, answered = os.pipe(), os.pipe()
+        try:
+            server = self._connect()
+            self._submit(server, candidate, stdin=asked[0], result=answered[1])
+            self._submit(server, tester, stdin=answered[0], result=asked[1])
+            for end in (*asked, *answered):
+                os.close(end)  # so that each side notices when the other has ended
+            asked = answered = ()
+            active = {candidate.number: candidate, tester.number: tester}
+            while active:
+                for report in server.collect(self.limits.wall_s + _UNANSWERED_S):
+                    finished = active.pop(report.run, None)
+                    if finished is not None:
+                        self._finish(finished, report)
+                    if finished is tester and active:
+                        server.submit(wire.Request(wire.STOP, candidate.number))
+        except (ServerGone, SandboxError, OSError) as error:
+            candidate.fault = tester.fault = f"{type(error).__name__}: {error}"
+            self.close()
+        finally:
+            for end in (*asked, *answered):
+                os.close(end)
+            candidate.close()
+            tester.close()
+
+    def _submit(
+        self, server: ServerProcess, run: _Run, stdin: int | None = None, result: int | None = None
+    ) -> None:
         limits = self.limits
+        self._numbers = (self._numbers + 1) & 0xFFFFFFFF
+        run.number = self._numbers
         run.descriptors.append(memory_file(run.payload))
-        if run.stdin is None:
+        if stdin is not None:
+            run.descriptors.append(os.dup(stdin))
+        elif run.stdin is None:
             run.descriptors.append(os.open(os.devnull, os.O_RDONLY))
         else:
             run.descriptors.append(memory_file(run.stdin))
-        run.descriptors += [memory_file(), memory_file()]
+        run.descriptors.append(memory_file())
+        run.descriptors.append(memory_file() if result is None else os.dup(result))
         request = wire.Request(
             operation=wire.RUN,
             run=run.number,
@@ -280,13 +340,16 @@ class CodeExecutor:
             flags=wire.SCRATCH if run.scratch else 0,
         )
         server.submit(request, run.descriptors)
-        for _ in range(2):  # payload and input; the outputs are read at the end
-            os.close(run.descriptors.pop(0))
+        outputs = run.descriptors[2:] if result is None else run.descriptors[2:3]
+        for descriptor in set(run.descriptors).difference(outputs):
+            os.close(descriptor)
+        run.descriptors[:] = outputs  # read at the end
 
     def _finish(self, run: _Run, report: wire.Report) -> None:
         run.report = report
         cap = (self.limits.output_kib << 10) + 1
-        run.stdout, run.result = (_read(descriptor, cap) for descriptor in run.descriptors)
+        outputs = [_read(descriptor, cap) for descriptor in run.descriptors]
+        run.stdout, run.result = outputs if len(outputs) == 2 else (outputs[0], b"")
         run.close()
         if report.reason == wire.NO_FORK:
             run.fault = f"no new process: {os.strerror(report.wait_status)}"
@@ -328,11 +391,42 @@ class CodeExecutor:
             return self._outcome(status, _signal_name(number), run)
         return None
 
+    def _duet_outcome(self, candidate: _Run, tester: _Run) -> Outcome:
+        """The verdict is the tester's; a limit that the candidate hit explains it."""
+        for run in (tester, candidate):
+            if run.fault:
+                return self._outcome("infrastructure", run.fault)
+        if candidate.report is not None and candidate.report.reason != wire.STOPPED:
+            stopped = self._stopped(candidate)
+            if stopped is not None:
+                return replace(stopped, passed=False)
+        stopped = self._stopped(tester)
+        if stopped is not None:
+            return replace(stopped, stdout="", passed=False)
+        try:
+            report = json.loads(tester.stdout)
+            verdict, message = report["verdict"], report["message"]
+        except (ValueError, LookupError, TypeError):
+            return replace(
+                self._outcome("crashed", "the tests ended early", candidate), passed=False
+            )
+        if verdict == "tests":
+            return self._outcome("refused", message)
+        status: Status = "crashed" if verdict == "gone" else "exception"
+        if verdict == "passed":
+            status = "ok"
+        if message.startswith("MemoryError"):
+            status = "memory"
+        outcome = self._outcome(status, message, candidate)
+        assert tester.report is not None
+        cpu_s = outcome.cpu_s + tester.report.cpu_s
+        return replace(outcome, passed=verdict == "passed", cpu_s=cpu_s)
+
     def _script_outcome(self, run: _Run) -> Outcome:
         stopped = self._stopped(run)
         if stopped is not None:
             return stopped
-        assert run.report is not None  # noqa: S101
+        assert run.report is not None
         code = os.WEXITSTATUS(run.report.wait_status)
         if code == 0:
             return self._outcome("ok", "", run)

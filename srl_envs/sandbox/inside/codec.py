@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -27,18 +27,23 @@ class CodecError(ValueError):
     """The data has no JSON form, or the text is not one that `dumps` writes."""
 
 
-def dumps(value: Any) -> bytes:
-    """Encode plain data. Raises `CodecError` for anything else, naming its type."""
-    return json.dumps(_encode(value, 0), separators=(",", ":")).encode("ascii")
+Other = Callable[[Any], Any]
+"""Stands in for values without a JSON form: they become ``{"ref": body}``, and back."""
 
 
-def loads(data: bytes) -> Any:
+def dumps(value: Any, other: Other | None = None) -> bytes:
+    """Encode plain data. Raises `CodecError` for anything else that `other` does not name."""
+    tree = _Encoder(other).encode(value, 0)
+    return json.dumps(tree, separators=(",", ":")).encode("ascii")
+
+
+def loads(data: bytes, other: Other | None = None) -> Any:
     """Decode what `dumps` wrote. Raises `CodecError` for any other bytes, however hostile."""
     try:
         tree = json.loads(
             data.decode("ascii"), object_pairs_hook=_single, parse_constant=_no_constant
         )
-        return _decode(tree, 0)
+        return _Decoder(other).decode(tree, 0)
     except CodecError:
         raise
     except (
@@ -52,39 +57,66 @@ def loads(data: bytes) -> Any:
         raise CodecError(type(error).__name__) from None
 
 
-def _encode(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
-    kind = type(value)
-    if value is None or kind is bool or kind is str:
-        return value
-    if kind is int:
-        return value if -_SMALL < value < _SMALL else {"int": hex(value)}
-    if kind is float:
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if kind is list:
-        return [_encode(item, depth + 1) for item in value]
-    if kind in _TAGGED:
-        return _TAGGED[kind](value, depth + 1)
-    return _encode(_base_value(value, kind), depth + 1)
+class _Encoder:
+    def __init__(self, other: Other | None) -> None:
+        self._other = other
+
+    def encode(self, value: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
+        kind = type(value)
+        if value is None or kind is bool or kind is str:
+            return value
+        if kind is int:
+            return value if -_SMALL < value < _SMALL else {"int": hex(value)}
+        if kind is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if kind is list:
+            return [self.encode(item, depth + 1) for item in value]
+        if kind is dict:
+            return {"dict": self._pairs(value, depth + 1)}
+        if kind in _SEQUENCE_TAGS:
+            return {_SEQUENCE_TAGS[kind]: [self.encode(item, depth + 1) for item in value]}
+        if kind in _ATOM_TAGS:
+            tag, body = _ATOM_TAGS[kind]
+            return {tag: body(value)}
+        return self._unusual(value, kind, depth)
+
+    def _pairs(self, value: dict[Any, Any], depth: int) -> list[Any]:
+        return [[self.encode(key, depth), self.encode(item, depth)] for key, item in value.items()]
+
+    def _unusual(self, value: Any, kind: type, depth: int) -> Any:
+        """Subclasses of plain types, numpy data, iterators, and what `other` takes."""
+        for base, strip in _STRIP:
+            if isinstance(value, base):
+                return self.encode(strip(value), depth + 1)
+        if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+            return self.encode(value.tolist(), depth + 1)
+        if kind in _VIEWS:
+            return self.encode(list(value), depth + 1)
+        if self._other is not None:
+            return {"ref": self.encode(self._other(value), depth + 1)}
+        if hasattr(kind, "__next__"):
+            return self.encode(_taken(value), depth + 1)
+        raise CodecError(f"{kind.__name__} is no JSON value")
 
 
-def _items(tag: str) -> Callable[[Iterable[Any], int], Any]:
-    return lambda value, depth: {tag: [_encode(item, depth) for item in value]}
+def _taken(iterator: Any) -> list[Any]:
+    taken = []
+    for item in iterator:
+        taken.append(item)
+        if len(taken) > MAX_GENERATED:
+            raise CodecError(f"an iterator of more than {MAX_GENERATED} items")
+    return taken
 
 
-_TAGGED: dict[type, Callable[[Any, int], Any]] = {
-    tuple: _items("tuple"),
-    set: _items("set"),
-    frozenset: _items("set"),
-    dict: lambda value, depth: {
-        "dict": [[_encode(key, depth), _encode(item, depth)] for key, item in value.items()]
-    },
-    bytes: lambda value, _: {"bytes": value.hex()},
-    bytearray: lambda value, _: {"bytes": value.hex()},
-    complex: lambda value, _: {"complex": [repr(value.real), repr(value.imag)]},
-    Fraction: lambda value, _: {"fraction": [hex(value.numerator), hex(value.denominator)]},
-    Decimal: lambda value, _: {"decimal": str(value)},
+_SEQUENCE_TAGS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "set"}
+_ATOM_TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    bytes: ("bytes", bytes.hex),
+    bytearray: ("bytes", bytearray.hex),
+    complex: ("complex", lambda value: [repr(value.real), repr(value.imag)]),
+    Fraction: ("fraction", lambda value: [hex(value.numerator), hex(value.denominator)]),
+    Decimal: ("decimal", str),
 }
 
 # A subclass is read by its base's own slots, so that its overridden methods say nothing.
@@ -99,27 +131,6 @@ _STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (frozenset, lambda value: set(frozenset.__iter__(value))),
     (bytes, lambda value: bytes(bytes.__iter__(value))),
 )
-
-
-def _base_value(value: Any, kind: type) -> Any:
-    """A plain value for subclasses of plain types, numpy data, and iterators."""
-    for base, strip in _STRIP:
-        if isinstance(value, base):
-            return strip(value)
-    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return value.tolist()
-    if kind in _VIEWS:
-        return list(value)
-    if hasattr(kind, "__next__"):
-        taken = []
-        for item in value:
-            taken.append(item)
-            if len(taken) > MAX_GENERATED:
-                raise CodecError(f"an iterator of more than {MAX_GENERATED} items")
-        return taken
-    raise CodecError(f"{kind.__name__} is no JSON value")
-
-
 _VIEWS = (range, type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -133,32 +144,38 @@ def _no_constant(name: str) -> Any:
     raise CodecError(f"{name} is not JSON")
 
 
-def _decode(tree: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
-    if isinstance(tree, list):
-        return [_decode(item, depth + 1) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    ((tag, body),) = tree.items()
-    if tag in _SEQUENCES:
-        return _SEQUENCES[tag]([_decode(item, depth + 1) for item in _as(list, body)])
-    if tag == "dict":
-        pairs = [_pair(item, depth + 1) for item in _as(list, body)]
+class _Decoder:
+    def __init__(self, other: Other | None) -> None:
+        self._other = other
+
+    def decode(self, tree: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(tree, list):
+            return [self.decode(item, depth + 1) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        ((tag, body),) = tree.items()
+        if tag in _SEQUENCES:
+            return _SEQUENCES[tag]([self.decode(item, depth + 1) for item in _as(list, body)])
+        if tag == "dict":
+            return self._dict([self._pair(item, depth + 1) for item in _as(list, body)])
+        if tag in _ATOMS:
+            return _ATOMS[tag](body)
+        if tag == "ref" and self._other is not None:
+            return self._other(self.decode(body, depth + 1))
+        raise CodecError("unknown kind")
+
+    def _pair(self, item: Any, depth: int) -> tuple[Any, Any]:
+        key, value = _as(list, item)
+        return self.decode(key, depth), self.decode(value, depth)
+
+    def _dict(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
         _hashable([key for key, _ in pairs])
         result = dict(pairs)
         if len(result) != len(pairs):
             raise CodecError("a key twice")
         return result
-    if tag in _ATOMS:
-        return _ATOMS[tag](body)
-    raise CodecError("unknown kind")
-
-
-def _pair(item: Any, depth: int) -> tuple[Any, Any]:
-    if not isinstance(item, list) or len(item) != 2:
-        raise CodecError("a dict entry is a pair")
-    return _decode(item[0], depth), _decode(item[1], depth)
 
 
 def _as(kind: type, value: Any) -> Any:

@@ -112,9 +112,7 @@ class View:
     def extras(self) -> list[str]:
         """Packages that are not in sight already."""
         seen, covers = self.views, self.covers
-        return [
-            path for path in self.packages if not _below(path, seen) or _below(path, covers)
-        ]
+        return [path for path in self.packages if not _below(path, seen) or _below(path, covers)]
 
     def close(self) -> None:
         """Close the descriptors."""

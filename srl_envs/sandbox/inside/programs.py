@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import gc
 import os
@@ -14,7 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import codec
+from . import candidate, codec, tester
 
 RESULT = 3
 """Descriptor of the result, a memory file that the trusted side reads afterwards."""
@@ -48,7 +49,7 @@ def new_module(name: str) -> dict[str, Any]:
     """The namespace of a fresh module that is registered under `name`."""
     module = types.ModuleType(name)
     sys.modules[name] = module
-    module.__dict__["__builtins__"] = __builtins__
+    module.__dict__["__builtins__"] = builtins
     return module.__dict__
 
 
@@ -59,7 +60,7 @@ def _script(task: dict[str, Any]) -> int:
         exec(
             compile(task["program"], "solution.py", "exec", dont_inherit=True),
             new_module("__main__"),
-        )  # noqa: S102 - this is what the sandbox is for
+        )
     except SystemExit as leaving:
         code = _exit_code(leaving)
     except BaseException as error:  # noqa: BLE001 - foreign code
@@ -142,4 +143,20 @@ def report(frame: bytes) -> None:
             frame = frame[os.write(RESULT, frame) :]
 
 
-_MODES: dict[str, Callable[[dict[str, Any]], int]] = {"script": _script, "call": _call}
+def _candidate(task: dict[str, Any]) -> int:
+    candidate.serve(task["program"], new_module("solution"))
+    return 0
+
+
+def _tester(task: dict[str, Any]) -> int:
+    namespace = new_module("__main__")
+    sys.modules["solution"] = sys.modules["__main__"]  # for tests that import what they test
+    tester.judge(task["tests"], namespace)
+
+
+_MODES: dict[str, Callable[[dict[str, Any]], int]] = {
+    "script": _script,
+    "call": _call,
+    "candidate": _candidate,
+    "tester": _tester,
+}
