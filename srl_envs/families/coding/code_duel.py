@@ -23,6 +23,7 @@ from srl_envs.families.coding.problems import (
     Size,
 )
 from srl_envs.families.coding.submissions import (
+    EMPTY_PROGRAM,
     MAX_ATTACKS,
     MAX_PROGRAM_BYTES,
     canonical,
@@ -31,22 +32,23 @@ from srl_envs.families.coding.submissions import (
 )
 from srl_envs.sandbox import CodeExecutor, Limits, Outcome, same_value
 
-EMPTY_PROGRAM = "def solve(data):\n    raise NotImplementedError"
-"""What a seat plays that never sends a program: right on no input."""
 EXAMPLES = 3
 TESTS_WEIGHT, ATTACKS_WEIGHT = 0.7, 0.3
-LIMITS = Limits(cpu_s=1.0, wall_s=10.0, memory_mib=256, output_kib=64)
+LIMITS = Limits(cpu_s=1.0, wall_s=5.0, memory_mib=256, output_kib=64)
 """Per input. A reference needs milliseconds; wall time is only the backstop of a busy host."""
 MAX_TIMEOUTS = 3
 """Timeouts after which the rest of a program's inputs counts as failed without being run."""
 
-RULES = f"""CODE DUEL. Two players solve the same task at the same time, each with one Python program.
+RULES = """CODE DUEL. Two players solve the same task at the same time, each with one Python program.
 The program defines solve(data): it takes one JSON value and returns the answer. Printing does nothing.
-Each program is tested on hidden inputs; the one with more right answers is ahead.
-Limits: {MAX_PROGRAM_BYTES} bytes of code; per input {LIMITS.cpu_s:g} s and {LIMITS.memory_mib} MB."""
+Each program is tested on hidden inputs; the one with more right answers is ahead."""
 
 ATTACK_RULE = (
     "Then each player sees the other's program and may send inputs on which it goes wrong."
+)
+LIMIT_RULE = (
+    f"Limits: {MAX_PROGRAM_BYTES} bytes of code; per input {LIMITS.cpu_s:g} s "
+    f"and {LIMITS.memory_mib} MB."
 )
 
 _WRITE = """PHASE: WRITE. Reply with one action block that holds the whole program, like this:
@@ -149,7 +151,8 @@ class CodeDuel(Game[CodeDuelState, Action]):
             f"solve({text}) -> {json.dumps(problem.answer(text))}" for text in state.examples
         )
         statement = problem.family.statement(problem.parameters)
-        rules = f"{RULES}\n{ATTACK_RULE}" if state.attack_rounds else RULES
+        attack_rule = f"{ATTACK_RULE}\n" if state.attack_rounds else ""
+        rules = f"{RULES}\n{attack_rule}{LIMIT_RULE}"
         task = f"{rules}\n\nTASK: {problem.family.title}\n{statement}\nExamples:\n{examples}"
         if _is_over(state):
             return f"{task}\n\n{_result(state, seat)}"

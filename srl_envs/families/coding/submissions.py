@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 from srl_envs.core import require_action
 from srl_envs.errors import IllegalMoveError
 
+EMPTY_PROGRAM = "def solve(data):\n    raise NotImplementedError"
+"""What a seat plays that never sends a program: right on no input."""
 MAX_PROGRAM_BYTES = 4000
 """The other seat reads the whole program, so it must fit a prompt."""
 MAX_PROGRAM_LINES = 200
