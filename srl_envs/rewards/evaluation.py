@@ -20,7 +20,7 @@ from srl_envs.rewards.trees import Const, Node, Num, Op, Sym, Unreadable
 MAX_BITS = 40_000
 """Largest numerator or denominator of an exact value."""
 MAX_FACTORIAL = 2_500
-MAX_STEPS = 60_000
+MAX_STEPS = 5_000
 """Evaluated nodes per comparison; sums over an index multiply them."""
 _PRECISIONS = (40, 80, 120)
 _POINTS, _NEEDED = 10, 4

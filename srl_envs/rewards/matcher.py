@@ -224,7 +224,7 @@ class AnswerMatcher:
             return (
                 Score(0.0, "unevaluated") if restated and not self.policy.unevaluated_ok else _MATCH
             )
-        except Unreadable:
+        except (Unreadable, RecursionError):  # the latter where the caller's stack is deep
             return Score(0.0, "unreadable")
 
 

@@ -26,7 +26,7 @@ from srl_envs.rewards.trees import (
     is_proper_fraction,
 )
 
-MAX_DEPTH = 60
+MAX_DEPTH = 100
 
 _RELATIONS = {
     "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=",
@@ -36,7 +36,7 @@ _CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "{": ("}",)}
 
 
 _END = Token("end", "")
-_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?")
+_REPEATING = re.compile(r"(?<![0-9])([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?")
 
 
 def parse(text: str) -> Node:
@@ -91,6 +91,11 @@ class _Parser:
             raise Unreadable(f"expected {texts[0]!r}")
         return found
 
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+
     # --- answers: lists, relations, unions ---
 
     def answer(self) -> Node:
@@ -125,9 +130,7 @@ class _Parser:
     # --- expressions ---
 
     def sum(self) -> Node:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise Unreadable("too deep")
+        self._deeper()
         left = self.product()
         while sign := self.eat("+", "-", "\\pm", "\\mp"):
             left = Op(sign, (_scalar(left), _scalar(self.product())))
@@ -153,6 +156,8 @@ class _Parser:
 
     def _times(self, left: Node, right: Node) -> Node:
         """Two neighbours: a mixed number such as ``1 1/2``, else a product."""
+        if isinstance(left, Op) and left.name == "neg" and isinstance(left.args[0], Num):
+            return Op("neg", (self._times(left.args[0], right),))
         if isinstance(right, Num):
             whole = isinstance(left, Num) and left.places is None and right.places is None
             if not whole:
@@ -166,9 +171,7 @@ class _Parser:
         return Op("*", (_scalar(left), _scalar(right)))
 
     def signed(self) -> Node:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise Unreadable("too deep")
+        self._deeper()
         sign = self.eat("-", "+", "\\pm", "\\mp")
         inner = self.signed() if sign else self.power()
         self.depth -= 1
@@ -227,7 +230,12 @@ class _Parser:
         return _scalar(self.atom())
 
     def atom(self) -> Node:
-        kind, text = self.next()
+        self._deeper()
+        value = self._atom(*self.next())
+        self.depth -= 1
+        return value
+
+    def _atom(self, kind: str, text: str) -> Node:
         if kind == "num":
             return written_number(text)
         if kind == "sym":

@@ -55,7 +55,7 @@ def _table() -> dict[str, tuple[str, Fraction]]:
         ("area", "0.00064516", "in^2"),
         ("speed", "1", "m/s"),
         ("speed", "5/18", "km/h kmh kph"),
-        ("speed", "0.44704", "mph"),
+        ("speed", "0.44704", "mph mi/h"),
         ("acceleration", "1", "m/s^2"),
         ("angle", "1", "deg degree degrees"),
         ("money", "1", "$ usd dollar dollars"),
@@ -140,6 +140,7 @@ def _base_plural(unit: str) -> str:
         "meter": "m", "metre": "m", "centimeter": "cm", "centimetre": "cm", "millimeter": "mm",
         "kilometer": "km", "kilometre": "km", "foot": "ft", "feet": "ft", "inch": "in",
         "inches": "in", "second": "s", "hour": "h", "hr": "h",
+        "mile": "mi",
     }  # fmt: skip
     base, caret, power = unit.replace(" per ", "/").replace(" / ", "/").partition("^")
     parts = [short.get(part.removesuffix("s"), short.get(part, part)) for part in base.split("/")]

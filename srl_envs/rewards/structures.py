@@ -65,7 +65,7 @@ class _Comparison:
         if isinstance(reference, Group):
             return self._groups(reference, given)
         if isinstance(reference, Matrix):
-            return self._matrices(reference, _as_matrix(given))
+            return self._matrices(reference, _as_matrix(given, column=len(reference.rows) > 1))
         return isinstance(given, _SCALARS) and self._values(reference, given)
 
     # --- values ---
@@ -126,7 +126,7 @@ class _Comparison:
                 return False
             return self._any_order(self._distinct(reference.items), self._distinct(items))
         if isinstance(given, Matrix):
-            return self._matrices(_as_matrix(reference), given)
+            return self._matrices(_as_matrix(reference, column=len(given.rows) > 1), given)
         if not isinstance(given, Group):
             return False
         brackets = (reference.opening, reference.closing) == (given.opening, given.closing)
@@ -194,13 +194,15 @@ def _is_set(node: Node) -> bool:
     return isinstance(node, Group) and node.opening == "\\{"
 
 
-def _as_matrix(node: Node) -> Matrix | None:
-    """Rows in brackets, ``[[1, 2], [3, 4]]``, as a matrix."""
+def _as_matrix(node: Node, *, column: bool = False) -> Matrix | None:
+    """Rows in brackets, ``[[1, 2], [3, 4]]``, or one row or column of values, as a matrix."""
     if isinstance(node, Matrix):
         return node
-    if not isinstance(node, Group):
+    if not isinstance(node, Group) or _is_set(node):
         return None
     rows = [row.items for row in node.items if isinstance(row, Group)]
+    if not rows:
+        return Matrix(tuple((item,) for item in node.items) if column else (node.items,))
     return Matrix(tuple(rows)) if len(rows) == len(node.items) else None
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
+
+MAX_HEIGHT = 100
+"""Tallest expression; everything that walks a tree recurses this deep at most."""
 
 
 class Unreadable(Exception):
@@ -42,6 +45,13 @@ class Op:
 
     name: str
     args: tuple[Node, ...]
+    height: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        height = 1 + max(part.height if isinstance(part, Op) else 0 for part in self.args)
+        if height > MAX_HEIGHT:
+            raise Unreadable("too deep")
+        object.__setattr__(self, "height", height)
 
 
 @dataclass(frozen=True, slots=True)
