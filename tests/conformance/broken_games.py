@@ -1,0 +1,364 @@
+"""One sound game of four rounds, and one subclass per fault that a check must find."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams
+from srl_envs.errors import IllegalMoveError
+from srl_envs.grammar import action
+
+ROUNDS = 4
+
+
+class Coins(NamedTuple):
+    stakes: tuple[int, ...]
+    matcher: int
+    """The seat that wins where both show the same side."""
+    shown: tuple[tuple[str, str], ...] = ()
+
+
+class Pennies(Game[Coins, str]):
+    """Matching pennies with a random stake in each round; both seats show a coin at once."""
+
+    max_turns = ROUNDS
+    max_action_chars = 12
+    max_observation_chars = 600
+
+    def new(self, streams: Streams) -> Coins:
+        stakes = tuple(int(stake) for stake in streams.instance.integers(1, 10_000, size=ROUNDS))
+        return Coins(stakes, int(streams.seats.integers(2)))
+
+    def to_move(self, state: Coins) -> tuple[int, ...]:
+        return (0, 1) if len(state.shown) < ROUNDS else ()
+
+    def observe(self, state: Coins, seat: int) -> str:
+        goal = "the same side" if seat == state.matcher else "different sides"
+        past = "; ".join(f"{pair[seat]}/{pair[1 - seat]}" for pair in state.shown)
+        return f"Show heads or tails. You win on {goal}. Stakes {state.stakes}. Past: {past}"
+
+    def parse(self, state: Coins, seat: int, body: str) -> str:
+        if body not in ("heads", "tails"):
+            raise IllegalMoveError("show heads or tails")
+        return body
+
+    def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
+        return state._replace(shown=(*state.shown, (actions[0], actions[1])))
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        if len(state.shown) < ROUNDS:
+            return None
+        total = sum(
+            stake if (first == second) == (state.matcher == 0) else -stake
+            for stake, (first, second) in zip(state.stakes, state.shown, strict=True)
+        )
+        value = total / sum(state.stakes)
+        return value, -value
+
+    def legal(self, state: Coins, seat: int) -> Sequence[str]:
+        return ["heads", "tails"]
+
+    def fallback(self, state: Coins, seat: int) -> str:
+        return "heads"
+
+    def sample(self, state: Coins, seat: int, rng: np.random.Generator) -> str:
+        return ("heads", "tails")[int(rng.integers(2))]
+
+    def encode(self, state: Coins) -> Any:
+        return [list(state.stakes), state.matcher, [list(pair) for pair in state.shown]]
+
+    def decode(self, data: Any) -> Coins:
+        stakes, matcher, shown = data
+        return Coins(tuple(stakes), matcher, tuple((a, b) for a, b in shown))
+
+
+def coin_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda _: action(("heads", "tails")[int(rng.integers(2))])
+
+
+def rude_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda _: "heads, I suppose"
+
+
+def moody_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda _: action(("heads", "tails")[random.getrandbits(8) % 2])
+
+
+def heads_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda _: action("heads")
+
+
+class GlobalDraws(Pennies):
+    """determinism: the instance comes from a generator of the process."""
+
+    def new(self, streams: Streams) -> Coins:
+        return Coins((random.getrandbits(12) + 1,) * ROUNDS, int(streams.seats.integers(2)))
+
+
+class LateDraws(Pennies):
+    """determinism: the opening is right; a later step asks the process's generator."""
+
+    def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
+        after = super().apply(state, actions)
+        return after._replace(stakes=(*after.stakes[:-1], random.getrandbits(12) + 1))
+
+
+class SharedRounds(Pennies):
+    """determinism: two instances share a counter, though each alone repeats itself."""
+
+    live = 0
+
+    def new(self, streams: Streams) -> Coins:
+        SharedRounds.live = 0
+        return super().new(streams)
+
+    def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
+        SharedRounds.live += 1
+        after = super().apply(state, actions)
+        return after._replace(stakes=(*after.stakes[:-1], SharedRounds.live))
+
+
+class HashOrder(Pennies):
+    """subprocess: the order of a set of strings leaks into the text."""
+
+    def observe(self, state: Coins, seat: int) -> str:
+        words = {f"word{number}" for number in range(20)}
+        return f"{super().observe(state, seat)} {' '.join(words)}"
+
+
+class LeftOver(Pennies):
+    """reset_isolation: an abandoned episode shows in the next one."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[tuple[str, str], ...] = ()
+
+    def new(self, streams: Streams) -> Coins:
+        fresh = super().new(streams)
+        left, self._seen = len(self._seen) % 3, ()
+        return fresh._replace(stakes=tuple(stake + left for stake in fresh.stakes))
+
+    def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
+        after = super().apply(state, actions)
+        self._seen = () if len(after.shown) == ROUNDS else after.shown
+        return after
+
+
+class SharedList(Pennies):
+    """reset_isolation: the caller gets the game's own dict of statistics."""
+
+    def __init__(self) -> None:
+        self._open = {"seed": 1.0}
+
+    def observe(self, state: Coins, seat: int) -> str:
+        return f"{super().observe(state, seat)} {sorted(self._open)}"
+
+    def legal(self, state: Coins, seat: int) -> Sequence[str]:
+        return _CallersOwn(self._open, ["heads", "tails"])
+
+
+class _CallersOwn(list[str]):
+    """A list that, once read, breaks the game; stands for state that escapes."""
+
+    def __init__(self, target: dict[str, float], values: list[str]) -> None:
+        super().__init__(values)
+        self._target = target
+
+    def __iter__(self) -> Any:
+        self._target[f"read {len(self._target)}"] = 0.0
+        return super().__iter__()
+
+
+class OneSplit(Pennies):
+    """splits: ignores the entropy it is given."""
+
+    def new(self, streams: Streams) -> Coins:
+        return Coins((1, 2, 3, 4), 0)
+
+
+class FewSeeds(Pennies):
+    """splits: every instance is new, but train and eval draw from one pool."""
+
+    def new(self, streams: Streams) -> Coins:
+        split, seed = streams._entropy[-2:]
+        return Coins((seed + split + 1, 2, 3, 4), 0)
+
+
+class Forgetful(Pennies):
+    """state_round_trip: a part of the state is not encoded."""
+
+    def encode(self, state: Coins) -> Any:
+        return [list(state.stakes), 0, [list(pair) for pair in state.shown]]
+
+
+class NotJson(Pennies):
+    """state_round_trip: keys that JSON turns into strings."""
+
+    def encode(self, state: Coins) -> Any:
+        return {0: super().encode(state)}
+
+    def decode(self, data: Any) -> Coins:
+        return super().decode(data[0])
+
+
+class Aging(Pennies):
+    """replay: each new episode of a process starts elsewhere."""
+
+    _episodes = 0
+
+    def new(self, streams: Streams) -> Coins:
+        Aging._episodes += 1
+        return super().new(streams)._replace(stakes=(Aging._episodes, 1, 1, 1))
+
+
+class Generous(Pennies):
+    """payoffs: what one wins the other does not lose."""
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        return paid and (paid[0], paid[1] / 2)
+
+
+class TooMuch(Pennies):
+    """payoffs: an outcome above 1."""
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        return paid and (paid[0] * 3, paid[1] * 3)
+
+
+class NotANumber(Pennies):
+    """payoffs: a statistic without a value."""
+
+    def components(self, state: Coins, seat: int) -> Mapping[str, float]:
+        return {"ratio": float("nan")}
+
+
+class Favoured(Pennies):
+    """seat_symmetry: ties of no one's making go to seat 0."""
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        value = paid and max(-1.0, min(1.0, paid[0] + 0.5))
+        return None if value is None else (value, -value)
+
+
+class HarshForfeit(Pennies):
+    """seat_symmetry: forfeits cost one seat alone."""
+
+    def forfeit(self, state: Coins, seat: int) -> tuple[float, ...]:
+        return (-1.0, 1.0)
+
+
+class Leaky(Pennies):
+    """hidden_replies: what was just parsed can be seen by the other seat."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def new(self, streams: Streams) -> Coins:
+        self._last = ""
+        return super().new(streams)
+
+    def parse(self, state: Coins, seat: int, body: str) -> str:
+        self._last = f"seat {seat} shows {super().parse(state, seat, body)}"
+        return body
+
+    def observe(self, state: Coins, seat: int) -> str:
+        return f"{super().observe(state, seat)} {self._last}"
+
+
+class Fragile(Pennies):
+    """fuzz: reads numbers of any length."""
+
+    def parse(self, state: Coins, seat: int, body: str) -> str:
+        if body[:1].isdigit():
+            int(body)
+        return super().parse(state, seat, body)
+
+
+class Echoing(Pennies):
+    """fuzz: the error repeats the reply without a limit."""
+
+    max_action_chars = 4096
+
+    def parse(self, state: Coins, seat: int, body: str) -> str:
+        if body not in ("heads", "tails"):
+            raise IllegalMoveError(f"{body!r} is neither heads nor tails")
+        return body
+
+
+class Gullible(Pennies):
+    """exploits: a reply that claims the win gets it."""
+
+    max_action_chars = 100
+
+    def parse(self, state: Coins, seat: int, body: str) -> str:
+        if "outcome" in body:
+            return "win"
+        return super().parse(state, seat, body)
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        winners = {seat for pair in state.shown for seat in (0, 1) if pair[seat] == "win"}
+        return (
+            paid if not paid or len(winners) != 1 else (1.0, -1.0) if 0 in winners else (-1.0, 1.0)
+        )
+
+
+class Unsampled(Pennies):
+    """public_suites: the space offers nothing that is accepted."""
+
+    def sample(self, state: Coins, seat: int, rng: np.random.Generator) -> str:
+        return "edge"
+
+
+class Crashing(Pennies):
+    """public_suites: raises in the middle."""
+
+    def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
+        raise RuntimeError("no coins left")
+
+
+class Verbose(Pennies):
+    """contract: an observation longer than declared."""
+
+    def observe(self, state: Coins, seat: int) -> str:
+        return super().observe(state, seat) + "." * (700 if len(state.shown) == 2 else 0)
+
+
+class TwiceLegal(Pennies):
+    """contract: a legal action is listed twice."""
+
+    def legal(self, state: Coins, seat: int) -> Sequence[str]:
+        return ["heads", "tails", "heads"]
+
+
+class Endless(Pennies):
+    """contract: more turns than declared."""
+
+    max_turns = 1
+
+
+class Ended(Pennies):
+    """contract: over, but a seat is still on move."""
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        return None
+
+
+class Curious(Pennies):
+    """views: how often it was asked shows in the text."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def new(self, streams: Streams) -> Coins:
+        self._asked += 1
+        return super().new(streams)
+
+    def observe(self, state: Coins, seat: int) -> str:
+        return f"{super().observe(state, seat)} {self._asked}"

@@ -1,0 +1,84 @@
+"""Every registered environment keeps the contract. A new one is tested by being registered."""
+
+import pytest
+
+import srl_envs
+from srl_envs.registry import BOT_TIERS
+from srl_envs.testing import CHECKS, check_public_suites, opening
+
+EPISODES = {"code_duel-v0": 1}
+"""Environments that are slow because they run programs; the others play this many: 4."""
+
+
+SLOW = {("code_duel-v0", "exploits"), ("code_duel-v0", "seat_symmetry")}
+"""Checks that need many episodes to say anything."""
+
+CASES = [
+    pytest.param(
+        env_id,
+        check,
+        marks=[pytest.mark.slow] if (env_id, check) in SLOW else [],
+        id=f"{check}-{env_id}",
+    )
+    for check in CHECKS
+    for env_id in srl_envs.list_envs()
+]
+
+
+@pytest.mark.parametrize(("env_id", "check"), CASES)
+def test_environment_keeps_the_contract(env_id: str, check: str) -> None:
+    CHECKS[check](env_id, EPISODES.get(env_id, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_public_suites_at_their_own_length(env_id: str) -> None:
+    check_public_suites(env_id, cycles=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [name for name in CHECKS if name != "public_suites"])
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_environment_keeps_the_contract_for_long(env_id: str, check: str) -> None:
+    CHECKS[check](env_id, 4 if env_id in EPISODES else 40)
+
+
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_neighbours_share_no_randomness(env_id: str) -> None:
+    """Fails for an environment that draws from a global generator."""
+    env, neighbour = srl_envs.make(env_id), srl_envs.make(env_id)
+    opening(env, seed=7)
+    expected = [opening(env) for _ in range(8)]
+
+    opening(env, seed=7)
+    opening(neighbour, seed=8)
+
+    assert [opening(env) for _ in range(8)] == expected
+    env.close()
+    neighbour.close()
+
+
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_listing_says_what_the_game_is(env_id: str) -> None:
+    spec = srl_envs.spec(env_id)
+    env = srl_envs.make(env_id)
+    assert (spec.mode, spec.seats) == (env.game.mode, env.game.seats)
+    assert set(BOT_TIERS) <= set(spec.bots)
+    assert spec.summary.endswith(".")
+    assert len(spec.summary) <= 80
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_strong_beats_random_from_both_seats(env_id: str) -> None:
+    env = srl_envs.make(env_id)
+    for seat in (0, 1):
+        won = 0.0
+        for seed in range(3 if env_id in EPISODES else 10):
+            bots = {
+                seat: srl_envs.make_bot(env_id, "strong", seed=seed),
+                1 - seat: srl_envs.make_bot(env_id, "random", seed=seed),
+            }
+            won += srl_envs.play(env, bots, seed=seed).outcomes[seat]
+        assert won > 0
+    env.close()
