@@ -1,1 +1,1 @@
-"""recipes."""
+"""Runnable configurations: YAML files that map onto frozen dataclasses, and what runs them."""

@@ -22,7 +22,8 @@ from srl_agents.engines.transformers_engine import (
     TransformersEngine,
 )
 from srl_agents.records import TrainingBatch
-from srl_agents.trainers.grpo import GRPOLearner, GRPOSettings, LossType
+from srl_agents.trainers.grpo import GRPOLearner
+from srl_agents.trainers.grpo_settings import OPTIMIZERS, GRPOSettings, LossType
 from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
 
 Tensors = dict[str, torch.Tensor]
@@ -391,3 +392,9 @@ def test_a_policy_learns(tmp_path: Path) -> None:
         agent.update(training_batch("alice", agent.version, rows, base.tokenizer.pad_token_id))
     assert means[0] < 0.4
     assert np.mean(means[-3:]) > 0.9
+
+
+def test_every_optimizer_name_is_one_of_transformers() -> None:
+    from transformers.training_args import OptimizerNames
+
+    assert set(OPTIMIZERS) <= {name.value for name in OptimizerNames}

@@ -1,0 +1,121 @@
+"""The recipe of a league run. Model and environment have no default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from srl_agents.league.settings import EvaluationSettings, OpponentSettings, require
+from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_envs import make, spec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoRASettings:
+    """Shape of every learner's adapter. Source: arXiv:2106.09685."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    """The adapter's output is multiplied by alpha / rank."""
+
+    def __post_init__(self) -> None:
+        require(self.rank >= 1, f"lora.rank={self.rank}: use 1 or more.")
+        require(self.alpha > 0, f"lora.alpha={self.alpha}: use more than 0.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutSettings:
+    """How experience is collected for one update."""
+
+    start_states: int = 8
+    """Start states per learner and update; each has one opponent."""
+    group_size: int = 8
+    """Attempts per start state; their mean is the baseline."""
+    max_new_tokens: int = 64
+    """Per reply."""
+    temperature: float = 1.0
+    """Of sampling; the trainer uses the same."""
+    concurrency: int = 128
+    """Matches that are live at once."""
+    batch_rows: int = 64
+    """Most replies in one call of the model."""
+
+    def __post_init__(self) -> None:
+        for name in ("start_states", "max_new_tokens", "concurrency", "batch_rows"):
+            value = getattr(self, name)
+            require(value >= 1, f"rollout.{name}={value}: use 1 or more.")
+        require(
+            self.group_size >= 2,
+            f"rollout.group_size={self.group_size}: one attempt is its own baseline, so every "
+            "advantage would be 0. Use 2 or more.",
+        )
+        require(
+            self.temperature > 0,
+            f"rollout.temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeagueRecipe:
+    """Several learners on one shared base, trained against each other, their past and bots."""
+
+    name: str
+    """Names the run's folder."""
+    model: str
+    """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
+    env: str
+    """Registered environment id."""
+    env_options: dict[str, Any] = field(default_factory=dict)
+    """Options of `srl_envs.make`, in training and evaluation alike."""
+    seed: int = 0
+    """Root of all randomness of the run."""
+    learners: tuple[str, ...] = ("alice", "bob")
+    updates: int = 20
+    """Optimizer updates per learner."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the frozen base; adapters are float32."""
+    device: str = "auto"
+    """``auto`` takes a GPU where there is one, else the CPU."""
+    lora: LoRASettings = field(default_factory=LoRASettings)
+    rollout: RolloutSettings = field(default_factory=RolloutSettings)
+    opponents: OpponentSettings = field(default_factory=OpponentSettings)
+    training: GRPOSettings = field(default_factory=GRPOSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    scale_advantages: bool = False
+    """Divide each group's advantages by their deviation."""
+    snapshot_every: int = 10
+    """Updates between two frozen versions of a learner."""
+    checkpoint_every: int = 5
+    """Updates between two checkpoints."""
+    keep_checkpoints: int = 2
+
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
+        for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name}={value}: use 1 or more.")
+        require(len(self.learners) >= 1, "learners: name at least one.")
+        require(
+            len(set(self.learners)) == len(self.learners),
+            f"learners={self.learners}: a name twice.",
+        )
+        for learner in self.learners:
+            require(
+                learner.isidentifier() and learner != self.model,
+                f"learners: {learner!r} must be letters, digits and underscores, and not the model's name.",
+            )
+        require(
+            self.name.replace("-", "_").replace(".", "_").isidentifier(),
+            f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+        )
+        self._check_environment()
+
+    def _check_environment(self) -> None:
+        """Unknown ids, options and bots are found here, before anything is loaded."""
+        known = spec(self.env)
+        make(self.env, **self.env_options).close()
+        for bot in (*self.opponents.bots, *self.evaluation.bots):
+            require(
+                bot in known.bots,
+                f"{self.env} has no bot {bot!r}; it has {', '.join(known.bots)}.",
+            )

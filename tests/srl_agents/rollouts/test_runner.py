@@ -1,0 +1,163 @@
+"""Rollouts keep exact tokens and depend on nothing but the match, the seat and the turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.random_model import build
+from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.records import Episode, MatchSpec
+from srl_agents.rollouts import Runner
+from srl_envs import make, replay
+from srl_envs.episode import Step, Transcript
+from srl_envs.errors import ConfigError, SandboxError
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
+    return BaseModel.load(build(tmp_path_factory.mktemp("model")))
+
+
+def policies(base: BaseModel) -> dict[str, Policy]:
+    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=6))
+    bots: dict[str, Policy] = {f"bot:{n}": ScriptedPolicy(n) for n in ("random", "middle")}
+    return {"base": ModelPolicy(engine), **bots}
+
+
+def match(*seats: str, seed: int = 0, attempt: int = 0, env: str = "connect_four-v0") -> MatchSpec:
+    return MatchSpec(
+        env_id=env, seed=seed, split="train", seats=seats, attempt=attempt, cluster=f"train/{seed}"
+    )
+
+
+SPECS = [
+    match("base", "bot:random", seed=1),
+    match("bot:middle", "base", seed=2),
+    match("base", "base", seed=3, env="math_duel-v0"),
+    match("bot:random", "bot:middle", seed=4),
+]
+
+
+def test_company_and_order_change_nothing(base: BaseModel) -> None:
+    together = Runner(policies(base), root_seed=7).play(SPECS)
+    alone = [Runner(policies(base), root_seed=7, concurrency=1).play([spec])[0] for spec in SPECS]
+    backwards = Runner(policies(base), root_seed=7, concurrency=2).play(SPECS[::-1])[::-1]
+    replies = [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in together]
+    for other in (alone, backwards):
+        assert [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in other] == replies
+        assert [e.transcript_sha256 for e in other] == [e.transcript_sha256 for e in together]
+
+
+def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> None:
+    spec, other = match("base", "bot:random"), match("base", "bot:random", attempt=1)
+    first, second = Runner(policies(base), root_seed=1).play([spec, other])
+    third = Runner(policies(base), root_seed=2).play([spec])[0]
+    texts = {tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)}
+    assert len(texts) == 3
+
+
+def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
+    for episode in Runner(policies(base), root_seed=0).play(SPECS):
+        for trajectory in episode.trajectories:
+            for turn in trajectory.turns:
+                if trajectory.policy != "base":
+                    assert turn.completion_ids == ()
+                    continue
+                assert turn.prompt_ids == base.encode_prompt(turn.observation)
+                assert turn.reply == base.decode(turn.completion_ids)
+                assert len(turn.logprobs) == len(turn.completion_ids) <= 6
+                assert all(value <= 0 for value in turn.logprobs)
+
+
+def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
+    for episode in Runner(policies(base), root_seed=0).play(SPECS):
+        for trajectory in episode.trajectories:
+            paid = sum(turn.reward for turn in trajectory.turns)
+            assert paid == pytest.approx(trajectory.total_reward)
+            for name in ("outcome", "format"):
+                parts = sum(turn.components.get(name, 0.0) for turn in trajectory.turns)
+                assert parts == pytest.approx(trajectory.components[name])
+            assert trajectory.components["outcome"] == pytest.approx(trajectory.outcome)
+
+
+def test_an_episode_replays_in_a_fresh_environment(base: BaseModel) -> None:
+    episode = Runner(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[0]
+    assert replay(as_transcript(episode)).digest == episode.transcript_sha256
+
+
+def as_transcript(episode: Episode) -> Transcript:
+    turns = sorted(
+        ((t.turn_index, tr.seat, t) for tr in episode.trajectories for t in tr.turns),
+        key=lambda row: row[0],
+    )
+    env = make(episode.spec.env_id)
+    env.reset(seed=episode.spec.seed)
+    steps = []
+    for _, seat, turn in turns:
+        _, rewards, _, _, infos = env.step({f"player_{seat}": turn.reply})
+        steps.append(
+            Step(
+                replies={seat: turn.reply},
+                rewards=tuple(rewards.values()),
+                invalid=tuple(info["invalid"] for info in infos.values()),
+            )
+        )
+    return Transcript(
+        env_id=episode.spec.env_id,
+        options={},
+        split="train",
+        seed=episode.spec.seed,
+        steps=tuple(steps),
+        outcomes=tuple(t.outcome for t in episode.trajectories),
+        rewards=tuple(t.total_reward for t in episode.trajectories),
+        components=tuple(t.components for t in episode.trajectories),
+        forfeited=episode.forfeited,
+        truncated=False,
+        digest=episode.transcript_sha256,
+    )
+
+
+def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from srl_envs.families.board.connect_four import ConnectFour
+
+    original = ConnectFour.apply
+
+    def broken(self: ConnectFour, state: object, actions: object) -> object:
+        if self.rows == 5:
+            raise SandboxError("the sandbox is gone")
+        return original(self, state, actions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ConnectFour, "apply", broken)
+    bad = MatchSpec(
+        env_id="connect_four-v0", options={"rows": 5}, seed=0, split="train",
+        seats=("bot:random", "bot:random"),
+    )  # fmt: skip
+    void, fine = Runner(policies(base), root_seed=0).play([bad, match("bot:random", "bot:middle")])
+    assert (void.termination, void.valid) == ("void", False)
+    assert "the sandbox is gone" in void.fault
+    assert fine.valid
+
+
+def test_a_prompt_that_does_not_fit_costs_a_turn_and_not_the_run(tmp_path: Path) -> None:
+    short = BaseModel.load(build(tmp_path / "short", context=64))
+    engine = TransformersEngine(short, SamplingSettings(max_new_tokens=6))
+    table: dict[str, Policy] = {"base": ModelPolicy(engine), "bot:random": ScriptedPolicy("random")}
+    episode = Runner(table, root_seed=0).play([match("base", "bot:random")])[0]
+    assert episode.forfeited == (0,)
+    assert {turn.invalid for turn in episode.trajectories[0].turns} == {"malformed"}
+
+
+def test_unknown_policies_and_wrong_seats_are_refused_at_once(base: BaseModel) -> None:
+    runner = Runner(policies(base), root_seed=0)
+    with pytest.raises(ConfigError, match="carol"):
+        runner.play([match("carol", "base")])
+    with pytest.raises(ConfigError, match="2 seats"):
+        runner.play([match("base", "base", "base")])
+    with pytest.raises(ConfigError, match="concurrency"):
+        Runner({}, root_seed=0, concurrency=0)
