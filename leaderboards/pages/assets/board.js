@@ -27,6 +27,7 @@
     return (Number(text) === 0 ? "" : x < 0 ? MINUS : "+") + text;
   };
   const whole = (x) => x.toLocaleString("en-US");
+  const games = (n) => `${whole(n)} ${n === 1 ? "game" : "games"}`;
   const percent = (x, digits = 0) => (x === null ? "–" : (100 * x).toFixed(digits) + "\u202f%");
   const width = (x) => (x === null ? "±\u2009?" : "±\u2009" + Math.round(x));
   const ranks = (row) => (row.best_rank === row.worst_rank ? String(row.best_rank) : `${row.best_rank}–${row.worst_rank}`);
@@ -34,38 +35,55 @@
   // --- tooltip: hover, focus or tap an element that carries `data-tip` -------------------------
 
   const tip = document.getElementById("tip");
+  let explained = null;
 
-  function showTip(target) {
-    tip.textContent = target.dataset.tip;
-    tip.hidden = false;
-    const box = target.getBoundingClientRect();
+  function placeTip() {
+    if (!explained) return;
+    const box = explained.getBoundingClientRect();
     const left = box.left + box.width / 2 - tip.offsetWidth / 2;
     const above = box.top - tip.offsetHeight - 8;
     tip.style.left = Math.max(8, Math.min(left, innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = (above > 4 ? above : box.bottom + 8) + "px";
   }
 
-  const hideTip = () => { tip.hidden = true; };
+  function explain(target) {
+    explained = target;
+    tip.hidden = !target;
+    if (target) tip.textContent = target.dataset.tip;
+    placeTip();
+  }
+
   for (const [on, off] of [["pointerover", "pointerout"], ["focusin", "focusout"]]) {
     document.addEventListener(on, (event) => {
       const target = event.target.closest("[data-tip]");
-      if (target) showTip(target);
+      if (target) explain(target);
     });
-    document.addEventListener(off, hideTip);
+    document.addEventListener(off, () => explain(null));
   }
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
-  document.addEventListener("scroll", hideTip, { capture: true, passive: true });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") explain(null); });
+  document.addEventListener("scroll", placeTip, { capture: true, passive: true });
 
   // --- the table -----------------------------------------------------------------------------
 
   function intervalBar(row, low, high) {
-    const wide = 160, middle = 9, place = (elo) => 4 + (wide - 8) * (elo - low) / (high - low || 1);
-    const half = row.half_width === null ? high - low : row.half_width;
-    const [from, to] = [row.elo - half, row.elo + half].map((elo) => place(Math.max(low, Math.min(high, elo))));
-    return svg("svg", { class: "bar", viewBox: `0 0 ${wide} 18`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("line", { class: "zero", x1: place(0), x2: place(0), y1: 0, y2: 18 }),
-      svg("line", { class: "range", x1: from, x2: to, y1: middle, y2: middle }),
-      svg("ellipse", { class: "point", cx: place(row.elo), cy: middle, rx: 3.4, ry: 3.4 }));
+    const wide = 160, tall = 18;
+    const place = (elo) => 2 + (wide - 4) * (Math.max(low, Math.min(high, elo)) - low) / (high - low || 1);
+    const half = row.half_width === null ? Infinity : row.half_width;
+    const upright = (kind, elo, height) =>
+      svg("line", { class: kind, x1: place(elo), x2: place(elo), y1: (tall - height) / 2, y2: (tall + height) / 2 });
+    const inside = (elo) => elo >= low && elo <= high;
+    return svg("svg", { class: "bar", viewBox: `0 0 ${wide} ${tall}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      upright("zero", 0, tall),
+      svg("line", { class: "range", x1: place(row.elo - half), x2: place(row.elo + half), y1: tall / 2, y2: tall / 2 }),
+      ...[row.elo - half, row.elo + half].filter(inside).map((end) => upright("end", end, 6)),
+      inside(row.elo) ? upright("point", row.elo, 12) : null);
+  }
+
+  // What the bars span. A newcomer's wide interval is cut off rather than flattening all others.
+  function barBounds(agents) {
+    const firm = agents.filter((row) => !row.provisional.length);
+    const shown = (firm.length > 1 ? firm : agents).flatMap((row) => [row.elo - (row.half_width || 0), row.elo + (row.half_width || 0)]);
+    return [Math.min(0, ...shown), Math.max(0, ...shown)];
   }
 
   function agentCell(row) {
@@ -75,6 +93,8 @@
       row.role === "frozen" || row.role === "main" ? null : el("span", { class: "tag" }, row.role),
       doubts ? el("span", { class: "tag provisional", tabindex: "0", "data-tip": `Provisional: ${doubts}.` }, "provisional") : null));
   }
+
+  const scroller = (label, table) => el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, table);
 
   const numberCell = (text, attributes) => el("td", { class: "number", ...attributes }, text);
 
@@ -87,14 +107,14 @@
       { label: "Agent", value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, class: "agent" },
       { label: "Rating", value: (r) => r.elo, first: -1, number: true,
         help: "Elo with half of its 95 % interval.",
-        cell: (r) => numberCell("", {}, ).appendChild(el("span", {}, el("b", {}, signed(r.elo)), " ", el("span", { class: "quiet" }, width(r.half_width)))).parentNode },
+        cell: (r) => el("td", { class: "number rating" }, el("b", {}, signed(r.elo)), " ", el("span", { class: "quiet" }, width(r.half_width))) },
       { label: "95 % interval", value: (r) => (r.half_width === null ? Infinity : r.half_width), first: 1,
         help: "Narrowest first when sorted.", cell: (r) => el("td", {}, intervalBar(r, low, high)) },
       { label: "Score", value: (r) => r.field_score, first: -1, number: true,
         help: "Points per game against the field, each opponent counted once. A draw is half a point.",
         cell: (r) => numberCell(percent(r.field_score, 1)) },
       { label: "Games", value: (r) => r.games, first: -1, number: true,
-        cell: (r) => numberCell(whole(r.games), { "data-tip": `${whole(r.games)} games on ${whole(r.clusters)} seeds` }) },
+        cell: (r) => numberCell(whole(r.games), { "data-tip": `${games(r.games)}, ${whole(r.clusters)} different seeds` }) },
       { label: "W / D / L", value: (r) => r.wins / (r.games || 1), first: -1, number: true,
         help: "Games won, drawn and lost.",
         cell: (r) => numberCell(`${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`) },
@@ -108,15 +128,14 @@
   }
 
   function ranking(board) {
-    const bounds = board.agents.flatMap((r) => [r.elo - (r.half_width || 0), r.elo + (r.half_width || 0)]);
-    const shape = columns(Math.min(0, ...bounds), Math.max(0, ...bounds));
+    const shape = columns(...barBounds(board.agents));
     const body = el("tbody");
     const count = el("output", { "aria-live": "polite" });
     const filter = el("input", { type: "search", placeholder: "Filter agents", "aria-label": "Filter agents", oninput: show });
     const firm = el("input", { type: "checkbox", onchange: show });
     const rows = board.agents.map((row) => ({
       row, text: `${row.agent} ${row.lineage} ${row.role}`.toLowerCase(),
-      node: el("tr", {}, ...shape.map((column) => column.cell(row))),
+      node: el("tr", { class: row.provisional.length ? "unsure" : null }, ...shape.map((column) => column.cell(row))),
     }));
     const heads = shape.map((column) => el("th", { scope: "col", class: [column.number ? "number" : "", column.class || ""].join(" ").trim() || null },
       el("button", { type: "button", "data-tip": column.help, onclick: () => sortBy(column) }, column.label)));
@@ -148,7 +167,7 @@
     show();
     return el("section", { class: "card" },
       el("div", { class: "tools" }, filter, el("label", {}, firm, "hide provisional"), count),
-      el("div", { class: "scroll" }, el("table", { class: "ranking" },
+      scroller("Ranking", el("table", { class: "ranking" },
         el("thead", {}, el("tr", {}, ...heads)), body)),
       reading(board));
   }
@@ -167,15 +186,15 @@
 
   function matrixCell(matrix, i, j) {
     if (i === j) return el("td", { class: "self" }, "·");
-    const games = matrix.games[i][j], score = matrix.score[i][j];
+    const met = matrix.games[i][j], score = matrix.score[i][j];
     const names = `${matrix.agents[i]} against ${matrix.agents[j]}`;
-    const tipText = games
-      ? `${names}\n${percent(score, 1)} of the points (95 %: ${percent(matrix.low[i][j])} to ${percent(matrix.high[i][j])})\n${whole(games)} games${games < FEW_GAMES ? ", too few to say much" : ""}`
+    const tipText = met
+      ? `${names}\n${percent(score, 1)} of the points (95 %: ${percent(matrix.low[i][j])} to ${percent(matrix.high[i][j])})\n${games(met)}${met < FEW_GAMES ? ", too few to say much" : ""}`
       : `${names}\nnever met`;
-    const kind = !games ? "none" : games < FEW_GAMES ? "few" : score >= 0.5 ? "more" : "less";
+    const kind = !met ? "none" : met < FEW_GAMES ? "few" : score >= 0.5 ? "more" : "less";
     const cell = el("td", { class: kind, tabindex: "-1", "data-tip": tipText, "aria-label": tipText.replaceAll("\n", ", ") },
-      games ? String(Math.round(100 * score)) : "");
-    if (games) cell.style.setProperty("--weight", Math.round(160 * Math.abs(score - 0.5)) + "%");
+      met ? String(Math.round(100 * score)) : "");
+    if (met) cell.style.setProperty("--weight", Math.round(160 * Math.abs(score - 0.5)) + "%");
     return cell;
   }
 
@@ -203,7 +222,7 @@
     const shown = n < board.agents.length ? ` The best ${n} of ${whole(board.agents.length)} agents.` : "";
     return el("section", { class: "card" }, el("h3", {}, "Who beats whom"),
       el("p", { class: "lead" }, `Percent of the points that the row took from the column.${shown}`),
-      el("div", { class: "scroll" }, el("table", { class: "matrix" },
+      scroller("Win matrix", el("table", { class: "matrix" },
         el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...matrix.agents.map((name) => el("th", { scope: "col", title: name }, el("span", {}, name))))),
         body)),
       el("div", { class: "legend" },
@@ -222,7 +241,8 @@
   }
 
   function drawCurves(board, wide) {
-    const tall = 280, left = 46, right = 12, top = 10, bottom = 40;
+    const roomy = wide > 560; // then the anchors' names stand beside the plot, else inside it
+    const tall = 280, left = 46, right = roomy ? 110 : 12, top = 14, bottom = 40;
     const points = board.curves.flatMap((curve) => curve.points);
     const references = board.agents.filter((r) => r.role === "anchor");
     const ends = [...points.flatMap((p) => [p.elo - (p.half_width || 0), p.elo + (p.half_width || 0)]), ...references.map((r) => r.elo)];
@@ -234,15 +254,21 @@
       drawing.append(svg("line", { class: "grid", x1: left, x2: wide - right, y1: y(elo), y2: y(elo) }),
         svg("text", { x: left - 8, y: y(elo) + 4, "text-anchor": "end" }, signed(elo)));
     }
-    for (const step of ticks(0, last, Math.max(2, wide / 110)).filter(Number.isInteger)) {
+    for (const step of ticks(0, last, Math.max(2, wide / 80)).filter(Number.isInteger)) {
       drawing.append(svg("text", { x: x(step), y: tall - bottom + 18, "text-anchor": "middle" }, whole(step)));
     }
     drawing.append(svg("text", { x: (left + wide - right) / 2, y: tall - 4, "text-anchor": "middle" }, "training step"));
-    for (const anchor of references) {
-      drawing.append(svg("line", { class: "anchor", x1: left, x2: wide - right, y1: y(anchor.elo), y2: y(anchor.elo) }),
-        svg("text", { x: wide - right, y: y(anchor.elo) - 4, "text-anchor": "end" }, anchor.agent.length > 28 ? anchor.agent.slice(0, 27) + "…" : anchor.agent));
+    const labels = [];
+    let lowest = Infinity; // labels keep their distance from each other
+    for (const anchor of [...references].sort((one, other) => one.elo - other.elo)) {
+      const height = y(anchor.elo), baseline = Math.min(height + (roomy ? 4 : -4), lowest - 13);
+      lowest = baseline;
+      drawing.append(svg("line", { class: "anchor", x1: left, x2: wide - right, y1: height, y2: height }));
+      labels.push(svg("text", { class: "label", x: roomy ? wide - right + 8 : wide - right, y: baseline, "text-anchor": roomy ? "start" : "end" },
+        anchor.agent.length > 16 ? anchor.agent.slice(0, 15) + "…" : anchor.agent));
     }
     board.curves.forEach((curve, k) => drawing.append(drawCurve(curve, k, x, y)));
+    drawing.append(...labels);
     return drawing;
   }
 
@@ -275,13 +301,14 @@
   }
 
   function versusStart(board) {
-    const head = ["Version", "Its start", "Points per game, difference", "", "Games", "Seeds"];
-    return el("div", { class: "scroll" }, el("table", { class: "plain" },
+    const head = ["Version", "Points per game", "Verdict", "Against its start", "Games", "Seeds"];
+    return scroller("Against the own start", el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...board.versus_start.map((r) => el("tr", {},
-        el("td", {}, r.agent), el("td", {}, r.start),
+        el("td", { class: "clip", title: r.agent }, r.agent),
         el("td", {}, `${signed(r.difference, 2)} ±\u2009${r.half_width === null ? "?" : r.half_width.toFixed(2)}`),
         el("td", { class: `verdict-${r.verdict.split(" ")[0]}` }, r.verdict),
+        el("td", { class: "clip", title: r.start }, r.start),
         el("td", {}, whole(r.games)), el("td", {}, whole(r.clusters)))))));
   }
 
@@ -295,12 +322,15 @@
       board.options ? el("p", { class: "options" }, "options ", el("code", {}, board.options)) : null);
     if (!board.agents.length) {
       section.append(el("div", { class: "card empty" },
-        `No evaluation matches yet. The store holds ${whole(board.not_rated)} training and selection matches, which never feed a rating.`));
+        `No evaluation matches yet. Matches of training and selection never feed a rating (here: ${whole(board.not_rated)}).`));
       return section;
     }
     section.append(el("dl", { class: "facts" },
       fact("matches", whole(board.matches)), fact("seeds", whole(board.clusters)), fact("agents", whole(board.agents.length)),
-      fact("resolution", board.resolution === null ? "unknown" : `${Math.ceil(board.resolution)} Elo`)));
+      board.void ? fact("void", whole(board.void)) : null));
+    if (board.resolution !== null) {
+      section.append(el("p", { class: "resolution" }, `Differences below about ${Math.ceil(board.resolution)} Elo are not resolved.`));
+    }
     section.append(ranking(board));
     if (board.curves.length) section.append(learning(board));
     section.append(winMatrix(board));
@@ -314,12 +344,16 @@
       sections[i].hidden = i !== k;
     });
     if (focus) tabs[k].focus();
-    if (tabs.length > 1) history.replaceState(null, "", `#board-${k}`);
+  }
+
+  function go(k, focus) {
+    select(k, focus);
+    history.replaceState(null, "", "#" + encodeURIComponent(names[k]));
   }
 
   const sections = data.boards.map(drawBoard);
   const names = data.boards.map((board) => [board.env_id, board.options].filter(Boolean).join(" "));
-  const tabs = names.map((name, k) => el("button", { type: "button", role: "tab", "aria-controls": `board-${k}`, onclick: () => select(k, false) }, name));
+  const tabs = names.map((name, k) => el("button", { type: "button", role: "tab", "aria-controls": `board-${k}`, onclick: () => go(k, false) }, name));
   const bar = document.getElementById("tabs");
   if (tabs.length > 1) {
     bar.setAttribute("role", "tablist");
@@ -327,12 +361,11 @@
     sections.forEach((section) => section.setAttribute("role", "tabpanel"));
     bar.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) select((tabs.indexOf(event.target) + step + tabs.length) % tabs.length, true);
+      if (step) go((tabs.indexOf(event.target) + step + tabs.length) % tabs.length, true);
     });
   }
   document.getElementById("boards").replaceChildren(...(sections.length ? sections : [el("div", { class: "card empty" }, "The store holds no match yet.")]));
   document.getElementById("command").textContent = data.command;
   document.getElementById("digest").textContent = data.store_sha256.slice(0, 16);
-  const wanted = Number((location.hash.match(/^#board-(\d+)$/) || [])[1] || 0);
-  if (sections.length) select(wanted < sections.length ? wanted : 0, false);
+  if (sections.length) select(Math.max(0, names.findIndex((name) => location.hash === "#" + encodeURIComponent(name))), false);
 })();
