@@ -17,6 +17,8 @@ EMPTY_PROGRAM = "def solve(data):\n    raise NotImplementedError"
 MAX_PROGRAM_BYTES = 4000
 """The other seat reads the whole program, so it must fit a prompt."""
 MAX_PROGRAM_LINES = 200
+MAX_SYNTAX_DEPTH = 100
+"""Levels of the syntax tree; Python's own limit would depend on how deep its caller stands."""
 MAX_ATTACKS = 3
 MAX_DEPTH = 8
 """Nesting of an attacking input; the deepest problem needs 3."""
@@ -49,8 +51,10 @@ def read_program(body: str) -> str:
         len(program.splitlines()) <= MAX_PROGRAM_LINES,
         f"the program has more than {MAX_PROGRAM_LINES} lines",
     )
+    tree = _syntax_tree(program)
+    require_action(_depth(tree) <= MAX_SYNTAX_DEPTH, "the program is nested too deeply")
     require_action(
-        _defines_solve(_syntax_tree(program)),
+        _defines_solve(tree),
         "the program has no function solve at the top level; start with `def solve(data):`",
     )
     return program
@@ -112,11 +116,20 @@ def _syntax_tree(program: str) -> ast.Module:
         raise IllegalMoveError(
             f"the program is no valid Python: {str(error.msg)[:100]}{where}"
         ) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise IllegalMoveError(
-            f"the program cannot be parsed ({type(error).__name__}): it is too deeply nested "
-            "or holds characters that Python does not take"
-        ) from None
+    except (RecursionError, MemoryError):
+        raise IllegalMoveError("the program is nested too deeply") from None
+    except ValueError:
+        raise IllegalMoveError("the program holds characters that Python does not take") from None
+
+
+def _depth(tree: ast.Module) -> int:
+    """Levels of a syntax tree."""
+    level: list[ast.AST] = [tree]
+    depth = 0
+    while level:
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        depth += 1
+    return depth
 
 
 def _defines_solve(tree: ast.Module) -> bool:

@@ -116,7 +116,7 @@ def _edge_inputs(p: Parameters) -> list[Any]:
     numbers = [0, 1, base - 1, base, base**3, base**4 - 1, base**5, 15 * base + 11]
     if p["signed"]:
         numbers += [-1, -base, 1 - base**3, -(base**4)]
-    return _given(p, numbers)
+    return _given(p, list(dict.fromkeys(numbers)))
 
 
 _TEMPLATE = """

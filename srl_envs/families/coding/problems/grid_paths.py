@@ -151,6 +151,7 @@ def _edge_inputs(p: Parameters) -> list[Any]:
         ["1119", "1#10", "1011"],
         ["19111", "11911", "11191"],
         ["11#", "1#1", "#11"],
+        ["1111"] * 4,
     ]
     if p["start"] == "right":
         patterns = [[row[::-1] for row in rows] for rows in patterns]
