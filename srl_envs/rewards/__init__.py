@@ -1,6 +1,17 @@
 """Pure scorers: a value and a fixed reason for every reply. They read no clock, file or network."""
 
-from srl_envs.rewards.matcher import AnswerMatcher
+from srl_envs.rewards.format import FORMAT_REASONS, FormatChecker, FormatSpec
+from srl_envs.rewards.matcher import MATCH_REASONS, AnswerMatcher, Explanation
+from srl_envs.rewards.policy import AnswerPolicy
 from srl_envs.rewards.score import Score
 
-__all__ = ["AnswerMatcher", "Score"]
+__all__ = [
+    "FORMAT_REASONS",
+    "MATCH_REASONS",
+    "AnswerMatcher",
+    "AnswerPolicy",
+    "Explanation",
+    "FormatChecker",
+    "FormatSpec",
+    "Score",
+]

@@ -22,7 +22,8 @@ MAX_BITS = 40_000
 MAX_FACTORIAL = 2_500
 MAX_STEPS = 5_000
 """Evaluated nodes per comparison; sums over an index multiply them."""
-_PRECISIONS = (40, 80, 120)
+_CONSTANT_DIGITS = (40, 100, 140)
+_FUNCTION_DIGITS = (30, 60, 90)
 _POINTS, _NEEDED = 10, 4
 _MAX_SYMBOLS = 8
 _ORDINARY = Decimal("1e-15")
@@ -261,18 +262,19 @@ def same_value(left: Node, right: Node, *, rounded_digits: int | None = None) ->
 
 
 def _agree(left: Node, right: Node, point: Mapping[str, Fraction]) -> bool:
-    """Whether the difference vanishes as the precision grows."""
+    """Whether the difference vanishes as the precision grows; one precision can only deny it."""
     earlier: Decimal | None = None
-    for digits in _PRECISIONS:
+    for digits in _CONSTANT_DIGITS if not point else _FUNCTION_DIGITS:
         a, b = approximate(left, point, digits), approximate(right, point, digits)
         with decimal.localcontext(functions.context(digits)):
             gap, size = abs(a - b), max(abs(a), abs(b))
-            if gap <= size.scaleb(15 - digits) and (size or earlier is not None):
+            if earlier is None:
+                if size > _ORDINARY and gap > size.scaleb(-digits // 2):
+                    return False
+            elif gap <= size.scaleb(15 - digits):
                 return True
-            if earlier:
+            elif earlier or size > _ORDINARY:
                 return gap <= earlier.scaleb(-20)
-            if earlier is not None or (size > _ORDINARY and gap > size.scaleb(-20)):
-                return False
         earlier = gap
     return False
 
@@ -287,8 +289,8 @@ def _rounds_to(reference: Node, given: Node, digits: int | None) -> bool:
         return False
     if number.significant < digits or _is_decimal(reference):
         return False
-    gap = approximate(Op("-", (reference, Num(sign * number.value))), {}, _PRECISIONS[1])
-    with decimal.localcontext(functions.context(_PRECISIONS[1])):
+    gap = approximate(Op("-", (reference, Num(sign * number.value))), {}, _CONSTANT_DIGITS[1])
+    with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
         return abs(gap) * 2 <= Decimal(1).scaleb(-number.places)
 
 
@@ -338,8 +340,8 @@ def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | 
     ratios = []
     for point in points(names, left, right):
         try:
-            a, b = (approximate(side, point, _PRECISIONS[1]) for side in (left, right))
-            with decimal.localcontext(functions.context(_PRECISIONS[1])):
+            a, b = (approximate(side, point, _CONSTANT_DIGITS[1]) for side in (left, right))
+            with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
                 ratios.append(a / b)
         except _ARITHMETIC:
             continue
@@ -347,6 +349,6 @@ def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | 
             break
     if len(ratios) < _NEEDED or ratios[0] == 0:
         return None
-    with decimal.localcontext(functions.context(_PRECISIONS[1])):
+    with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
         spread = max(abs(ratio - ratios[0]) for ratio in ratios)
         return ratios[0] if spread <= abs(ratios[0]).scaleb(-40) else None
