@@ -1,0 +1,162 @@
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import srl_envs
+from srl_envs.core import Streams
+from srl_envs.errors import ConfigError, IllegalMoveError
+from srl_envs.families.board.connect_four import ConnectFour, Position, has_line
+from srl_envs.families.board.connect_four_bots import read_board
+
+GAMES = st.tuples(st.integers(4, 9), st.integers(4, 9), st.integers(3, 5)).filter(
+    lambda sizes: sizes[2] <= max(sizes[:2])
+)
+
+
+def line_on_grid(grid: list[str], piece: str, k: int) -> bool:
+    """Every start, every direction, every cell."""
+    rows, cols = len(grid), len(grid[0])
+    return any(
+        all(
+            0 <= r + i * dr < rows and 0 <= c + i * dc < cols and grid[r + i * dr][c + i * dc] == piece
+            for i in range(k)
+        )
+        for r, c, (dr, dc) in product(range(rows), range(cols), [(0, 1), (1, 0), (1, 1), (1, -1)])
+    )  # fmt: skip
+
+
+def grid_of(state: Position) -> list[str]:
+    return state.cells.split()
+
+
+def random_play(game: ConnectFour, seed: int) -> list[Position]:
+    rng = np.random.default_rng(seed)
+    states = [game.new(Streams(seed))]
+    while game.to_move(states[-1]):
+        seat = states[-1].mover
+        body = game.sample(states[-1], seat, rng)
+        states.append(game.apply(states[-1], {seat: game.parse(states[-1], seat, body)}))
+    return states
+
+
+@given(GAMES, st.integers(0, 2**32))
+def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], seed: int) -> None:
+    rows, cols, k = sizes
+    game = ConnectFour(rows=rows, cols=cols, k=k)
+    states = random_play(game, seed)
+    for number, state in enumerate(states):
+        grid = grid_of(state)
+        lines = [line_on_grid(grid, piece, k) for piece in "XO"]
+        assert [has_line(stones, rows, k) for stones in state.stones] == lines
+        full = "." not in state.cells
+        over = full or any(lines)
+        assert over == (number == len(states) - 1) == (game.to_move(state) == ())
+        expected = ((1.0, -1.0) if lines[0] else (-1.0, 1.0) if lines[1] else (0.0, 0.0))  # fmt: skip
+        assert game.returns(state) == (expected if over else None)
+        columns = list(zip(*grid, strict=True))
+        assert list(state.open) == [str(c + 1) for c in range(cols) if columns[c][0] == "."]
+        assert list(state.heights) == [rows - column.count(".") for column in columns]
+        assert all("".join(column).lstrip(".").count(".") == 0 for column in columns)  # gravity
+        assert state.cells.count("X") + state.cells.count("O") == number
+        assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
+
+
+@given(st.integers(0, 2**32))
+def test_both_seats_see_the_same_board_with_the_pieces_swapped(seed: int) -> None:
+    game = ConnectFour()
+    for state in random_play(game, seed):
+        first, second = (game.observe(state, seat) for seat in (0, 1))
+        mine, theirs = read_board(first), read_board(second)
+        assert (mine.mine, mine.theirs) == (theirs.theirs, theirs.mine) == state.stones
+        assert mine.heights == state.heights
+        assert (mine.rows, mine.cols, mine.k) == (6, 7, 4)
+
+
+def test_the_first_mover_is_a_fair_coin() -> None:
+    movers = [ConnectFour().new(Streams(1, seed)).mover for seed in range(400)]
+    assert 160 < sum(movers) < 240
+
+
+def test_a_mirrored_pair_keeps_the_first_mover() -> None:
+    env = srl_envs.make("connect_four-v0")
+    for seed in range(4):
+        first = [env.reset(seed=seed)[0]["player_0"]["can_act"] for _ in range(2)]
+        assert first[0] == first[1]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "0", "8", "-1", "01", "1.0", " 1", "1 2", "one", "１", "x" * 16]
+)
+def test_bodies_that_are_no_column(body: str) -> None:
+    game = ConnectFour()
+    with pytest.raises(IllegalMoveError, match="is no column from 1 to 7"):
+        game.parse(game.new(Streams(0)), 0, body)
+
+
+def test_a_full_column_is_refused_and_the_fallback_is_the_lowest_open_one() -> None:
+    game = ConnectFour(rows=4, cols=4, k=3)
+    state = game.new(Streams(0))
+    for _ in range(4):
+        assert game.fallback(state, state.mover) == "1"
+        state = game.apply(state, {state.mover: 0})
+    with pytest.raises(IllegalMoveError, match="column 1 is full"):
+        game.parse(state, state.mover, "1")
+    assert game.fallback(state, state.mover) == "2"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rows": 3}, {"cols": 10}, {"k": 2}, {"k": 6}, {"rows": 4, "cols": 4, "k": 5}, {"rows": 6.0}],
+)
+def test_impossible_boards_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ConfigError):
+        ConnectFour(**options)
+
+
+def observation(board: str) -> str:
+    """What the mover sees on ``board``, whose X are its own."""
+    rows = board.split()
+    text = srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"]
+    head = text.split(".\n\n")[0] if ".\n\n" in text else text.split("\n\n")[0]
+    return head + "\n\n" + "\n".join(rows) + "\n1234567\nYour move. Open columns: 1 2 3 4 5 6 7\n"
+
+
+WIN = "....... ....... ....... ....... ....... XXX.OO."
+BLOCK = "....... ....... ....... ....... ....... OOO.X.X"
+BOTH = "....... ....... ....... X.....O X.....O X.....O"
+FORK = "....... ....... ....... ....... ....... ..XX..O"
+
+
+@pytest.mark.parametrize("bot", ["middle", "strong", "held_out"])
+@pytest.mark.parametrize(("board", "column"), [(WIN, 4), (BLOCK, 4), (BOTH, 1)])
+def test_bots_win_and_block(bot: str, board: str, column: int) -> None:
+    for seed in range(3):
+        reply = srl_envs.make_bot("connect_four-v0", bot, seed=seed)(observation(board))
+        assert reply == f"<action>{column}</action>"
+
+
+@pytest.mark.parametrize("bot", ["strong", "held_out"])
+def test_searching_bots_see_an_open_three(bot: str) -> None:
+    reply = srl_envs.make_bot("connect_four-v0", bot)(observation(FORK))
+    assert reply in {"<action>2</action>", "<action>5</action>"}
+
+
+def test_bots_stand_in_their_order() -> None:
+    def margin(better: str, worse: str, pairs: int) -> float:
+        env = srl_envs.make("connect_four-v0")
+        total = 0.0
+        for seed in range(pairs):
+            for seat in (0, 1):
+                players = {
+                    seat: srl_envs.make_bot("connect_four-v0", better, seed=seed),
+                    1 - seat: srl_envs.make_bot("connect_four-v0", worse, seed=100 + seed),
+                }
+                total += srl_envs.play(env, players, seed=seed).outcomes[seat]
+        return total / (2 * pairs)
+
+    assert margin("middle", "random", 20) > 0.5
+    assert margin("strong", "middle", 8) > 0.3

@@ -1,0 +1,387 @@
+"""The shell around every game: retries, fallback, forfeit, costs, simultaneous seats."""
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import srl_envs
+from srl_envs.core import SPLITS, Game, Streams, episode_entropy
+from srl_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
+from srl_envs.parallel import FORMAT_COST, FORMAT_FLOOR, GameEnv
+
+BAD = "no block"
+PASS = "<action>pass</action>"
+
+
+def connect_four(**options: Any) -> GameEnv:
+    env = srl_envs.make("connect_four-v0", **options)
+    env.reset(seed=0)
+    return env
+
+
+def math_duel(**options: Any) -> GameEnv:
+    env = srl_envs.make("math_duel-v0", **options)
+    env.reset(seed=0)
+    return env
+
+
+def mover(env: GameEnv) -> int:
+    (seat,) = env._pending
+    return seat
+
+
+def say(env: GameEnv, reply: str) -> tuple[int, dict[str, Any], float, dict[str, Any]]:
+    """The mover replies; returns its seat and what it then sees, earns and is told."""
+    seat = mover(env)
+    agent = f"player_{seat}"
+    seen, rewards, _, _, infos = env.step({agent: reply})
+    return seat, seen[agent], rewards[agent], infos[agent]
+
+
+def column(number: int) -> str:
+    return f"<action>{number}</action>"
+
+
+# --- one seat at a time -------------------------------------------------------------------------
+
+
+def test_a_legal_reply_costs_nothing_and_passes_the_move() -> None:
+    env = connect_four()
+    seat, seen, reward, info = say(env, column(1))
+    assert (reward, info["invalid"], seen["can_act"]) == (0.0, None, 0)
+    assert mover(env) == 1 - seat
+
+
+@pytest.mark.parametrize(
+    ("reply", "label", "why"),
+    [
+        (BAD, "malformed", "it has no <action>...</action> block"),
+        ("<action>9</action>", "illegal", "'9' is no column from 1 to 7"),
+    ],
+)
+def test_an_invalid_reply_is_labelled_costs_and_is_explained(
+    reply: str, label: str, why: str
+) -> None:
+    env = connect_four()
+    before = env.get_state()["state"]
+    seat, seen, reward, info = say(env, reply)
+    assert (info["invalid"], reward, info["attempts_left"]) == (label, -FORMAT_COST, 2)
+    assert info["reward_components"] == {"outcome": 0.0, "format": -FORMAT_COST}
+    assert f"Your last reply was not accepted: {why}. Tries left for this turn: 2." in seen["text"]
+    assert (mover(env), env.get_state()["state"]) == (seat, before)
+
+
+def test_an_accepted_retry_clears_the_error_and_the_count() -> None:
+    env = connect_four()
+    seat, *_ = say(env, BAD)
+    say(env, BAD)
+    _, seen, reward, info = say(env, column(3))
+    assert "not accepted" not in seen["text"]
+    assert (reward, info["attempts_left"]) == (0.0, 3)
+    assert mover(env) == 1 - seat
+    assert env.get_state()["fallbacks"] == [0, 0]
+
+
+@pytest.mark.parametrize("max_retries", [0, 1, 2, 5])
+def test_used_up_retries_take_the_fallback_move(max_retries: int) -> None:
+    env = connect_four(max_retries=max_retries)
+    seat = mover(env)
+    for _ in range(max_retries):
+        assert say(env, BAD)[0] == seat
+    _, seen, reward, info = say(env, BAD)
+    assert mover(env) == 1 - seat
+    assert seen["text"].splitlines()[-3] == "X......"
+    assert "not accepted" not in seen["text"]
+    assert (info["invalid"], reward) == ("malformed", pytest.approx(-FORMAT_COST))
+    assert env.get_state()["fallbacks"][seat] == 1
+
+
+@pytest.mark.parametrize("forfeit_after", [1, 2, 3])
+def test_fallbacks_end_in_forfeit(forfeit_after: int) -> None:
+    env = connect_four(max_retries=0, forfeit_after=forfeit_after)
+    seat = mover(env)
+    for _ in range(forfeit_after - 1):
+        say(env, BAD)
+        say(env, column(7))
+    _, _, reward, info = say(env, BAD)
+    assert env.outcomes == ((-1.0, 1.0) if seat == 0 else (1.0, -1.0))
+    assert (env.forfeited, env.agents) == ((seat,), [])
+    assert info["forfeited"] is True
+    assert reward == pytest.approx(-1.0 - FORMAT_COST)
+
+
+def test_the_format_component_has_a_floor() -> None:
+    env = connect_four(max_retries=5, forfeit_after=9)
+    costs = [say(env, BAD)[2] for _ in range(6)]
+    assert costs == pytest.approx([-FORMAT_COST] * 6)
+    assert sum(costs) == pytest.approx(FORMAT_FLOOR)
+    say(env, column(7))
+    assert say(env, BAD)[2] == pytest.approx(0.0)
+
+
+def test_mode_forfeit_ends_at_the_first_invalid_reply() -> None:
+    env = connect_four(invalid="forfeit")
+    seat, _, reward, info = say(env, "<action>0</action>")
+    assert env.forfeited == (seat,)
+    assert reward == pytest.approx(-1.0 - FORMAT_COST)
+    assert (info["invalid"], info["attempts_left"]) == ("illegal", 1)
+
+
+def test_mode_random_legal_plays_on_and_still_charges() -> None:
+    def boards(seed: int) -> list[Any]:
+        env = srl_envs.make("connect_four-v0", invalid="random_legal")
+        env.reset(seed=seed)
+        rewards = []
+        while env.agents:
+            rewards.append(say(env, BAD)[2])
+        assert env.forfeited == ()
+        assert rewards[0] == -FORMAT_COST
+        return env.get_state()["state"]
+
+    assert boards(1) == boards(1)
+    assert len({str(boards(seed)) for seed in range(5)}) == 5
+
+
+def test_attempts_left_says_what_is_left() -> None:
+    for options, left in (
+        ({}, 3),
+        ({"max_retries": 0}, 1),
+        ({"invalid": "forfeit"}, 1),
+        ({"invalid": "random_legal"}, 1),
+    ):
+        env = connect_four(**options)
+        assert env.reset(seed=0)[1]["player_0"]["attempts_left"] == left
+
+
+def test_a_seat_that_is_not_on_move_is_neither_read_nor_charged() -> None:
+    env, other = connect_four(), connect_four()
+    seat = mover(env)
+    for noise in (BAD, column(1), None, 7, "x" * 100_000):
+        reply = {f"player_{seat}": column(2), f"player_{1 - seat}": noise}
+        assert env.step(reply) == other.step({f"player_{seat}": column(2)})
+        seat = 1 - seat
+
+
+def test_legal_actions_are_told_to_the_mover_alone() -> None:
+    env = connect_four()
+    _, infos = env.reset(seed=0)
+    seat = mover(env)
+    assert infos[f"player_{seat}"]["legal_actions"] == list("1234567")
+    assert "legal_actions" not in infos[f"player_{1 - seat}"]
+
+
+# --- several seats at the same moment -----------------------------------------------------------
+
+
+def test_a_seat_that_has_acted_waits_while_the_other_retries() -> None:
+    env = math_duel()
+    seen, rewards, _, _, infos = env.step({"player_0": "<action>1; 1</action>", "player_1": BAD})
+    assert [seen[agent]["can_act"] for agent in env.agents] == [0, 1]
+    assert rewards == {"player_0": 0.0, "player_1": -FORMAT_COST}
+    assert [infos[agent]["invalid"] for agent in env.agents] == [None, "malformed"]
+    assert "Past 1" not in seen["player_1"]["text"]
+
+    seen, *_ = env.step({"player_0": "<action>2; 2</action>", "player_1": PASS})
+    assert [seen[agent]["can_act"] for agent in env.agents] == [1, 1]
+    assert "You: 1; 1" in seen["player_0"]["text"]
+    assert "Opponent: 1; 1" in seen["player_1"]["text"]
+
+
+def test_a_waiting_seat_is_not_asked_and_a_missing_reply_is_the_callers_error() -> None:
+    env = math_duel()
+    env.step({"player_0": PASS, "player_1": BAD})
+    env.step({"player_1": PASS})
+    with pytest.raises(InvalidActionError, match="player_1 is on move"):
+        env.step({"player_0": PASS})
+
+
+def test_both_forfeit_together_and_neither_gains() -> None:
+    """The seat that is read first must not pay for both."""
+    env = math_duel(invalid="forfeit")
+    env.step({"player_0": BAD, "player_1": BAD})
+    assert (env.outcomes, env.forfeited) == ((0.0, 0.0), (0, 1))
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_one_forfeits_among_simultaneous_seats(seat: int) -> None:
+    env = math_duel(invalid="forfeit")
+    _, rewards, ended, _, infos = env.step({f"player_{seat}": BAD, f"player_{1 - seat}": PASS})
+    assert env.forfeited == (seat,)
+    assert rewards[f"player_{1 - seat}"] == 1.0
+    assert rewards[f"player_{seat}"] == pytest.approx(-1.0 - FORMAT_COST)
+    assert all(ended.values())
+    assert infos[f"player_{1 - seat}"]["forfeited"] is False
+
+
+@pytest.mark.parametrize(
+    ("mode", "seats", "paid"),
+    [
+        ("competitive", 2, (1.0, -1.0)),
+        ("competitive", 3, (0.5, -1.0, 0.5)),
+        ("mixed", 3, (0.0, -1.0, 0.0)),
+        ("cooperative", 2, (0.0, 0.0)),
+    ],
+)
+def test_what_a_forfeit_pays_by_default(mode: str, seats: int, paid: tuple[float, ...]) -> None:
+    game: Any = SimpleNamespace(mode=mode, seats=seats)
+    assert Game.forfeit(game, None, 1) == paid
+
+
+# --- what the caller may do wrong ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [None, 4, b"<action>1</action>", ["<action>1</action>"]])
+def test_a_reply_that_is_no_text_changes_nothing(wrong: object) -> None:
+    env = math_duel()
+    state = env.get_state()
+    with pytest.raises(InvalidActionError, match=f"player_1 is {type(wrong).__name__}; give text"):
+        env.step({"player_0": PASS, "player_1": wrong})
+    assert env.get_state() == state
+
+
+def test_before_reset_and_after_the_end_say_so() -> None:
+    env = srl_envs.make("connect_four-v0", invalid="forfeit")
+    for call in (lambda: env.step({}), env.render, env.get_state):
+        with pytest.raises(EpisodeOverError, match=r"call reset\(\)"):
+            call()
+    env.reset(seed=0)
+    say(env, BAD)
+    with pytest.raises(EpisodeOverError, match=r"call reset\(\)"):
+        env.step({})
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"invalid": "retrys"}, "Did you mean 'retry'"),
+        ({"split": "test"}, "split='test'"),
+        ({"max_retries": -1}, "max_retries=-1"),
+        ({"max_retries": 1.5}, "max_retries=1.5"),
+        ({"forfeit_after": 0}, "forfeit_after=0"),
+        ({"render_mode": "rgb_array"}, "rgb_array"),
+        ({"row": 5}, "Did you mean 'rows'"),
+        ({"rows": 99}, "rows=99"),
+        ({"rows": "6"}, "rows='6'"),
+        ({"max_retry": 1}, "Did you mean 'max_retries'"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint):
+        srl_envs.make("connect_four-v0", **options)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "7"])
+def test_impossible_seeds_are_refused(seed: Any) -> None:
+    with pytest.raises(ConfigError, match="whole number >= 0"):
+        connect_four().reset(seed=seed)
+
+
+def test_reset_refuses_what_looks_like_a_mistyped_option() -> None:
+    env = connect_four()
+    env.reset(seed=1, options={"something_of_a_suite": 1})
+    with pytest.raises(ConfigError, match="it takes 'split'"):
+        env.reset(seed=1, options={"splits": "eval"})
+    with pytest.raises(ConfigError, match="evals"):
+        env.reset(seed=1, options={"split": "evals"})
+
+
+def test_a_state_of_another_environment_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"math_duel-v0 cannot continue in connect_four-v0"):
+        connect_four().set_state(math_duel().get_state())
+
+
+# --- streams, spaces, states --------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**64), st.integers(0, 5))
+def test_streams_are_independent_and_addressed(seed: int, version: int) -> None:
+    def draws(*entropy: int) -> list[int]:
+        streams = Streams(*entropy)
+        names = ("instance", "chance", "seats", "bots")
+        return [int(getattr(streams, name).integers(2**62)) for name in names]
+
+    drawn = [draws(*episode_entropy("a_game", version, split, seed)) for split in SPLITS]
+    drawn.append(draws(*episode_entropy("a_game", version + 1, "train", seed)))
+    drawn.append(draws(*episode_entropy("b_game", version, "train", seed)))
+    drawn.append(draws(*episode_entropy("a_game", version, "train", seed + 1)))
+    assert len({value for row in drawn for value in row}) == 5 * 4
+
+    late = Streams(*episode_entropy("a_game", version, "train", seed))
+    assert int(late.seats.integers(2**62)) == drawn[0][2]
+    assert late.seats is late.seats
+
+
+def test_a_stream_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        Streams(1).dice  # noqa: B018
+
+
+def test_unseeded_resets_follow_from_the_last_seed_and_differ() -> None:
+    env, other = connect_four(), connect_four()
+    seeds = []
+    for one in (env, other):
+        one.reset(seed=5)
+        for _ in range(4):
+            one.reset()
+            seeds.append(one.seed)
+    assert seeds[:4] == seeds[4:]
+    assert len(set(seeds)) == 4
+    fresh = [srl_envs.make("connect_four-v0") for _ in range(2)]
+    for one in fresh:
+        one.reset()
+    assert fresh[0].seed != fresh[1].seed
+
+
+def test_the_action_space_offers_mostly_legal_moves_of_the_position() -> None:
+    env = connect_four()
+    for _ in range(5):
+        say(env, column(4))
+    say(env, column(4))
+    space = env.action_space(f"player_{mover(env)}")
+    space.seed(1)
+    drawn = [space.sample() for _ in range(300)]
+    assert all(space.contains(reply) for reply in drawn)
+    moves = {reply for reply in drawn if reply.startswith("<action>")}
+    assert moves == {column(number) for number in (1, 2, 3, 5, 6, 7)}
+    assert 240 < sum(reply in moves for reply in drawn) < 295
+    waiting = env.action_space(f"player_{1 - mover(env)}")
+    assert not any("<action>" in waiting.sample() for _ in range(50))
+
+
+def test_a_copied_environment_goes_its_own_way_with_its_own_spaces() -> None:
+    env = connect_four()
+    twin = copy.deepcopy(env)
+    for _ in range(6):
+        say(twin, column(4))
+    agent = f"player_{mover(twin)}"
+    assert env.get_state()["turn"] == 0
+    assert column(4) not in {twin.action_space(agent).sample() for _ in range(200)}
+    space = copy.deepcopy(env.action_space(agent))
+    assert column(4) in {space.sample() for _ in range(200)}
+
+
+def test_set_state_keeps_held_replies_errors_and_the_end() -> None:
+    env, other = math_duel(), math_duel()
+    env.step({"player_0": "<action>5; 1</action>", "player_1": BAD})
+    seen, infos = other.set_state(env.get_state())
+    assert [seen[agent]["can_act"] for agent in other.agents] == [0, 1]
+    assert "not accepted" in seen["player_1"]["text"]
+    assert infos["player_1"]["attempts_left"] == 2
+    assert other.step({"player_1": PASS}) == env.step({"player_1": PASS})
+
+    over = connect_four(invalid="forfeit")
+    say(over, BAD)
+    again = connect_four(invalid="forfeit")
+    again.set_state(over.get_state())
+    assert (again.agents, again.outcomes, again.forfeited) == ([], over.outcomes, over.forfeited)
+
+
+def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert connect_four(render_mode="ansi").render().endswith("1234567")
+    assert connect_four(render_mode="human").render() is None
+    assert "1234567" in capsys.readouterr().out
+    assert "--- seat 1 sees ---" in math_duel(render_mode="ansi").render()

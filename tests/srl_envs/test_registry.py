@@ -1,0 +1,142 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import srl_envs
+from srl_envs import registry
+from srl_envs.errors import ConfigError, SRLError, UnknownEnvironmentError, UnknownPolicyError
+
+GAME = "srl_envs.families.board.connect_four:ConnectFour"
+
+PLUGIN = """
+from srl_envs import register
+from srl_envs.families.board.connect_four import ConnectFour
+
+class Tiny(ConnectFour):
+    def __init__(self, *, rows=4):
+        super().__init__(rows=rows, cols=4, k=3)
+
+register(
+    id="acme/tiny_four-v2", entry_point="acme_games:Tiny", mode="competitive",
+    summary="Four by four.", bots={"random": "srl_envs.families.board.connect_four_bots:random_bot"},
+    options={"rows": "height"},
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registrations of a test end with it."""
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a distribution with an environments entry point where installed packages are found."""
+
+    def put(code: str) -> None:
+        info = tmp_path / "acme-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{registry.PLUGIN_GROUP}]\nacme = acme_games\n")
+        (tmp_path / "acme_games.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "acme_games", raising=False)
+        monkeypatch.setattr(registry, "_plugins_loaded", False)
+
+    return put
+
+
+def test_an_installed_package_adds_its_environments(install: Callable[[str], None]) -> None:
+    install(PLUGIN)
+    assert "acme/tiny_four-v2" in srl_envs.list_envs()
+    env = srl_envs.make("acme/tiny_four-v2", rows=5)
+    assert env.render_mode is None
+    bots = {seat: srl_envs.make_bot("acme/tiny_four", "random", seed=seat) for seat in (0, 1)}
+    assert sum(srl_envs.play(env, bots, seed=0).outcomes) == 0.0
+
+
+def test_plugins_are_found_without_listing_first(install: Callable[[str], None]) -> None:
+    install(PLUGIN)
+    assert srl_envs.spec("acme/tiny_four-v2").version == 2
+
+
+def test_a_broken_package_is_named_and_hides_nothing(install: Callable[[str], None]) -> None:
+    install("raise RuntimeError('half installed')")
+    with pytest.warns(UserWarning, match="'acme'.*RuntimeError: half installed"):
+        listed = srl_envs.list_envs()
+    assert "connect_four-v0" in listed
+    assert srl_envs.list_envs() == listed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("conect_four-v0", "connect_four-v0"),
+        ("connect_four_v0", "connect_four-v0"),
+        ("connect_four-v7", "connect_four-v0"),
+        ("math-duel-v0", "math_duel-v0"),
+        ("mathduel", "math_duel-v0"),
+        ("code_duell", "code_duel-v0"),
+    ],
+)
+def test_an_unknown_id_names_the_nearest(wrong: str, right: str) -> None:
+    for call in (srl_envs.spec, srl_envs.make, srl_envs.make_aec, srl_envs.make_single):
+        with pytest.raises(UnknownEnvironmentError, match=f"Did you mean '{right}'") as caught:
+            call(wrong)
+        assert isinstance(caught.value, SRLError | LookupError)
+        assert "\n" not in str(caught.value)
+
+
+def test_nothing_near_gives_no_hint() -> None:
+    with pytest.raises(UnknownEnvironmentError, match=r"'zzz'\. `srl envs` lists all \d+\."):
+        srl_envs.spec("zzz")
+
+
+def test_an_unknown_bot_names_the_nearest() -> None:
+    with pytest.raises(UnknownPolicyError, match=r"Did you mean 'middle'\? It has: random, "):
+        srl_envs.make_bot("connect_four-v0", "midle")
+
+
+def test_an_id_without_version_means_the_highest() -> None:
+    for version in (9, 10):
+        registry.register(id=f"connect_four-v{version}", entry_point=GAME, mode="competitive")
+    assert srl_envs.spec("connect_four").version == 10
+    assert srl_envs.spec("connect_four-v9").id == "connect_four-v9"
+    assert srl_envs.spec("connect_four").name == "connect_four"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["connect four-v0", "ConnectFour-v0", "game", "game-v", "game-v1.0", "-v0", "a__b-v0", "a/b/c-v0", ""],
+)  # fmt: skip
+def test_malformed_ids_are_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match="snake_case"):
+        registry.register(id=wrong, entry_point=GAME, mode="mixed")
+
+
+@pytest.mark.parametrize("target", ["module", "module:", ":Name", "a b:C", "module:Name:x"])
+def test_malformed_entry_points_are_refused(target: str) -> None:
+    with pytest.raises(ConfigError, match="entry point"):
+        registry.register(id="game-v0", entry_point=target, mode="mixed")
+    with pytest.raises(ConfigError, match="entry point"):
+        registry.register(id="game-v0", entry_point=GAME, mode="mixed", bots={"random": target})
+
+
+def test_the_same_registration_twice_is_one_and_another_is_refused() -> None:
+    for _ in range(2):
+        registry.register(id="game-v0", entry_point=GAME, mode="competitive")
+    with pytest.raises(ConfigError, match="needs a new version"):
+        registry.register(id="game-v0", entry_point="elsewhere:Game", mode="competitive")
+
+
+def test_bots_of_one_seed_are_the_same_and_of_two_are_not() -> None:
+    seen = srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"]
+
+    def moves(seed: int) -> list[str]:
+        bot = srl_envs.make_bot("connect_four-v0", "random", seed=seed)
+        return [bot(seen) for _ in range(20)]
+
+    assert moves(1) == moves(1) != moves(2)
