@@ -5,6 +5,7 @@ The claimed value has been decoded to plain Python data, so no method of the pro
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -102,7 +103,9 @@ def _same_set(got: Any, want: Any, rel_tol: float) -> bool:
         return not extra
     if len(missing) > _LOOSE_FLOATS or any(type(item) is not float for item in missing):
         return False
-    if any(type(item) not in (int, float) for item in extra) or any(x != x for x in extra):
+    if any(type(item) not in (int, float) for item in extra) or any(
+        math.isnan(item) for item in extra
+    ):
         return False
     return all(
         _same_scalar(a, b, rel_tol) for a, b in zip(sorted(extra), sorted(missing), strict=True)

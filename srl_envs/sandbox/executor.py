@@ -288,7 +288,8 @@ class CodeExecutor:
     def _attempt_pair(self, candidate: _Run, tester: _Run) -> None:
         """Start both with pipes between them, and stop the candidate when the tests are over."""
         candidate.fault = tester.fault = ""
-        asked, answered = os.pipe(), os.pipe()
+        asked: tuple[int, ...] = os.pipe()
+        answered: tuple[int, ...] = os.pipe()
         try:
             server = self._connect()
             self._submit(server, candidate, stdin=asked[0], result=answered[1])

@@ -45,7 +45,7 @@ class Outcome:
     """Layers that were in force while the program ran, outermost first."""
 
     def __repr__(self) -> str:
-        parts = [self.status]
+        parts: list[str] = [self.status]
         if self.passed is not None:
             parts.append(f"passed={self.passed}")
         if self.status == "ok":

@@ -19,7 +19,10 @@ from .channel import Channel, Gone
 _NAMES = 2000
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name)
-    for name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift", "neg", "pos", "invert", "index", "eq", "ne", "lt", "le", "gt", "ge", "contains", "getitem", "setitem", "delitem"]
+    for name in """
+add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift neg pos invert index eq ne
+lt le gt ge contains getitem setitem delitem
+""".split()  # noqa: SIM905 - a word list reads better than 150 quotes
 } | {
     function.__name__: function
     for function in (
@@ -163,7 +166,7 @@ def _state(value: Any) -> bytes | None:
     if not _mutable(value):
         return None
     try:
-        return codec.dumps(value, lambda other: id(other))
+        return codec.dumps(value, id)
     except codec.CodecError:
         return b""
 
@@ -190,7 +193,7 @@ def serve(program: str, namespace: dict[str, Any]) -> None:
     code = compile  # bound before the program can replace it
 
     def define() -> None:
-        exec(code(program, "solution.py", "exec", dont_inherit=True), namespace)
+        exec(code(program, "solution.py", "exec", dont_inherit=True), namespace)  # noqa: S102
 
     candidate.serve(namespace, define)
     sys.stdout.flush()

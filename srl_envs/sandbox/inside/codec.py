@@ -131,7 +131,7 @@ _STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (frozenset, lambda value: set(frozenset.__iter__(value))),
     (bytes, lambda value: bytes(bytes.__iter__(value))),
 )
-_VIEWS = (range, type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (range, type({}.keys()), type({}.values()), type({}.items()))
 
 
 def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def locate(names: Iterable[str], search: list[str]) -> dict[str, str]:
         spec = importlib.machinery.PathFinder.find_spec(name, search)
         if spec and spec.submodule_search_locations:
             found[name] = os.path.realpath(next(iter(spec.submodule_search_locations)))
-    sys.meta_path.append(_Finder(found))  # type: ignore[arg-type]
+    sys.meta_path.append(_Finder(found))
     return found
 
 

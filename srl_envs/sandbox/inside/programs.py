@@ -20,6 +20,7 @@ from . import candidate, codec, tester
 RESULT = 3
 """Descriptor of the result, a memory file that the trusted side reads afterwards."""
 _MESSAGE_CHARS = 300
+_FILE = "solution.py"
 _MEMORY = codec.dumps({"status": "memory", "message": "MemoryError"}) + b"\n"  # made in good time
 
 
@@ -36,13 +37,16 @@ def _fresh_interpreter() -> None:
     gc.enable()
     random.seed(0)  # the same program has the same outcome  # noqa: TID251 - its own process
     site.setquit()
-    sys.argv = ["solution.py"]
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stderr = open(
-        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
-    )
+    sys.argv = [_FILE]
+    sys.stdin = _text(0, "r", "surrogateescape")
+    sys.stdout = _text(1, "w", "surrogateescape")
+    sys.stderr = _text(2, "w", "backslashreplace")
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+
+
+def _text(descriptor: int, mode: str, errors: str) -> Any:
+    """A standard stream, with the attributes that programs expect of one."""
+    return open(descriptor, mode, encoding="utf-8", errors=errors, closefd=False)
 
 
 def new_module(name: str) -> dict[str, Any]:
@@ -57,16 +61,20 @@ def _script(task: dict[str, Any]) -> int:
     """A program that reads standard input and prints; returns its exit code."""
     code = 0
     try:
-        exec(
-            compile(task["program"], "solution.py", "exec", dont_inherit=True),
-            new_module("__main__"),
-        )
+        _define(task["program"], new_module("__main__"))
     except SystemExit as leaving:
         code = _exit_code(leaving)
     except BaseException as error:  # noqa: BLE001 - foreign code
         report(failure(error))
         code = 1
-    return _wind_down() or code
+    _wind_down()
+    return code
+
+
+def _define(program: str, namespace: dict[str, Any]) -> None:
+    namespace["__file__"] = _FILE
+    code = compile(program, _FILE, "exec", dont_inherit=True)
+    exec(code, namespace)  # noqa: S102 - this is what the sandbox is for
 
 
 def _exit_code(leaving: SystemExit) -> int:
@@ -75,25 +83,20 @@ def _exit_code(leaving: SystemExit) -> int:
     return leaving.code & 0xFF if isinstance(leaving.code, int) else 1
 
 
-def _wind_down() -> int:
+def _wind_down() -> None:
     """What an interpreter does at its end: wait for threads, run exit handlers, flush."""
-    shutdown = getattr(threading, "_shutdown", None)
-    for step in (shutdown, atexit._run_exitfuncs):
-        with contextlib.suppress(BaseException):
-            if step:
-                step()
-    try:
-        sys.stdout.flush()
-    except BaseException:  # noqa: BLE001 - replaced by the program, or the output limit
-        return 1
-    return 0
+    shutdown = getattr(threading, "_shutdown", lambda: None)
+    streams = (sys.stdout, sys.__stdout__)
+    for step in (shutdown, atexit._run_exitfuncs, *(stream.flush for stream in streams if stream)):
+        with contextlib.suppress(BaseException):  # replaced or closed by the program
+            step()
 
 
 def _call(task: dict[str, Any]) -> int:
     """One or more calls of a function that the program defines."""
     try:
         namespace = new_module("solution")
-        exec(compile(task["program"], "solution.py", "exec", dont_inherit=True), namespace)  # noqa: S102
+        _define(task["program"], namespace)
     except BaseException as error:  # noqa: BLE001 - foreign code
         report(failure(error))
         return 1

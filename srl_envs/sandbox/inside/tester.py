@@ -131,11 +131,15 @@ def _replace(target: Any, value: Any) -> None:
 
 
 def _number_of(value: Any) -> int | None:
+    """The program's number for a stand-in; None for anything else."""
+    number: int | None = None
     if type(value) is Remote:
-        return object.__getattribute__(value, "_number")  # type: ignore[no-any-return]
-    if type(value) is _ClassMeta:
-        return value._number  # type: ignore[no-any-return,attr-defined]
-    return getattr(value, "_remote_number", None) if callable(value) else None
+        number = object.__getattribute__(value, "_number")
+    elif type(value) is _ClassMeta:
+        number = value._number
+    elif callable(value):
+        number = getattr(value, "_remote_number", None)
+    return number
 
 
 def _function(tester: Tester, name: str, number: int) -> Callable[..., Any]:
@@ -151,23 +155,23 @@ class _ClassMeta(type):
     """Type of the stand-ins for the program's classes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return cls._tester.call(cls._number, args, kwargs)  # type: ignore[attr-defined]
+        return cls._tester.call(cls._number, args, kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if type(instance) is not Remote:
             return False
-        return cls._tester.ask("isinstance", instance, cls) is True  # type: ignore[attr-defined]
+        return cls._tester.ask("isinstance", instance, cls) is True
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return cls._tester.ask("getattr", cls, name)  # type: ignore[attr-defined]
+        return cls._tester.ask("getattr", cls, name)
 
     def __getitem__(cls, key: Any) -> Any:
-        return cls._tester.ask("getitem", cls, key)  # type: ignore[attr-defined]
+        return cls._tester.ask("getitem", cls, key)
 
     def __iter__(cls) -> Iterator[Any]:
-        return iter(cls._tester.ask("list", cls))  # type: ignore[attr-defined]
+        return iter(cls._tester.ask("list", cls))
 
 
 def _class(tester: Tester, name: str, number: int) -> type:
@@ -196,6 +200,7 @@ class Remote:
         _ask("delattr", self, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the object, where it lives."""
         return _tester_of(self).call(_number_of(self) or 0, args, kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -291,12 +296,15 @@ def _plain(operation: str) -> Callable[..., Any]:
 
 
 _NUMBER = (int, float, complex)
+_BINARY = """
+add sub mul truediv floordiv mod pow matmul and or xor lshift rshift
+""".split()  # noqa: SIM905 - a word list reads better than many quotes
 for _name, _kinds in {"str": str, "repr": str, "len": int, "int": int, "float": float}.items():
     setattr(Remote, f"__{_name}__", _question(_name, _kinds))
 for _name in ("abs", "neg", "pos", "invert", "index", "round"):
     setattr(Remote, f"__{_name}__", _question(_name, _NUMBER))
 Remote.__bool__ = _question("bool", bool)  # type: ignore[attr-defined]
-for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]:
+for _name in _BINARY:
     _operator = _name + "_" if _name in ("and", "or") else _name
     setattr(Remote, f"__{_name}__", _arithmetic(_operator))
     setattr(Remote, f"__r{_name}__", _arithmetic(_operator, swapped=True))
@@ -329,7 +337,7 @@ def _verdict(tests: str, tester: Tester, namespace: dict[str, Any]) -> tuple[str
     except Exception as error:  # noqa: BLE001 - whatever the program raised
         return "exception", f"{type(error).__name__}: {error}"
     try:
-        exec(code, namespace)
+        exec(code, namespace)  # noqa: S102 - what the sandbox is for
     except Gone as error:
         return "gone", str(error)
     except SystemExit as leaving:  # the tests' own: the program's became a ProgramError
