@@ -45,16 +45,19 @@ class Conduct:
     replies: float = 0.0
 
 
-def board_data(store: LeagueStore, command: str = "") -> dict[str, Any]:
+def board_data(
+    store: LeagueStore, command: str = "", schedule: str | None = None
+) -> dict[str, Any]:
     """Everything that the page shows, as JSON values; a function of the store's content.
 
     Args:
         store: open for reading or writing.
         command: the command line that builds the page again.
+        schedule: count the matches of this schedule only; all evaluation matches by default.
     """
     with store.snapshot():
         agents = {agent.agent_id: agent for agent in store.agents()}
-        boards = [_board(store, agents, *group) for group in store.environments()]
+        boards = [_board(store, agents, *group, schedule) for group in store.environments()]
         digest = store.content_digest()
     boards.sort(key=lambda board: not board["agents"])  # those with a table first
     return {"schema": 1, "command": command, "store_sha256": digest, "boards": boards}
@@ -80,14 +83,19 @@ def write_site(data: dict[str, Any], out: Path) -> list[Path]:
 
 
 def _board(
-    store: LeagueStore, agents: dict[str, AgentVersion], env_id: str, options: dict[str, Any]
+    store: LeagueStore,
+    agents: dict[str, AgentVersion],
+    env_id: str,
+    options: dict[str, Any],
+    schedule: str | None,
 ) -> dict[str, Any]:
-    evaluation = store.matches(env_id, "eval", "eval", options=options)
+    evaluation = store.matches(env_id, "eval", "eval", schedule, options=options)
     played = [m for m in evaluation if m[1].termination != "void"]
-    pairs = store.pairs(env_id, options=options)
+    pairs = store.pairs(env_id, options=options, schedule=schedule)
     board = {
         "env_id": env_id,
         "options": canonical_json(options) if options else "",
+        "schedule": schedule or "",
         "matches": len(played),
         "void": len(evaluation) - len(played),
         "not_rated": store.count(env_id, options=options) - len(evaluation),

@@ -36,9 +36,10 @@ def main(argv: list[str]) -> int:
     from srl_envs.errors import SRLError
 
     again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
+    again += ["--schedule", options.schedule] if options.schedule else []
     try:
         with LeagueStore(options.store, mode="read") as store:
-            data = board_data(store, shlex.join(again))
+            data = board_data(store, shlex.join(again), options.schedule)
         index, numbers = write_site(data, Path(options.out))
     except SRLError as error:
         print(f"srl leaderboard: {error}", file=sys.stderr)
@@ -90,5 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     build.add_argument("--store", required=True, metavar="PATH", help="the league's SQLite file")
     build.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
+    build.add_argument(
+        "--schedule",
+        metavar="NAME",
+        help="count the matches of this schedule only, for example eval/final",
+    )
     build.add_argument("--json", action="store_true", help="print the numbers as JSON")
     return parser

@@ -486,11 +486,13 @@ def _gauged(hessian: Floats, n: int) -> Floats:
 
 
 def _covariance(pairs: Pairs, fit: _Fit, ridge: float) -> Floats:
-    """(N, N) clustered sandwich on the sum-zero subspace, in squared log-odds."""
+    """(N, N) clustered sandwich in squared log-odds.
+
+    Right for differences of agents; the direction "all up" has a made-up variance, which the
+    caller's shift to the anchors removes.
+    """
     n, size = len(pairs.agents), fit.hessian.shape[0]
-    project = np.eye(size)
-    project[:n, :n] -= 1 / n
-    bread = project @ np.linalg.inv(_gauged(fit.hessian, n)) @ project
+    bread = np.linalg.inv(_gauged(fit.hessian, n))
     meat = _score_products(pairs, fit)
     clusters = np.unique(pairs.cluster_M).size
     correction = clusters / (clusters - 1) if clusters > 1 else 1.0  # widths are infinite at 1

@@ -117,6 +117,15 @@ def test_only_played_evaluation_moves_the_board(tmp_path: Path) -> None:
     assert after | {"not_rated": 0, "void": 0} == before
 
 
+def test_a_schedule_can_be_singled_out(tmp_path: Path) -> None:
+    with small_store(tmp_path / "league.db") as store:
+        add(store, 0, schedule="eval/1", outcomes=(-1.0, 1.0))
+        add(store, 1, schedule="eval/final")
+        board = board_data(store, schedule="eval/final")["boards"][0]
+    assert (board["schedule"], board["matches"], board["not_rated"]) == ("eval/final", 1, 1)
+    assert board["agents"][0]["agent"] == "a"
+
+
 def test_environments_and_options_are_apart_and_empty_ones_last(tmp_path: Path) -> None:
     with small_store(tmp_path / "league.db") as store:
         add(store, 0, env_id="a-v0", split="train")

@@ -38,6 +38,16 @@ def test_json_holds_the_boards_and_the_command_repeats(store: Path, tmp_path: Pa
     assert written["command"] == f"srl leaderboard build --store '{store}' --out {out}"
 
 
+def test_a_schedule_is_part_of_the_command(store: Path, tmp_path: Path, capsys) -> None:
+    arguments = ["build", "--store", str(store), "--out", str(tmp_path), "--schedule", "final"]
+    assert main([*arguments, "--json"]) == 0
+    data = json.loads((tmp_path / "data.json").read_text())
+    assert data["command"].endswith("--schedule final")
+    assert data["boards"][0]["matches"] > 0
+    assert main([*arguments[:-1], "none"]) == 0
+    assert "no evaluation matches" in capsys.readouterr().out
+
+
 def test_an_empty_store_and_one_without_evaluation_are_said(tmp_path: Path, capsys) -> None:
     LeagueStore(tmp_path / "empty.db").close()
     assert main(["build", "--store", str(tmp_path / "empty.db"), "--out", str(tmp_path)]) == 0

@@ -179,7 +179,7 @@
       el("li", {}, "Ratings are Bradley-Terry with ties (Davidson) and a weak prior; all games count alike, the order of games does not matter."),
       el("li", {}, "Intervals are 95 % and count seeds, not games: games on one seed share their luck. Two agents can be resolved although their single intervals overlap."),
       el("li", {}, "Provisional: the interval is wider than ±75 Elo, there are fewer than 30 seeds, or no chain of wins leads both to the agent and from it."),
-      el("li", {}, `Only evaluation matches count. Left out: ${whole(board.not_rated)} training and selection matches, and ${whole(board.void)} void ones, where our side failed.`)));
+      el("li", {}, `Only evaluation matches count. Left out: ${whole(board.not_rated)} of training, of selection or of other schedules, and ${whole(board.void)} void ones, where our side failed.`)));
   }
 
   // --- the matrix ----------------------------------------------------------------------------
@@ -322,11 +322,12 @@
       board.options ? el("p", { class: "options" }, "options ", el("code", {}, board.options)) : null);
     if (!board.agents.length) {
       section.append(el("div", { class: "card empty" },
-        `No evaluation matches yet. Matches of training and selection never feed a rating (here: ${whole(board.not_rated)}).`));
+        `No evaluation matches yet. Matches of training and selection never feed a rating (${whole(board.not_rated)} left out).`));
       return section;
     }
     section.append(el("dl", { class: "facts" },
       fact("matches", whole(board.matches)), fact("seeds", whole(board.clusters)), fact("agents", whole(board.agents.length)),
+      board.schedule ? fact("schedule", board.schedule) : null,
       board.void ? fact("void", whole(board.void)) : null));
     if (board.resolution !== null) {
       section.append(el("p", { class: "resolution" }, `Differences below about ${Math.ceil(board.resolution)} Elo are not resolved.`));

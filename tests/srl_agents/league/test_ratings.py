@@ -117,6 +117,53 @@ def test_the_fit_is_the_top_of_the_posterior() -> None:
         assert slope == pytest.approx(0, abs=1e-4)
 
 
+def test_the_covariance_is_the_sandwich_written_out() -> None:
+    """Numerical gradients per cluster and a numerical Hessian, log nu included."""
+    rng = np.random.default_rng(5)
+    names = ["a", "b", "c", "d"]
+    rows = []
+    for cluster in range(9):
+        for _ in range(12):
+            i, j = rng.choice(4, 2, replace=False, p=[0.55, 0.25, 0.1, 0.1])
+            score = float(
+                rng.choice([1.0, 0.5, 0.0], p=[0.5, 0.3, 0.2] if i < j else [0.1, 0.3, 0.6])
+            )
+            rows.append((names[i], names[j], score, f"s{cluster}"))
+    table = rate(Pairs.of(rows), anchors=["d"])
+
+    def likelihood(theta: np.ndarray, chosen: list[Row]) -> float:
+        total = 0.0
+        for a, b, score, _ in chosen:
+            half = (theta[names.index(a)] - theta[names.index(b)]) / 2
+            log_weights = {1.0: half, 0.0: -half, 0.5: theta[4]}
+            total += log_weights[score] - np.logaddexp.reduce(list(log_weights.values()))
+        return total
+
+    t = np.array([table[a].elo for a in names]) / ELO_PER_NAT
+    theta, step = np.append(t - t.mean(), math.log(table.tie_nu)), 1e-4 * np.eye(5)
+
+    def gradient(at: np.ndarray, chosen: list[Row]) -> np.ndarray:
+        ends = [(likelihood(at + e, chosen), likelihood(at - e, chosen)) for e in step]
+        return np.array([(up - down) / 2e-4 for up, down in ends])
+
+    hessian = DEFAULT_RIDGE * np.eye(5)
+    hessian -= np.array(
+        [(gradient(theta + e, rows) - gradient(theta - e, rows)) / 2e-4 for e in step]
+    )
+    scores = [gradient(theta, [r for r in rows if r[3] == f"s{c}"]) for c in range(9)]
+    meat = 9 / 8 * sum(np.outer(u, u) for u in scores) + DEFAULT_RIDGE * np.eye(5)
+    to_anchor = np.eye(5)  # differences to "d", so that no choice of gauge enters
+    to_anchor[:4, 3] -= 1
+    # the inverse on the sum-zero subspace, by a basis of that subspace
+    basis = np.linalg.svd(np.array([[1.0, 1, 1, 1, 0]]))[2][1:].T
+    bread = basis @ np.linalg.inv(basis.T @ hessian @ basis) @ basis.T
+    covariance = ELO_PER_NAT**2 * (to_anchor @ bread @ meat @ bread @ to_anchor.T)[:4, :4]
+    order = [names.index(a) for a in table.agents]
+    assert table.covariance_NN == pytest.approx(
+        covariance[np.ix_(order, order)], rel=1e-4, abs=0.01
+    )
+
+
 def test_a_strong_prior_pulls_everyone_to_zero_and_a_weak_one_lets_go() -> None:
     pairs = Pairs.of(games("a", "b", won=30, lost=10))
     spread = [rate(pairs, ridge=r)["a"].elo for r in (1e6, 10.0, 1.0, 1e-3, 1e-6)]
