@@ -32,6 +32,8 @@ DEFAULT_RIDGE = (ELO_PER_NAT / 400) ** 2
 """Prior precision: skills have a standard deviation of 400 Elo before any match."""
 PROVISIONAL_HALF_WIDTH_ELO = 75.0
 PROVISIONAL_CLUSTERS = 30
+BLOCK_NUMBERS = 1_000_000
+"""Numbers (8 bytes each) of cluster scores held at once while intervals are computed."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -515,7 +517,7 @@ def _score_products(pairs: Pairs, fit: _Fit) -> Floats:
     tied = (score == 0.5) - tie[a, b]
 
     products = np.zeros((size, size))
-    block = max(1, 1_000_000 // size)
+    block = max(1, BLOCK_NUMBERS // size)
     for start in range(0, int(cluster[-1]) + 1, block):
         rows = slice(*np.searchsorted(cluster, [start, start + block]))
         key = (cluster[rows] - start) * size

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srl_agents.league import ratings
 from srl_agents.league.ratings import (
     DEFAULT_RIDGE,
     ELO_PER_NAT,
@@ -253,6 +254,29 @@ def test_rank_sets_hold_the_unresolved_and_drop_the_resolved() -> None:
     table = rate(Pairs.of(rows))
     assert [(r.best_rank, r.worst_rank) for r in table.ratings] == [(1, 2), (1, 2), (3, 3)]
     assert 20 < table.resolution < 150
+
+
+def test_two_agents_far_from_the_anchor_are_still_told_apart() -> None:
+    """The distance to the anchor is unknown for both, the one between them is not."""
+    rows = games("a", "b", won=240, lost=160) + games("a", "anchor", won=2, lost=1, seed=1000)
+    table = rate(Pairs.of(rows), anchors=["anchor"])
+    a, b = table["a"], table["b"]
+    assert a.elo - a.half_width < b.elo
+    assert table.difference("a", "b").low > 0
+    assert (a.worst_rank, b.best_rank) == (2, 2)
+
+
+def test_expected_scores_are_those_observed() -> None:
+    table = rate(Pairs.of(games("a", "b", won=40, tied=30, lost=10)), ridge=1e-9)
+    assert table.expected_score("a", "b") == pytest.approx(55 / 80)
+
+
+def test_small_blocks_give_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = field(4, 25, nu=0.4, rng=np.random.default_rng(4))
+    np.random.default_rng(0).shuffle(rows)
+    whole = rate(Pairs.of(rows))
+    monkeypatch.setattr(ratings, "BLOCK_NUMBERS", 20)
+    assert_same(whole, rate(Pairs.of(rows)))
 
 
 # --- symmetries ------------------------------------------------------------------------------

@@ -178,6 +178,20 @@ def test_without_a_cluster_the_seed_is_one(store: LeagueStore) -> None:
     assert sorted(store.pairs("duel-v0").cluster_M.tolist().count(k) for k in range(3)) == [1, 2, 2]
 
 
+def test_equal_contents_give_equal_arrays(tmp_path: Path) -> None:
+    arrays = []
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        with LeagueStore(tmp_path / f"{order[0]}.db") as store:
+            for name in AGENTS:
+                store.add_agent(agent(name))
+            for n in order:
+                s = spec(n, seed=n)
+                store.report(s, result(s, (1.0, -1.0) if n % 2 else (-1.0, 1.0)))
+            pairs = store.pairs("duel-v0")
+            arrays.append((pairs.score_M.tolist(), pairs.cluster_M.tolist()))
+    assert arrays[0] == arrays[1]
+
+
 def test_forfeits_and_truncations_are_results(store: LeagueStore) -> None:
     for n, termination in enumerate(("forfeit", "truncated")):
         store.report(spec(n), result(spec(n), termination=termination))
