@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -44,11 +45,39 @@ def limit_threads() -> None:
     torch.set_num_threads(int(os.environ.get("SRL_TORCH_THREADS", "1")))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """What a model reads before the observation; the same for every turn, so prefixes are shared."""
+
+    system: str | None = None
+    """System message; None leaves it to the chat template."""
+    examples: tuple[tuple[str, str], ...] = ()
+    """(observation, reply) pairs shown as earlier turns; small models learn the reply's form here."""
+
+    def __post_init__(self) -> None:
+        if any(len(example) != 2 for example in self.examples):
+            raise ConfigError("prompt.examples: each is a pair of an observation and a reply.")
+
+    def messages(self, observation: str) -> list[dict[str, str]]:
+        """The chat that ends with the observation."""
+        chat = [] if self.system is None else [{"role": "system", "content": self.system}]
+        for shown, reply in self.examples:
+            chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
+        return [*chat, {"role": "user", "content": observation}]
+
+
 class BaseModel:
     """A frozen causal language model, its tokenizer and its adapters."""
 
     def __init__(
-        self, name: str, model: Any, tokenizer: Any, *, lora_rank: int, lora_alpha: float
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        *,
+        lora_rank: int,
+        lora_alpha: float,
+        prompt: Prompt | None = None,
     ) -> None:
         """Take over a loaded model; `load` is the usual way in.
 
@@ -58,7 +87,9 @@ class BaseModel:
             tokenizer: its tokenizer, with a chat template and a pad token.
             lora_rank: rank of every adapter.
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
+            prompt: what stands before every observation; nothing if absent.
         """
+        self.prompt = prompt or Prompt()
         self.name = name
         self.tokenizer = tokenizer
         self.device = torch.device(model.device)
@@ -92,6 +123,7 @@ class BaseModel:
         lora_alpha: float = 16,
         dtype: Dtype = "float32",
         device: str = "auto",
+        prompt: Prompt | None = None,
     ) -> BaseModel:
         """Load a model by catalog name, hub id or folder.
 
@@ -101,6 +133,7 @@ class BaseModel:
             lora_alpha: LoRA scale.
             dtype: of the frozen weights; adapters are float32 always.
             device: ``auto`` takes CUDA where there is one, else the CPU.
+            prompt: what stands before every observation; nothing if absent.
 
         Raises:
             ConfigError: rank, dtype or device make no sense here.
@@ -123,12 +156,19 @@ class BaseModel:
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         model.to(_device(device))
-        return cls(str(name_or_path), model, tokenizer, lora_rank=lora_rank, lora_alpha=lora_alpha)
+        return cls(
+            str(name_or_path),
+            model,
+            tokenizer,
+            lora_rank=lora_rank,
+            lora_alpha=lora_alpha,
+            prompt=prompt,
+        )
 
     # Text and tokens
 
     def encode_prompt(self, observation: str) -> tuple[int, ...]:
-        """Token ids of one user message under the chat template, ready for the reply.
+        """Token ids of prompt and observation under the chat template, ready for the reply.
 
         The observation may quote other players, so text in it that spells a template token
         (``<|im_end|>``) is broken up: no player can end another's message.
@@ -139,7 +179,7 @@ class BaseModel:
         if self._specials is not None:
             observation = self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], observation)
         ids = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": observation}],
+            self.prompt.messages(observation),
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,

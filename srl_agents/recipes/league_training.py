@@ -19,7 +19,7 @@ import yaml
 from srl_agents import checkpoints
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.group_relative import role_advantages
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import BOT, Arena, League
 from srl_agents.league.store import AgentVersion, LeagueStore
@@ -61,6 +61,10 @@ class LeagueTraining:
             lora_alpha=recipe.lora.alpha,
             dtype=recipe.dtype,
             device=recipe.device,
+            prompt=Prompt(
+                system=recipe.prompt.system,
+                examples=tuple((e.observation, e.reply) for e in recipe.prompt.examples),
+            ),
         )
         arena = Arena(
             env_id=env_spec(recipe.env).id,

@@ -24,6 +24,24 @@ class LoRASettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ExampleTurn:
+    """One observation and the reply to it."""
+
+    observation: str
+    reply: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptSettings:
+    """What every learner reads before each observation."""
+
+    system: str | None = None
+    """System message; the chat template's own if absent."""
+    examples: tuple[ExampleTurn, ...] = ()
+    """Shown as earlier turns of the chat; small models learn the form of a reply here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RolloutSettings:
     """How experience is collected for one update."""
 
@@ -76,6 +94,7 @@ class LeagueRecipe:
     """Of the frozen base; adapters are float32."""
     device: str = "auto"
     """``auto`` takes a GPU where there is one, else the CPU."""
+    prompt: PromptSettings = field(default_factory=PromptSettings)
     lora: LoRASettings = field(default_factory=LoRASettings)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
