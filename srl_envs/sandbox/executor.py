@@ -141,7 +141,8 @@ class CodeExecutor:
         """
         tasks = [_task(call) for call in calls]
         if refusal := _refusal(program):
-            return [self._outcome("refused", refusal) for _ in calls]
+            refused = self._outcome("refused", refusal)
+            return [_judged(refused, call, lambda *_: False) for call in calls]
         groups = [tasks] if one_process and tasks else [[task] for task in tasks]
         scratch = bool(_WRITES.search(program))
         runs = [
@@ -175,7 +176,8 @@ class CodeExecutor:
         if expected is not None and len(expected) != len(inputs):
             raise ConfigError(f"{len(expected)} expected outputs for {len(inputs)} inputs.")
         if refusal := _refusal(program):
-            return [self._outcome("refused", refusal) for _ in inputs]
+            passed = None if expected is None else False
+            return [replace(self._outcome("refused", refusal), passed=passed)] * len(inputs)
         payload = _payload(mode="script", program=program)
         scratch = bool(_WRITES.search(program))
         data = [text.encode("utf-8", "surrogateescape") for text in inputs]
@@ -206,8 +208,8 @@ class CodeExecutor:
         """
         if not tests.strip():
             raise ConfigError("tests='': no asserts; every program would pass.")
-        if refusal := _refusal(program) or _refusal(tests):
-            return self._outcome("refused", refusal)
+        if refusal := _refusal(program):
+            return replace(self._outcome("refused", refusal), passed=False)
         candidate = _Run(
             _payload(mode="candidate", program=program), None, bool(_WRITES.search(program))
         )
@@ -234,6 +236,7 @@ class CodeExecutor:
             server = ServerProcess(tier, self._packages)
             self._holder.append(server)
             self._layers = tuple(server.greeting["layers"])
+            self._tier = str(server.greeting["tier"])
             try:
                 self._accept(server.greeting)
             except SandboxError:
@@ -356,7 +359,7 @@ class CodeExecutor:
             run.fault = f"no new process: {os.strerror(report.wait_status)}"
         elif not report.confined:
             run.fault = "the program's process could not be confined"
-        elif report.reason == wire.BY_ITSELF and _killed_by_host(report):
+        elif report.reason == wire.BY_ITSELF and self._tier != "none" and _killed_by_host(report):
             run.fault = "the host killed the process, probably short of memory"
 
     # -- judging ---------------------------------------------------------------------------------
@@ -520,7 +523,7 @@ def _read(descriptor: int, cap: int) -> bytes:
 def _killed_by_host(report: wire.Report) -> bool:
     """Whether a SIGKILL came from outside: its own filter lets no program send itself one.
 
-    A program can lower its own processor limit, which also ends in SIGKILL, but not below 1 s.
+    The kernel's own limit of processor time ends in one too, but only after a while.
     """
     killed = os.WIFSIGNALED(report.wait_status) and os.WTERMSIG(report.wait_status) == 9
     return killed and report.cpu_s < 0.9

@@ -66,6 +66,7 @@ _PRCTL_NAMES = (15, 16, 0x53564D41)
 _OPEN_TO_WRITE = 0o3 | 0o100 | 0o1000 | 0o2000  # access mode, create, truncate, append
 _AF_UNIX = 1
 _SIGKILL = 9
+_RLIMIT_CPU = 0
 
 
 def base_filter(machine: str) -> bytes:
@@ -116,7 +117,8 @@ def program_filter(machine: str, *, sealed: bool, scratch: bool, spawning: bool)
         rules["kill"] = _signal_self(1)
         rules["tgkill"] = _signal_self(2)
         rules["tkill"] = _signal_self(1)
-        rules["prlimit64"] = _one_of(0, (0, _PID), errno.EPERM)
+        rules["prlimit64"] = _own_limits()
+        rules["setrlimit"] = _one_of(0, tuple(range(1, 16)), errno.EPERM)
     rules["prctl"] = _one_of(0, _PRCTL_NAMES, errno.EINVAL)
     return assemble(machine, rules, default=_allow())
 
@@ -155,6 +157,19 @@ def _signal_self(signal_index: int) -> Rule:
     to_self = [_argument(0), (_IF_EQUAL, 1, 0, _PID), *_refuse(errno.EPERM)]
     not_kill = [_argument(signal_index), (_IF_EQUAL, 0, 1, _SIGKILL), *_refuse(errno.EPERM)]
     return [*to_self, *not_kill, *_allow()]
+
+
+def _own_limits() -> Rule:
+    """Allow a process to read and lower its own limits, except to set that of processor time.
+
+    At that limit the kernel sends SIGKILL, again one that could pass for the host's.
+    """
+    refuse, high = _refuse(errno.EPERM), 4
+    own = [_argument(0), (_IF_EQUAL, 2, 0, 0), (_IF_EQUAL, 1, 0, _PID), *refuse]
+    cpu = [_argument(1), (_IF_EQUAL, 1, 0, _RLIMIT_CPU), *_allow()]
+    new = _argument(2)
+    reading = [new, (_IF_EQUAL, 1, 0, 0), *refuse, (*new[:3], new[3] + high), (_IF_EQUAL, 1, 0, 0)]
+    return [*own, *cpu, *reading, *refuse, *_allow()]
 
 
 def assemble(machine: str, rules: Mapping[str, Rule], *, default: Rule) -> bytes:
