@@ -281,6 +281,89 @@ def test_validators_refuse_hostile_values_without_an_exception(name: str) -> Non
                     family.reference(parameters, value)
 
 
+REFUSED: list[tuple[str, int, Any]] = [
+    ("interval_merge", 1, [[3, 1]]),
+    ("interval_merge", 1, [[1, 100]]),
+    ("interval_merge", 1, [[1, 2, 3]]),
+    ("interval_merge", 1, [[0, 1]] * 51),
+    ("run_length", 1, "abd"),
+    ("run_length", 1, "a" * 151),
+    ("run_length", 1, ["a", "b"]),
+    ("base_conversion", 1, -1),
+    ("base_conversion", 1, 10**9 + 1),
+    ("base_conversion", 3, "007"),
+    ("base_conversion", 3, "-0"),
+    ("bracket_repair", 4, "(x)"),
+    ("bracket_repair", 4, "(" * 41),
+    ("grid_paths", 1, []),
+    ("grid_paths", 1, [""]),
+    ("grid_paths", 1, ["..", "."]),
+    ("grid_paths", 1, ["." * 11]),
+    ("topological_order", 1, {"n": 2, "edges": [[0, 1], [1, 0]]}),
+    ("topological_order", 2, {"n": 2, "edges": [[0, 2]]}),
+    ("topological_order", 2, {"n": 2, "edges": [[1, 1]]}),
+    ("topological_order", 2, {"n": 21, "edges": []}),
+    ("topological_order", 2, {"n": 2, "edges": [], "more": 1}),
+    ("knapsack", 1, {"capacity": 5, "items": [[0, 1]]}),
+    ("knapsack", 1, {"capacity": 61, "items": []}),
+    ("knapsack", 1, {"capacity": 5, "items": [[1, 1]] * 13}),
+    ("increasing_run", 1, [1, 2.5]),
+    ("increasing_run", 1, [0] * 61),
+    ("expression", 4, "1)+(2"),
+    ("expression", 4, "1)*(2"),
+    ("expression", 4, "(1"),
+    ("expression", 4, "()"),
+    ("expression", 1, "1++2"),
+    ("expression", 1, "+1"),
+    ("expression", 1, "1+"),
+    ("expression", 1, "01"),
+    ("expression", 1, "100"),
+    ("expression", 1, ""),
+    ("calendar_arithmetic", 1, [1900, 2, 29]),
+    ("calendar_arithmetic", 1, [2401, 1, 1]),
+    ("calendar_arithmetic", 1, [2024, 1, 0]),
+    ("calendar_arithmetic", 5, [[304, 1, 1], 20001]),
+    ("calendar_arithmetic", 4, [304, 1, 41]),
+    ("bigram_counts", 1, "aB"),
+    ("bigram_counts", 1, "a" * 121),
+    ("bigram_counts", 2, "a\tb"),
+    ("matrix_spiral", 1, []),
+    ("matrix_spiral", 1, [[]]),
+    ("matrix_spiral", 1, [[1, 2], [3]]),
+    ("matrix_spiral", 1, [[0] * 9]),
+]
+
+
+@pytest.mark.parametrize(("name", "difficulty", "value"), REFUSED)
+def test_validators_refuse_what_the_statement_excludes(
+    name: str, difficulty: int, value: Any
+) -> None:
+    family = FAMILIES[name]
+    for parameters in family.variants(difficulty):
+        assert not family.is_valid(parameters, value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_truth_values_and_floats_are_no_integers(name: str) -> None:
+    family = FAMILIES[name]
+    rng = np.random.default_rng(6)
+    for difficulty in DIFFICULTIES:
+        parameters = family.draw(rng, difficulty)
+        data = family.draw_input(rng, parameters, "small")
+        for change in (float, bool):
+            changed = every_integer(data, change)
+            if json.dumps(changed) != json.dumps(data):
+                assert not family.is_valid(parameters, changed)
+
+
+def every_integer(value: Any, change: Any) -> Any:
+    if isinstance(value, list):
+        return [every_integer(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: every_integer(item, change) for key, item in value.items()}
+    return change(value) if isinstance(value, int) else value
+
+
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
