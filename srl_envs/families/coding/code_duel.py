@@ -1,7 +1,7 @@
 """Code duel: two seats write a program for one task, then attack each other's.
 
 Competitive, simultaneous, two phases. A program is run in a sandbox on hidden inputs; its answers
-are compared with the reference outside of it. Source: rules of the suite, `docs/design/spine.md`.
+are compared with the reference outside of it.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ class CodeDuel(Game[CodeDuelState, Action]):
     def _count_passed(self, state: CodeDuelState, programs: tuple[str, ...]) -> tuple[int, ...]:
         """Right answers on the hidden inputs, per seat; equal programs are run once."""
         verdicts = {
-            program: sum(self._verdicts(state, program, state.hidden)) for program in set(programs)
+            program: sum(self._verdicts(state, program, state.hidden))
+            for program in dict.fromkeys(programs)
         }
         return tuple(verdicts[program] for program in programs)
 
@@ -295,7 +296,7 @@ def _draw_examples(
     answers: list[str] = []
     for attempt in range(60):
         data = family.draw_input(rng, parameters, "small")
-        text, answer = json.dumps(data), json.dumps(family.reference(parameters, data))
+        text, answer = canonical(data), canonical(family.reference(parameters, data))
         if text not in inputs and (answer not in answers or attempt >= 30):
             inputs.append(text)
             answers.append(answer)

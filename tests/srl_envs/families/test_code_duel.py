@@ -22,6 +22,7 @@ from srl_envs.families.coding.submissions import (
     EMPTY_PROGRAM,
     MAX_PROGRAM_BYTES,
     MAX_PROGRAM_LINES,
+    canonical,
     read_attacks,
     read_program,
 )
@@ -226,6 +227,8 @@ def test_hidden_inputs_are_distinct_and_none_is_an_example(family: str) -> None:
             assert len(set(state.hidden)) == 20
             assert not set(state.hidden) & set(state.examples)
             assert len(set(state.examples)) == 3
+            texts = (*state.examples, *state.hidden)
+            assert [canonical(json.loads(text)) for text in texts] == list(texts)
 
 
 def test_a_seed_is_one_instance() -> None:

@@ -24,11 +24,6 @@ _CUSTOM = {
     "gap": ("a@b is the distance |a - b|.", "abs(value - right)"),
     "twice": ("a@b is 2*a + b.", "2 * value + right"),
 }
-_RULES = {
-    "left": "All operators have the same rank and are applied from left to right.",
-    "usual": "* comes before the others; equal ranks are applied from left to right.",
-    "reverse": "+ and - come before *; equal ranks are applied from left to right.",
-}
 
 
 def _variant(operators: str, rule: str, parens: bool = False, custom: str = "") -> Parameters:
@@ -44,7 +39,11 @@ def _variants(difficulty: int) -> list[Parameters]:
     if difficulty == 3:
         return [_variant(operators, "reverse") for operators in sets]
     if difficulty == 4:
-        return [_variant(operators, rule, True) for operators in sets for rule in _RULES]
+        return [
+            _variant(operators, rule, True)
+            for operators in sets
+            for rule in ("left", "usual", "reverse")
+        ]
     return [
         _variant(operators, rule, True, custom)
         for operators in sets
@@ -61,19 +60,17 @@ def _ranks(p: Parameters) -> list[str]:
 
 
 def _statement(p: Parameters) -> str:
-    rule = _RULES[p["rule"]]
-    if p["rule"] == "reverse":
-        rule = rule.replace("+ and - come", " and ".join(_ranks(p)[1]) + " come")
-        rule = (
-            rule.replace("+ come", "+ comes").replace("- come ", "- comes ")
-            if "and" not in rule.split("come")[0]
-            else rule
-        )
+    sums = " and ".join(p["operators"].replace("*", ""))
+    rules = {
+        "left": "All operators have the same rank and are applied from left to right.",
+        "usual": f"* is applied before {sums}; within a rank go from left to right.",
+        "reverse": f"* is applied after {sums}; within a rank go from left to right.",
+    }
     task = sentences(
         "Evaluate an expression of whole numbers and return its value.",
-        rule,
-        f"{_CUSTOM[p['custom']][0]} It comes before all others." if p["custom"] else "",
-        "Parentheses are evaluated first." if p["parens"] else "",
+        rules[p["rule"]],
+        f"{_CUSTOM[p['custom']][0]} It is applied before all others." if p["custom"] else "",
+        "What stands in parentheses is evaluated first." if p["parens"] else "",
     )
     signs = " ".join(p["operators"] + ("@" if p["custom"] else ""))
     more = ", with ( )" if p["parens"] else ""

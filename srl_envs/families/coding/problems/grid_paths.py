@@ -58,38 +58,31 @@ def _variants(difficulty: int) -> list[Parameters]:
 
 
 def _statement(p: Parameters) -> str:
-    side, other = (p["start"], "right" if p["start"] == "left" else "left")
-    limits = {0: "", 99: "or diagonally to the cell below that one"}
-    limit = limits.get(
-        p["diagonals"],
-        f"or, at most {p['diagonals']} times on a path, diagonally to the cell below that one",
-    )
-    walls = f"Cells marked {p['wall']} are walls that no path may touch."
-    counting = sentences(
-        "Return the number of paths" + (f" modulo {p['modulus']}." if p["modulus"] else "."),
-    )
-    sums = (
-        f"The sum of a path is that of the digits on its cells, both ends included. "
-        f"Return the {'greatest' if p['answer'] == 'most' else 'smallest'} sum, -1 if there is no path."
-    )
+    side, other = p["start"], "right" if p["start"] == "left" else "left"
+    often = "" if p["diagonals"] == 99 else f", at most {p['diagonals']} times on a path"
+    diagonal = f", or{often} diagonally to the cell below that one" if p["diagonals"] else ""
+    modulo = f" modulo {p['modulus']}" if p["modulus"] else ""
+    best = "greatest" if p["answer"] == "most" else "smallest"
+    count = p["answer"] == "count"
     task = sentences(
         f"A path leads from the top {side} to the bottom {other} cell of a grid.",
-        sentences(f"Each step goes to the next cell below or to the {other},", limit).rstrip(",")
-        + ".",
-        walls,
-        counting if p["answer"] == "count" else sums,
+        f"Each step goes to the next cell below or to the {other}{diagonal}.",
+        f"Cells marked {p['wall']} are walls that no path may touch.",
+        f"Return the number of paths{modulo}."
+        if count
+        else "The sum of a path is that of the digits on its cells, both ends included. "
+        f"Return the {best} sum, -1 if there is no path.",
     )
-    cells = f". and {p['wall']}" if p["answer"] == "count" else f"digits and {p['wall']}"
     return (
-        f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, "
-        f"all of one length from 1 to {_SIDE}, made of {cells}"
+        f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, all of one length from 1 to "
+        f"{_SIDE}, made of {'.' if count else 'digits'} and {p['wall']}"
     )
 
 
 def _reference(p: Parameters, data: Any) -> Any:
     grid = data if p["start"] == "left" else [row[::-1] for row in data]
     counting = p["answer"] == "count"
-    # sums[(r, c)]: for each number of diagonal steps so far, the number of paths or the best sum
+    # by cell, then by the number of diagonal steps so far: the number of paths, or the best sum
     found: dict[tuple[int, int], dict[int, int]] = {}
     for r, row in enumerate(grid):
         for c, cell in enumerate(row):
@@ -130,7 +123,7 @@ def _draw_input(rng: np.random.Generator, p: Parameters, size: Size) -> Any:
 
 
 def _is_valid(p: Parameters, data: Any) -> bool:
-    letters = (".") if p["answer"] == "count" else "0123456789"
+    letters = "." if p["answer"] == "count" else "0123456789"
     return (
         is_list(data, 1, _SIDE)
         and all(is_text(row, letters + p["wall"], _SIDE) for row in data)

@@ -66,14 +66,14 @@ def _statement(p: Parameters) -> str:
 
 
 def _reference(p: Parameters, data: Any) -> Any:
-    capacity, most = data["capacity"], p["most"] or data["capacity"]
-    best = {(0, 0): 0}  # (items, weight) -> greatest gain
+    capacity, most = data["capacity"], p["most"]
+    best = {(0, 0): 0}  # (items, counted only where their number is limited; weight) -> gain
     for weight, value in data["items"]:
         gain = {"value": value, "number": 1, "weight": weight}[p["goal"]]
         copies = capacity // weight if p["unlimited"] else 1
         for (count, load), total in list(best.items()):
             for k in range(1, copies + 1):
-                key = (count + k, load + k * weight)
+                key = (count + k if most else 0, load + k * weight)
                 if key[0] > most or key[1] > capacity:
                     break
                 best[key] = max(best.get(key, -1), total + k * gain)

@@ -64,8 +64,8 @@ def _statement(p: Parameters) -> str:
         "" if rounds else "Return the list of tasks in the order in which they are done.",
     )
     return (
-        f'{task}\nInput: {{"n": 0 to {_TASKS}, "edges": a list of 0 to {_EDGES} pairs [a, b] '
-        "of different tasks}, pairs may repeat."
+        f'{task}\nInput: {{"edges": a list of 0 to {_EDGES} pairs [a, b] of different tasks, '
+        f'"n": 0 to {_TASKS}}}. Pairs may repeat.'
     )
 
 
