@@ -274,8 +274,8 @@ class CodeExecutor:
                 server = self._connect()
                 while waiting and len(active) < self._in_flight:
                     run = waiting.popleft()
+                    active[self._next_number(run)] = run
                     self._submit(server, run)
-                    active[run.number] = run
                 for report in server.collect(self.limits.wall_s + _UNANSWERED_S):
                     finished = active.pop(report.run, None)
                     if finished is not None:
@@ -295,12 +295,12 @@ class CodeExecutor:
         answered: tuple[int, ...] = os.pipe()
         try:
             server = self._connect()
+            active = {self._next_number(run): run for run in (candidate, tester)}
             self._submit(server, candidate, stdin=asked[0], result=answered[1])
             self._submit(server, tester, stdin=answered[0], result=asked[1])
             for end in (*asked, *answered):
                 os.close(end)  # so that each side notices when the other has ended
             asked = answered = ()
-            active = {candidate.number: candidate, tester.number: tester}
             while active:
                 for report in server.collect(self.limits.wall_s + _UNANSWERED_S):
                     finished = active.pop(report.run, None)
@@ -317,12 +317,14 @@ class CodeExecutor:
             candidate.close()
             tester.close()
 
+    def _next_number(self, run: _Run) -> int:
+        self._numbers = run.number = (self._numbers + 1) & 0xFFFFFFFF
+        return run.number
+
     def _submit(
         self, server: ServerProcess, run: _Run, stdin: int | None = None, result: int | None = None
     ) -> None:
         limits = self.limits
-        self._numbers = (self._numbers + 1) & 0xFFFFFFFF
-        run.number = self._numbers
         run.descriptors.append(memory_file(run.payload))
         if stdin is not None:
             run.descriptors.append(os.dup(stdin))

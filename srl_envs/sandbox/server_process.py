@@ -21,7 +21,7 @@ from srl_envs.sandbox.inside.wire import REPORT_BYTES, Report, Request
 
 _INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
 _START_S = 60.0
-_STOP_S = 5.0
+_STOP_S = 2.0
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/box",

@@ -5,9 +5,9 @@ A short list is slower: each program then imports what its own modules need.
 
 MODULES = """
 __future__ abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 calendar
-cmath cmd codecs codeop collections.abc concurrent.futures.thread contextlib contextvars copy
-copyreg csv ctypes dataclasses datetime decimal difflib dis email enum errno fcntl fnmatch
-fractions functools gc getopt getpass gettext glob graphlib gzip hashlib heapq hmac html
+cmath cmd codecs codeop collections.abc colorsys concurrent.futures.thread contextlib contextvars copy
+copyreg csv ctypes dataclasses datetime decimal difflib dis email enum errno fcntl fileinput
+fnmatch fractions functools gc getopt getpass gettext glob graphlib gzip hashlib heapq hmac html
 html.parser importlib.util inspect io ipaddress itertools json keyword linecache locale logging
 lzma marshal math mimetypes mmap multiprocessing numbers opcode operator optparse os pathlib
 pickle pkgutil platform posixpath pprint queue quopri random re reprlib resource runpy sched

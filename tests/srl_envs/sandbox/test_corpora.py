@@ -1,0 +1,99 @@
+"""Program collections beside the repository: hostile ones, honest ones, HumanEval."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from corpora import SHARED, folder
+
+from srl_envs.sandbox import CodeExecutor
+
+CASES = [((3, 4), 7), ((10, -2), 8), ((100, 250), 350)]
+ASSERT_TESTS = {
+    "as02": "try:\n  solve(1, 0); assert 0\nexcept ValueError: pass\nassert solve(6, 3) == 2",
+    "as04": "s = Stack(); s.push(1); s.push(5)\nassert s.pop() == 5 and len(s) == 1",
+    "as05": "assert solve(3, 4) == (3, 4)",
+    "as07": "assert solve(3, 4) == '3-4'",
+    "as08": "for n in range(30): assert solve(n, 3) == 3 * n",
+    "as10": "x = [1]\nassert solve(x, 2) == [1, 2] and x == [1, 2]",
+    "as11": "assert P(3).x == 3",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["strongest", "landlock", "seccomp"])
+def test_every_hostile_program_gets_its_safe_verdict(tier: str) -> None:
+    programs = folder("attacks")
+    script = f"""
+import functools, runpy, sys
+import srl_envs.sandbox as sandbox
+sandbox.CodeExecutor = functools.partial(sandbox.CodeExecutor, isolation={tier!r})
+sys.argv = ["run_attacks.py", {str(programs)!r}]
+runpy.run_path({str(SHARED / "tools" / "run_attacks.py")!r}, run_name="__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+def test_every_honest_program_works(executor: CodeExecutor) -> None:
+    for path in sorted(folder("benign").glob("*.py")):
+        program = path.read_text()
+        if path.name.startswith("st"):
+            inputs = [f"{a} {b}\n" for (a, b), _ in CASES]
+            outcomes = executor.run_stdin(program, inputs, expected=[str(e) for _, e in CASES])
+            assert [o.passed for o in outcomes] == [True] * 3, (path.name, outcomes)
+        elif path.name.startswith("ca"):
+            function = "Solution.solve" if "class Solution" in program else "solve"
+            outcomes = executor.run(program, [{"function": function, "args": [3, 4]}])
+            assert outcomes[0].status == "ok", (path.name, outcomes)
+        else:
+            tests = ASSERT_TESTS.get(path.name[:4], "assert solve(3, 4) == 7")
+            outcome = executor.run_asserts(program, tests)
+            assert outcome.passed is True, (path.name, outcome)
+
+
+def humaneval() -> Iterator[tuple[str, str, str, str]]:
+    """Name, prompt, solution and tests of each problem."""
+    with gzip.open(folder("humaneval") / "HumanEval.jsonl.gz", "rt") as lines:
+        for task in map(json.loads, lines):
+            tests = f"{task['test']}\ncheck({task['entry_point']})\n"
+            yield task["task_id"], task["prompt"], task["canonical_solution"], tests
+
+
+def test_humaneval_solutions_pass_their_own_tests(executor: CodeExecutor) -> None:
+    for name, prompt, solution, tests in humaneval():
+        outcome = executor.run_asserts(prompt + solution, tests)
+        assert outcome.passed is True, (name, outcome)
+
+
+@pytest.mark.slow
+def test_humaneval_without_a_solution_does_not_pass(executor: CodeExecutor) -> None:
+    for name, prompt, _, tests in humaneval():
+        assert executor.run_asserts(prompt + "    return None\n", tests).passed is False, name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_gets_the_same_isolation() -> None:
+    script = """
+import os
+os.setgroups([]); os.setresgid(61999, 61999, 61999); os.setresuid(61999, 61999, 61999)
+from srl_envs.sandbox import CodeExecutor
+with CodeExecutor() as executor:
+    print(*executor.layers)
+    print(executor.run("def f(): return 1", [{"function": "f"}])[0].value)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    if "Permission" in done.stderr:
+        pytest.skip("this interpreter can be read by root only")
+    assert done.stdout.endswith("1\n"), done.stderr

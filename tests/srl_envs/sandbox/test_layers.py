@@ -1,0 +1,267 @@
+"""Each isolation layer does its own part: these fail when only that layer is taken away."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from srl_envs.errors import SandboxError
+from srl_envs.sandbox import CodeExecutor
+from srl_envs.sandbox.inside import filters, paths, syscalls
+
+
+def printed(executor: CodeExecutor, program: str) -> str:
+    (outcome,) = executor.run_stdin(program, [""])
+    assert outcome.status == "ok", outcome
+    return outcome.stdout.strip()
+
+
+def require(executor: CodeExecutor, layer: str) -> None:
+    if not any(name.startswith(layer) for name in executor.layers):
+        pytest.skip(f"this kernel does not grant {layer}")
+
+
+def test_layers_are_recorded_in_every_outcome(each_tier: CodeExecutor) -> None:
+    outcomes = each_tier.run_stdin("print(1)", ["", ""])
+    outcomes += each_tier.run("def f(): pass", [{"function": "f"}])
+    outcomes.append(each_tier.run_asserts("def f(): return 1", "assert f() == 1"))
+    assert {outcome.isolation for outcome in outcomes} == {each_tier.layers}
+    assert "rlimits" in each_tier.layers
+
+
+def test_the_root_is_private(executor: CodeExecutor) -> None:
+    require(executor, "private root")
+    hidden = ("/proc/1", "/etc/passwd", "/home", "/root/.profile", "/sys", "/usr/bin")
+    program = f"import os\nprint([path for path in {hidden} if os.path.exists(path)])"
+    assert printed(executor, program) == "[]"
+
+
+def test_processes_are_numbered_anew(executor: CodeExecutor) -> None:
+    require(executor, "namespaces")
+    assert printed(executor, "import os\nprint(os.getppid())") == "1"
+    assert "srl" not in printed(executor, "import os\nprint(os.uname().sysname, os.getuid())")
+    assert printed(executor, "import os\nprint(os.getuid())") == "65534"
+
+
+def test_landlock_alone_keeps_files_unread() -> None:
+    with tier("landlock") as executor:
+        program = """
+for path in ("/etc/passwd", "/etc/hostname", "/proc/self/environ"):
+    try: print(open(path).read())
+    except PermissionError: pass
+import colorsys; print(colorsys.__name__)
+"""
+        assert printed(executor, program) == "colorsys"
+
+
+def test_without_landlock_no_file_opens_at_all() -> None:
+    with tier("seccomp") as executor:
+        program = "import json\ntry: open(json.__file__)\nexcept PermissionError: print('no')"
+        assert printed(executor, program) == "no"
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        ("import socket\ntry: socket.socket()\nexcept PermissionError: print('no')", "no"),
+        ("import os\ntry: os.fork()\nexcept PermissionError: print('no')", "no"),
+        ("import os\ntry: os.memfd_create('x')\nexcept PermissionError: print('no')", "no"),
+        ("import os\ntry: os.kill(os.getppid(), 0)\nexcept PermissionError: print('no')", "no"),
+        ("import os\ntry: os.nice(1)\nexcept PermissionError: print('no')", "no"),
+        (
+            "import os, signal\nsignal.signal(10, lambda *_: print('self'))\nos.kill(os.getpid(), 10)",
+            "self",
+        ),
+        (
+            "import threading\nt = threading.Thread(target=print, args=('thread',)); t.start()",
+            "thread",
+        ),
+        ("import socket\na, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))", "b'x'"),
+    ],
+)
+def test_seccomp_decides_single_calls(each_tier: CodeExecutor, program: str, answer: str) -> None:
+    assert printed(each_tier, program) == answer
+
+
+def test_capabilities_are_gone(each_tier: CodeExecutor) -> None:
+    program = """
+import ctypes
+header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(*[7] * 6)
+ctypes.CDLL(None).capget(header, data)
+print(*data)
+"""
+    assert printed(each_tier, program) == "0 0 0 0 0 0"
+
+
+def test_limits_are_hard(each_tier: CodeExecutor) -> None:
+    program = """
+import resource
+for name in ("AS", "FSIZE", "NOFILE", "CORE", "CPU", "NPROC", "MEMLOCK"):
+    soft, hard = resource.getrlimit(getattr(resource, "RLIMIT_" + name))
+    assert soft == hard != resource.RLIM_INFINITY, name
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    assert printed(each_tier, program) == str(each_tier.limits.files)
+
+
+def test_scratch_files_vanish_with_the_run(executor: CodeExecutor) -> None:
+    require(executor, "private root")
+    program = """
+import os, tempfile
+print(os.listdir("/tmp"), os.listdir("."))
+with tempfile.NamedTemporaryFile("w+", delete=False) as f: f.write("x"); f.flush(); f.seek(0); print(f.read())
+open("kept", "w").write("y")
+"""
+    assert [o.stdout for o in executor.run_stdin(program, [""] * 3)] == ["[] []\nx\n"] * 3
+
+
+def test_scratch_space_is_bounded(executor: CodeExecutor) -> None:
+    require(executor, "private root")
+    program = """
+total = 0
+try:
+    for n in range(100):
+        with open(f"/tmp/{n}", "wb", buffering=0) as f:
+            while True: total += f.write(b"x" * 10000)
+except OSError: pass
+for n in range(100, 200):
+    try:
+        with open(f"/tmp/{n}", "wb", buffering=0) as f: total += f.write(b"x" * 100000)
+    except OSError: pass
+print(total <= 4 * 1024 * 1024)
+"""
+    assert printed(executor, program) == "True"
+
+
+def tier(name: str) -> CodeExecutor:
+    try:
+        return CodeExecutor(isolation=name)
+    except SandboxError as error:
+        pytest.skip(str(error))
+
+
+# -- the tables and the filter, without a kernel ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "table"),
+    [
+        ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", syscalls.X86_64),
+        ("/usr/include/asm-generic/unistd.h", syscalls.AARCH64),
+    ],
+)
+def test_call_numbers_are_the_kernels(header: str, table: dict[str, int]) -> None:
+    if not Path(header).exists():
+        pytest.skip(f"no {header}")
+    text = Path(header).read_text()
+    numbers = {n: int(v) for n, v in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)}
+    numbers.setdefault("newfstatat", numbers.get("fstatat", -1))
+    wrong = {n: v for n, v in table.items() if n in numbers and numbers[n] != v}
+    assert not wrong
+    assert len(table) > 150
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_every_named_call_has_a_number(machine: str) -> None:
+    _, table = syscalls.MACHINES[machine]
+    named = {*filters.ALLOWED, *filters.WRITING, *filters.SERVER_ONLY, *filters.SPAWNING}
+    old = set(syscalls.X86_64) - set(syscalls.AARCH64)  # calls that newer machines never had
+    assert named - set(table) <= (old if machine == "aarch64" else set())
+
+
+def decide(program: bytes, audit: int, number: int, *arguments: int) -> int:
+    """Run a filter as the kernel would."""
+    data = struct.pack("<IIQ6Q", number, audit, 0, *(list(arguments) + [0] * 6)[:6])
+    steps = list(struct.iter_unpack("<HBBI", program))
+    at = accumulator = 0
+    while True:
+        code, if_true, if_false, operand = steps[at]
+        at += 1
+        if code == 0x20:
+            accumulator = struct.unpack_from("<I", data, operand)[0]
+        elif code == 0x54:
+            accumulator &= operand
+        elif code == 0x05:
+            at += operand
+        elif code == 0x15:
+            at += if_true if accumulator == operand else if_false
+        elif code == 0x35:
+            at += if_true if accumulator >= operand else if_false
+        else:
+            assert code == 0x06
+            return operand
+
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_the_base_filter_is_an_allowlist(machine: str) -> None:
+    audit, table = syscalls.MACHINES[machine]
+    program = filters.base_filter(machine)
+    conditional = {"ioctl", "fcntl", "socketpair", "socket", "clone3", "openat2", "prlimit64"}
+    free = {*filters.ALLOWED, *filters.WRITING, *filters.SERVER_ONLY, *filters.SPAWNING}
+    free |= {"kill", "tgkill", "tkill", "clone", "prctl", "setrlimit", "prlimit64"}
+    names = {number: name for name, number in table.items()}
+    for number in range(600):
+        name = names.get(number, "")
+        allowed = decide(program, audit, number) == ALLOW
+        if name not in conditional - free:
+            assert allowed == (name in free), (number, name)
+    assert decide(program, audit ^ 1, table["read"]) == KILL
+    assert decide(program, audit, table["read"] | syscalls.X32_BIT) == KILL
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+def test_the_program_filter_looks_at_arguments(machine: str) -> None:
+    audit, table = syscalls.MACHINES[machine]
+    me = 4242
+    template = filters.program_filter(machine, sealed=False, scratch=False, spawning=False)
+    program = filters.for_process(template, me)
+
+    def allowed(name: str, *arguments: int) -> bool:
+        return decide(program, audit, table[name], *arguments) == ALLOW
+
+    thread, vm = 0x10000, 0x100
+    assert allowed("clone", thread | vm)
+    assert not allowed("clone", vm)
+    assert not allowed("clone", thread | 0x10000000)
+    assert allowed("kill", me, 15)
+    assert not allowed("kill", me, 9)
+    assert not allowed("kill", me + 1, 15)
+    assert not allowed("kill", 2**32 - 1, 15)
+    assert allowed("tgkill", me, 77, 6)
+    assert not allowed("tgkill", me, 77, 9)
+    assert allowed("openat", 0, 0, os.O_RDONLY | os.O_CLOEXEC)
+    for flags in (os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_TRUNC, os.O_APPEND):
+        assert not allowed("openat", 0, 0, flags)
+    assert allowed("prlimit64", 0, 0, 0)
+    assert allowed("prlimit64", me, 3, 1)
+    assert not allowed("prlimit64", 0, 0, 1)
+    assert not allowed("prlimit64", 0, 0, 1 << 32)
+    assert not allowed("prlimit64", me + 1, 3, 0)
+    assert not allowed("setrlimit", 0)
+    assert allowed("setrlimit", 3)
+    for name in ("unshare", "mount", "seccomp", "setresuid", "execve", "capset"):
+        assert not allowed(name)
+    sealed = filters.for_process(
+        filters.program_filter(machine, sealed=True, scratch=False, spawning=False), me
+    )
+    assert decide(sealed, audit, table["openat"]) != ALLOW
+
+
+def test_carving_leaves_holes_unreadable(tmp_path: Path) -> None:
+    for name in ("lib/a", "lib/site/numpy", "lib/b/c", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    root, hole = str(tmp_path / "lib"), str(tmp_path / "lib/site")
+    covered = dict(paths.carve([root, str(tmp_path / "other")], [hole]))
+    assert covered == {
+        root: False,
+        str(tmp_path / "lib/a"): True,
+        str(tmp_path / "lib/b"): True,
+        str(tmp_path / "other"): True,
+    }
