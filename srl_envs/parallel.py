@@ -366,7 +366,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         left = self._attempts - self._tries[seat]
         if left > 0:
             self._errors[seat] = (
-                f"\n\nYour last reply was not accepted: {problem}. "
+                f"\n\nYour last reply was not accepted: {problem.rstrip('.')}. "
                 f"Tries left for this turn: {left}."
             )
             return True
