@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import srl_envs
+from srl_envs.episode import Recorder
 from srl_envs.errors import ConfigError, TranscriptError
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
@@ -162,3 +163,12 @@ def test_rotating_seats_of_the_same_seed_mirrors_the_match() -> None:
         for by in (0, 1)
     ]
     assert wins == [1.0, 1.0]
+
+
+def test_half_a_surrogate_pair_on_show_is_recorded() -> None:
+    """A game may show one seat what another wrote, and models write anything."""
+    env = srl_envs.make("connect_four-v0")
+    seen, _ = env.reset(seed=0)
+    seen["player_0"]["text"] = "it said \ud800"
+    recorded = Recorder(env, seen).transcript()
+    assert recorded.digest != Recorder(env, env.reset(seed=0)[0]).transcript().digest

@@ -1,24 +1,14 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_envs.grammar import CLOSE, MAX_REPLY_CHARS, OPEN, action, parse_reply
 
 LIMIT = 6
 PIECES = [
-    OPEN,
-    CLOSE,
-    "</think>",
-    "<think>",
-    "a",
-    "b",
-    " ",
-    "\n",
-    "<",
-    "action>",
-    "4; 2",
+    OPEN, CLOSE, action("a"), "</think>", "<think>", "a", "b", " ", "\n", "<", "action>", "4; 2",
     "é\ud800",
-]
+]  # fmt: skip
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join)
 
 
@@ -47,6 +37,7 @@ def slowly(reply: str, limit: int) -> str | None:
     return bodies[0] if len(bodies[0]) <= limit else None
 
 
+@settings(max_examples=500)
 @given(REPLIES)
 def test_agrees_with_the_grammar_spelled_out(reply: str) -> None:
     body, reason = parse_reply(reply, LIMIT)
@@ -68,6 +59,7 @@ def test_a_written_action_is_read_back(body: str) -> None:
         ("<action>3</action> so <action> 3 </action>", "3"),
         ("<think><action>1</action></think><action>2</action>", "2"),
         ("<action>1</action></think>a</think> <action>2</action>", "2"),
+        ("</think><action>1</action></think><action>2</action>", "2"),
         ("<think>never closed <action>2</action>", "2"),
         ("<action>a<b</action>", "a<b"),
         ("<action>123456</action>", "123456"),

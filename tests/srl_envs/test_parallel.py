@@ -206,6 +206,14 @@ def test_both_forfeit_together_and_neither_gains() -> None:
     assert (env.outcomes, env.forfeited) == ((0.0, 0.0), (0, 1))
 
 
+def test_where_forfeits_destroy_value_both_pay_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = math_duel(invalid="forfeit")
+    paid = {0: (-1.0, 0.0), 1: (-0.5, -1.0)}
+    monkeypatch.setattr(env.game, "forfeit", lambda _state, seat: paid[seat])
+    env.step({"player_0": BAD, "player_1": BAD})
+    assert env.outcomes == (-0.75, -0.5)
+
+
 @pytest.mark.parametrize("seat", [0, 1])
 def test_one_forfeits_among_simultaneous_seats(seat: int) -> None:
     env = math_duel(invalid="forfeit")

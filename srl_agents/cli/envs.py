@@ -1,0 +1,127 @@
+"""`srl envs [ENV]`: list the environments, or explain one with a sample of what a seat sees."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import tyro
+
+import srl_envs
+from srl_envs.registry import EnvSpec
+
+DESCRIPTION = """List every environment that is installed, or explain one of them.
+
+Examples:
+  srl envs
+  srl envs math_duel-v0
+  srl envs --json
+"""
+
+SHELL_OPTIONS = {
+    "split": "train or eval: two disjoint sets of instances (train)",
+    "invalid": "a reply that is no move: retry, forfeit or random_legal (retry)",
+    "max_retries": "extra tries per turn, each costs 0.05 (2)",
+    "forfeit_after": "default moves taken for a seat before it forfeits (3)",
+}
+"""Options that every game has, for listings; `srl_envs.parallel.GameEnv` defines them."""
+
+
+@dataclass(frozen=True)
+class EnvsOptions:
+    """What to show."""
+
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[ENV]")] = ""
+    """Id of one environment; all are listed if absent."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl envs --help`."""
+    options = tyro.cli(
+        EnvsOptions,
+        prog="srl envs",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    if not options.env:
+        specs = [srl_envs.spec(env_id) for env_id in srl_envs.list_envs()]
+        if options.json:
+            print(json.dumps([asdict(spec) for spec in specs], indent=2))
+        else:
+            _list(specs)
+        return 0
+    spec = srl_envs.spec(options.env)
+    seat, observation, reply = sample_turn(spec)
+    if options.json:
+        sample = {"seat": seat, "observation": observation, "reply": reply}
+        print(json.dumps({**asdict(spec), "sample": sample}, indent=2))
+    else:
+        print(explain(spec, seat, observation, reply))
+    return 0
+
+
+def sample_turn(spec: EnvSpec) -> tuple[int, str, str]:
+    """Seat, observation and a legal reply of the first turn of seed 0."""
+    env: Any = srl_envs.make(spec.id)
+    try:
+        observations, _ = env.reset(seed=0)
+        seat = next(
+            seat for seat, agent in enumerate(env.possible_agents) if observations[agent]["can_act"]
+        )
+        text = observations[env.possible_agents[seat]]["text"]
+        bot = next(iter(spec.bots), None)
+        reply = srl_envs.make_bot(spec.id, bot)(text) if bot else ""
+    finally:
+        env.close()
+    return seat, text, reply
+
+
+def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
+    """All that a newcomer needs of one environment."""
+    options = {**spec.options, **SHELL_OPTIONS}
+    width = max(map(len, options))
+    players = " ".join(["human", *list(spec.bots)[:1] * (spec.seats - 1)])
+    return "\n".join(
+        [
+            f"{spec.id}: {spec.summary}",
+            f"{spec.mode}, {spec.seats} seats",
+            "",
+            f"Bots: {', '.join(spec.bots) or 'none'}",
+            "",
+            "Options:",
+            *(f"  {name:{width}}  {meaning}" for name, meaning in options.items()),
+            "",
+            f"What seat {seat} sees first (seed 0):",
+            textwrap.indent(observation, "  | ", lambda _: True),
+            "",
+            "A legal reply:",
+            textwrap.indent(reply, "  | ", lambda _: True),
+            "",
+            f"Play it:  srl play {spec.id} {players}",
+        ]
+    )
+
+
+def _list(specs: list[EnvSpec]) -> None:
+    rows = [(s.id, str(s.mode), str(s.seats), ", ".join(s.bots), s.summary) for s in specs]
+    heads = ("id", "mode", "seats", "bots", "summary")
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*heads)
+        table.columns[0].no_wrap = True
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table, highlight=False)
+        print("`srl envs ID` explains one of them.")
+        return
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        print("  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,128 @@
+"""`srl COMMAND ...`: find the command among the installed entry points and run it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import os
+import sys
+import warnings
+from importlib import metadata
+from pathlib import Path
+
+import srl_envs
+from srl_envs.errors import SRLError, nearest
+
+COMMAND_GROUP = "srl.commands"
+"""Entry-point group; each entry is a function of the arguments that returns an exit code."""
+
+USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+_EXTRAS = {
+    "cli": ("tyro", "rich", "yaml"),
+    "train": (
+        "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
+        "safetensors", "tokenizers", "gguf", "huggingface_hub", "tensorboard", "matplotlib",
+    ),
+    "vllm": ("vllm", "openai"),
+    "ray": ("ray",),
+    "sb3": ("stable_baselines3", "sb3_contrib"),
+}  # fmt: skip
+"""Extra of the distribution -> modules that come with it."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run ``srl`` with ``argv`` (the process's own by default).
+
+    Returns:
+        0 done, 2 the user has something to fix, 130 interrupted, 141 the reader of the output left.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    with contextlib.suppress(AttributeError, ValueError):  # a test's stream, or one already used
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # what is still buffered would raise again when Python exits
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    commands = {entry.name: entry for entry in metadata.entry_points(group=COMMAND_GROUP)}
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help", "help"):
+        print(_help(commands))
+        return 0
+    if name in ("-V", "--version"):
+        print(f"srl {srl_envs.__version__}")
+        return 0
+    if name not in commands:
+        print(
+            f"srl: no command {name!r}.{nearest(name, commands)} `srl --help` lists all.",
+            file=sys.stderr,
+        )
+        return USER_ERROR
+    return _run(commands[name], rest)
+
+
+def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
+    def say(text: object) -> None:
+        print(f"srl {entry.name}: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_kwargs: say(f"warning: {message}")
+        try:
+            return int(entry.load()(arguments) or 0)
+        except SRLError as error:  # the user's to fix: one line, no traceback
+            say(error)
+            return USER_ERROR
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            extra = next((extra for extra, names in _EXTRAS.items() if missing in names), None)
+            if extra is None:
+                raise
+            say(f'needs {missing}, which is not installed: pip install "srl[{extra}]"')
+            return USER_ERROR
+        except KeyboardInterrupt:
+            say("interrupted.")
+            return INTERRUPTED
+        except SystemExit as end:  # how option parsers stop, for --help and for mistakes
+            return end.code if isinstance(end.code, int) else USER_ERROR if end.code else 0
+
+
+def _help(commands: dict[str, metadata.EntryPoint]) -> str:
+    width = max(map(len, commands), default=0)
+    lines = [f"  {name:{width}}  {_one_line(commands[name])}" for name in sorted(commands)]
+    return "\n".join(
+        [
+            "usage: srl COMMAND [OPTIONS]",
+            "",
+            "Multi-agent text games for language models: play them, train on them, rate the players.",
+            "",
+            *lines,
+            "",
+            "`srl COMMAND --help` explains one, with examples. For a first look:",
+            "  srl play connect_four-v0 human middle",
+        ]
+    )
+
+
+def _one_line(entry: metadata.EntryPoint) -> str:
+    """What a command does: the first line of its module's docstring, which is not imported."""
+    try:
+        found = importlib.util.find_spec(entry.module)
+        if found is None or found.origin is None:
+            return ""
+        docstring = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8")))
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return "(cannot be read)"
+    first = (docstring or "").partition("\n")[0]
+    return first.partition("`: ")[2] or first
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,321 @@
+"""`srl play ENV POLICY ...`: play episodes with bots, language models and you, and watch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+import srl_envs
+from srl_agents.cli.human import HUMAN, Human, LeaveGameError
+from srl_agents.cli.transcript_view import TranscriptView
+from srl_agents.policies import text_policy
+from srl_envs.core import SPLITS
+from srl_envs.episode import Recorder, Transcript
+from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
+from srl_envs.registry import EnvSpec
+
+DESCRIPTION = """Play episodes of one environment and watch them live.
+
+One policy per seat, in the order of the seats:
+  random, middle, bot:strong ...   a bot of the environment (srl envs ENV lists them)
+  human                            you, at the keyboard
+  tiny, smollm2-135m               a language model that is fetched for you
+  HUB_ID or FOLDER                 any other one
+  MODEL+ADAPTER_FOLDER             a model with a trained adapter
+
+Examples:
+  srl play connect_four-v0 human middle
+  srl play math_duel-v0 tiny strong --seed 7 --split eval
+  srl play connect_four-v0 random strong --episodes 20 --mirror --quiet
+  srl play connect_four-v0 middle strong --option rows=5 --option cols=5 --save game.jsonl
+"""
+
+Player = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class PlayOptions:
+    """What to play, who plays, and what to show."""
+
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
+    """Id of the environment."""
+    policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="POLICY ...")]
+    """One per seat."""
+    seed: int = 0
+    """Of the first episode; the next ones count up."""
+    split: Annotated[str, tyro.conf.arg(metavar="{train,eval}")] = "train"
+    """Which instances: those for training, or those held back for measuring."""
+    episodes: int = 1
+    """How many seeds are played."""
+    mirror: bool = False
+    """Play each seed once in every seating."""
+    option: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
+    ] = ()
+    """Of the environment; `srl envs ENV` lists them."""
+    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Longest reply of a language model; a default per environment if absent."""
+    save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the transcript here; with several games, -1, -2 ... is put before the ending."""
+    json: bool = False
+    """Print one line of JSON per game and nothing else."""
+    quiet: bool = False
+    """Print results only."""
+
+    def check(self) -> None:
+        """Refuse impossible values; tyro would draw a box around an error of ``__post_init__``.
+
+        Raises:
+            ConfigError: a value is out of range, or two do not go together.
+        """
+        if self.episodes < 1:
+            raise ConfigError(f"--episodes {self.episodes}: play 1 or more.")
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: give a whole number >= 0.")
+        if self.split not in SPLITS:
+            hint = nearest(self.split, SPLITS)
+            raise ConfigError(f"--split {self.split!r} is neither train nor eval.{hint}")
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ConfigError(f"--max-new-tokens {self.max_new_tokens}: give 1 or more.")
+        if HUMAN in self.policies and (self.json or self.quiet):
+            raise ConfigError("a person has to see the game: leave out --json and --quiet.")
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl play --help`."""
+    options = tyro.cli(
+        PlayOptions,
+        prog="srl play",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    view = TranscriptView(live=not (options.quiet or options.json))
+    try:
+        play(options, view)
+    except LeaveGameError as left:
+        view.note(str(left))
+        return 1
+    return 0
+
+
+def play(options: PlayOptions, view: TranscriptView) -> None:
+    """Play all games of ``options``.
+
+    Raises:
+        LeaveGameError: a person left.
+        SRLError: the user has something to fix.
+    """
+    options.check()
+    spec = srl_envs.spec(options.env)
+    env: Any = srl_envs.make(spec.id, **read_options(options.option))
+    try:
+        table = Table(spec, options, view)
+        if options.save is not None and not options.save.parent.is_dir():
+            raise ConfigError(f"--save {options.save}: there is no folder {options.save.parent}.")
+        turns = range(spec.seats if options.mirror else 1)
+        games = [(options.seed + n, turn) for n in range(options.episodes) for turn in turns]
+        for number, (seed, turn) in enumerate(games, 1):
+            players = table.seated(turn, seed)
+            names = table.names(turn)
+            transcript = play_one(env, players, names, view, seed=seed, split=options.split)
+            path = _save(options.save, transcript, number, len(games))
+            table.count(turn, transcript)
+            if options.json:
+                print(json.dumps(_line(transcript, names, path)), flush=True)
+            else:
+                view.end(transcript, names, path, number if len(games) > 1 else None)
+        if len(games) > 1 and not options.json:
+            view.summary(table.results())
+    finally:
+        env.close()
+
+
+def play_one(
+    env: Any,
+    players: Mapping[int, Player],
+    names: Mapping[int, str],
+    view: TranscriptView,
+    *,
+    seed: int,
+    split: str,
+) -> Transcript:
+    """One episode, shown as it happens."""
+    observations, infos = env.reset(seed=seed, options={"split": split})
+    recorder = Recorder(env, observations)
+    view.begin(env.env_spec.id, names, seed, split, secret=HUMAN in names.values())
+    while env.agents:
+        replies = {}
+        for seat, agent in enumerate(env.possible_agents):
+            if not observations[agent]["can_act"]:
+                continue
+            text = observations[agent]["text"]
+            legal = infos[agent].get("legal_actions")
+            view.turn(seat, text, legal if names[seat] == HUMAN else None)
+            start = time.monotonic()
+            with view.thinking(seat):
+                replies[seat] = players[seat](text)
+            view.reply(seat, replies[seat], time.monotonic() - start)
+        result = env.step({env.possible_agents[s]: text for s, text in replies.items()})
+        recorder.add(replies, result)
+        observations, rewards, _, _, infos = result
+        for seat in replies:
+            agent = env.possible_agents[seat]
+            view.verdict(seat, infos[agent]["invalid"], rewards[agent])
+    for seat in [s for s, name in names.items() if name == HUMAN] or [0]:
+        view.last_look(seat, observations[env.possible_agents[seat]]["text"])
+    return recorder.transcript()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one policy of the command line did over all games."""
+
+    name: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    outcome: float
+    """Mean, in [-1, 1]."""
+    reward: float
+    """Mean, with what invalid replies cost."""
+    invalid: float
+    """Share of its replies that were refused."""
+
+
+@dataclass
+class Table:
+    """Who sits where, and what they have won."""
+
+    spec: EnvSpec
+    options: PlayOptions
+    view: TranscriptView
+    models: dict[int, Player] = field(default_factory=dict)
+    played: list[tuple[int, Transcript]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        policies, seats = self.options.policies, self.spec.seats
+        if len(policies) != seats:
+            given = f"{len(policies)} given ({', '.join(policies)})" if policies else "none given"
+            example = " ".join([*policies, *list(self.spec.bots), *["random"] * seats][:seats])
+            raise ConfigError(
+                f"{self.spec.id} has {seats} seats, one policy each; {given}."
+                f" Try: srl play {self.spec.id} {example}"
+            )
+        for index, name in enumerate(policies):
+            if name != HUMAN:
+                with self.view.busy(f"loading {name}"):
+                    player = self._policy(index, self.options.seed)
+                if not self._is_bot(name):
+                    self.models[index] = player
+
+    def names(self, turn: int) -> dict[int, str]:
+        """Seat -> policy name, everyone ``turn`` seats further."""
+        seats = self.spec.seats
+        return {(i + turn) % seats: name for i, name in enumerate(self.options.policies)}
+
+    def seated(self, turn: int, seed: int) -> dict[int, Player]:
+        """Seat -> player of one game; bots are made anew for its seed, models are kept."""
+        seats = self.spec.seats
+        return {
+            (i + turn) % seats: Human((i + turn) % seats)
+            if name == HUMAN
+            else self.models.get(i) or self._policy(i, seed)
+            for i, name in enumerate(self.options.policies)
+        }
+
+    def count(self, turn: int, transcript: Transcript) -> None:
+        """Keep a game for `results`."""
+        self.played.append((turn, transcript))
+
+    def results(self) -> list[Result]:
+        """One line per policy of the command line."""
+        return [self._result(i, name) for i, name in enumerate(self.options.policies)]
+
+    def _result(self, index: int, name: str) -> Result:
+        seats = self.spec.seats
+        mine = [((index + turn) % seats, game) for turn, game in self.played]
+        outcomes = [game.outcomes[seat] for seat, game in mine]
+        best = [max(game.outcomes) for _, game in mine]
+        level = [len(set(game.outcomes)) == 1 for _, game in mine]
+        replied = [step.invalid[s] for s, game in mine for step in game.steps if s in step.replies]
+        wins = sum(o == b and not d for o, b, d in zip(outcomes, best, level, strict=True))
+        games = len(mine)
+        return Result(
+            name=name,
+            games=games,
+            wins=wins,
+            draws=sum(level),
+            losses=games - wins - sum(level),
+            outcome=sum(outcomes) / games,
+            reward=sum(game.rewards[seat] for seat, game in mine) / games,
+            invalid=sum(label is not None for label in replied) / max(1, len(replied)),
+        )
+
+    def _is_bot(self, name: str) -> bool:
+        return name.startswith("bot:") or name in self.spec.bots
+
+    def _policy(self, index: int, seed: int) -> Player:
+        name = self.options.policies[index]
+        try:
+            return text_policy(name, self.spec.id, index, seed, self.options.max_new_tokens)
+        except UnknownPolicyError as error:
+            if nearest(name, [HUMAN]):
+                raise UnknownPolicyError(f"no policy {name!r}. Did you mean {HUMAN!r}?") from None
+            raise error
+
+
+def read_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``KEY=VALUE`` pairs; a value is read as JSON where it is JSON, else as text.
+
+    Raises:
+        ConfigError: a pair has no ``=`` or no key, or a key is given twice.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--option {pair!r}: write KEY=VALUE, like rows=5.")
+        if key in options:
+            raise ConfigError(f"--option {key} is given twice.")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value.split(",") if "," in value else value
+    return options
+
+
+def _save(path: Path | None, transcript: Transcript, number: int, games: int) -> Path | None:
+    if path is None:
+        return None
+    if games > 1:
+        path = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    try:
+        transcript.save(path)
+    except OSError as error:
+        raise ConfigError(f"--save {path}: {error.strerror}.") from None
+    return path
+
+
+def _line(transcript: Transcript, names: Mapping[int, str], path: Path | None) -> dict[str, Any]:
+    return {
+        "env": transcript.env_id,
+        "options": transcript.options,
+        "split": transcript.split,
+        "seed": transcript.seed,
+        "policies": [names[seat] for seat in sorted(names)],
+        "steps": len(transcript.steps),
+        "outcomes": transcript.outcomes,
+        "rewards": transcript.rewards,
+        "components": transcript.components,
+        "forfeited": transcript.forfeited,
+        "digest": transcript.digest,
+        "saved": None if path is None else str(path),
+    }

@@ -1,0 +1,69 @@
+import json
+
+import pytest
+
+import srl_envs
+from srl_agents.cli import envs
+from srl_agents.cli.main import main
+from srl_envs.parallel import SHELL_OPTIONS
+
+
+def test_the_list_has_a_line_per_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "mode", "seats", "bots", "summary"]
+    assert [line.split()[0] for line in lines] == srl_envs.list_envs()
+    line = next(line for line in lines if line.startswith("connect_four-v0"))
+    assert "competitive  2      random, middle, strong, held_out" in line
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in data] == srl_envs.list_envs()
+    assert data[1]["options"]["rows"].startswith("height")
+
+
+@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+def test_one_environment_is_explained(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", env_id]) == 0
+    out = capsys.readouterr().out
+    spec = srl_envs.spec(env_id)
+    for part in (spec.summary, *spec.bots, *spec.options, "max_retries", "<action>"):
+        assert part in out
+    assert f"srl play {env_id} human random" in out
+
+
+def test_one_environment_as_json_with_a_legal_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", "connect_four", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    env = srl_envs.make(data["id"])
+    seen, _ = env.reset(seed=0)
+    agent = f"player_{data['sample']['seat']}"
+    assert seen[agent]["text"] == data["sample"]["observation"]
+    infos = env.step({agent: data["sample"]["reply"]})[-1]
+    assert infos[agent]["invalid"] is None
+
+
+def test_the_options_of_every_game_are_all_explained() -> None:
+    assert set(envs.SHELL_OPTIONS) == set(SHELL_OPTIONS) - {"render_mode"}
+
+
+def test_a_terminal_gets_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["envs"]) == 0
+    out = capsys.readouterr().out
+    assert "┃" in out
+    assert all(env_id in out for env_id in srl_envs.list_envs())
+
+
+def test_mistakes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", "math_dual-v0"]) == 2
+    assert "Did you mean 'math_duel-v0'?" in capsys.readouterr().err
+    assert main(["envs", "--jsn"]) == 2
+    assert "--json" in capsys.readouterr().err
+    assert main(["envs", "--help"]) == 0
+    assert "srl envs math_duel-v0" in capsys.readouterr().out

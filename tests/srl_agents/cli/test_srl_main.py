@@ -1,0 +1,169 @@
+"""The dispatcher: finding commands, exit codes, and one line for what a user can fix."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli import main as dispatcher
+from srl_agents.cli.main import COMMAND_GROUP, main
+from srl_envs.errors import ConfigError
+
+SCRIPT = Path(sys.executable).with_name("srl")
+Install = Callable[[Callable[[list[str]], object]], None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Make ``srl probe`` call a function."""
+
+    def put(command: Callable[[list[str]], object]) -> None:
+        class Probe(EntryPoint):
+            def load(self) -> object:
+                return command
+
+        probe = Probe("probe", "no_such_module:main", COMMAND_GROUP)
+        monkeypatch.setattr(dispatcher.metadata, "entry_points", lambda group: [probe])
+
+    return put
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in ([], ["--help"], ["-h"], ["help"]):
+        assert main(argv) == 0
+        out = capsys.readouterr().out
+        assert "envs         list the environments" in out
+        assert "play         play episodes" in out
+        assert "train        run a league recipe" in out
+
+
+def test_help_imports_no_command() -> None:
+    program = (
+        "import sys; from srl_agents.cli.main import main; main(['--help']); "
+        "sys.exit(any(m in sys.modules for m in ('tyro', 'rich', 'torch', 'gymnasium')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "srl 0.1.0\n"
+
+
+def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plya", "x"]) == 2
+    streams = capsys.readouterr()
+    assert streams.err == "srl: no command 'plya'. Did you mean 'play'? `srl --help` lists all.\n"
+    assert streams.out == ""
+
+
+@pytest.mark.parametrize(("returned", "code"), [(0, 0), (None, 0), (1, 1), (2, 2)])
+def test_the_commands_exit_code_is_passed_on(install: Install, returned: object, code: int) -> None:
+    given: list[list[str]] = []
+
+    def command(argv: list[str]) -> object:
+        given.append(argv)
+        return returned
+
+    install(command)
+    assert main(["probe", "a", "--b"]) == code
+    assert given == [["a", "--b"]]
+
+
+def raising(error: BaseException) -> Callable[[list[str]], object]:
+    def command(_: list[str]) -> object:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ConfigError("size=0: use 1."), 2, "srl probe: size=0: use 1.\n"),
+        (KeyboardInterrupt(), 130, "srl probe: interrupted.\n"),
+        (SystemExit(0), 0, ""),
+        (SystemExit(None), 0, ""),
+        (SystemExit(2), 2, ""),
+        (SystemExit("text"), 2, ""),
+        (
+            ModuleNotFoundError("no", name="tyro.conf"),
+            2,
+            'srl probe: needs tyro, which is not installed: pip install "srl[cli]"\n',
+        ),
+        (
+            ModuleNotFoundError("no", name="torch"),
+            2,
+            'srl probe: needs torch, which is not installed: pip install "srl[train]"\n',
+        ),
+    ],
+)
+def test_what_a_user_can_fix_is_one_line(
+    install: Install,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    said: str,
+) -> None:
+    install(raising(error))
+    assert main(["probe"]) == code
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("ours"), ModuleNotFoundError("no", name="srl_agents.nothing")]
+)
+def test_our_own_mistakes_keep_their_traceback(install: Install, error: Exception) -> None:
+    install(raising(error))
+    with pytest.raises(type(error)):
+        main(["probe"])
+
+
+@pytest.mark.parametrize("command", ["envs", "play"])
+def test_a_missing_package_is_named_with_its_extra(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, f"srl_agents.cli.{command}", raising=False)
+    monkeypatch.setitem(sys.modules, "tyro", None)
+    assert main([command]) == 2
+    assert capsys.readouterr().err.endswith('not installed: pip install "srl[cli]"\n')
+
+
+def test_a_warning_is_one_line(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    import warnings
+
+    def command(_: list[str]) -> int:
+        warnings.simplefilter("always")
+        warnings.warn("a package is broken", stacklevel=1)
+        return 0
+
+    install(command)
+    assert main(["probe"]) == 0
+    assert capsys.readouterr().err == "srl probe: warning: a package is broken\n"
+
+
+def test_the_installed_script_runs() -> None:
+    done = subprocess.run(
+        [SCRIPT, "envs", "conect_four-v0"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "srl envs: no environment 'conect_four-v0'. Did you mean 'connect_four-v0'? "
+        f"`srl envs` lists all {done.stderr.split('all ')[1]}"
+    )
+
+
+def test_a_reader_that_leaves_causes_no_traceback() -> None:
+    with subprocess.Popen(
+        [SCRIPT, "envs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait() == 141

@@ -1,0 +1,278 @@
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import srl_envs
+from srl_agents.cli import play as command
+from srl_agents.cli.main import main
+from srl_agents.cli.transcript_view import LONGEST_SHOWN, news, printable
+
+Streams = pytest.CaptureFixture[str]
+SMALL = ["--option", "rows=4", "--option", "cols=4", "--option", "k=3"]
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What a person will type."""
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+def test_a_live_transcript_tells_the_whole_game(capsys: Streams) -> None:
+    assert main(["play", "connect_four-v0", "random", "bot:strong", "--seed", "5", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("connect_four-v0, seed 5 (train). seat 0: random, seat 1: bot:strong\n")
+    assert out.count("Drop a piece into a column") == 2  # the rules are shown once to each
+    assert "seat 1 (bot:strong): accepted, reward +1.00" in out
+    assert "Outcome: seat 0 (random) -1.00, seat 1 (bot:strong) +1.00." in out
+    assert "seat 0 (random): reward -1.00 = outcome -1, format 0, pieces" in out
+
+
+def test_the_same_command_shows_the_same_game(capsys: Streams) -> None:
+    shown = []
+    for seed in ("1", "1", "2"):
+        assert main(["play", "math_duel-v0", "random", "middle", "--seed", seed]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != shown[2]
+
+
+def test_the_split_is_played(capsys: Streams) -> None:
+    for split in ("train", "eval"):
+        args = ["play", "math_duel-v0", "random", "random", "--split", split, "--json"]
+        assert main(args) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["split"] for line in lines] == ["train", "eval"]
+    assert lines[0]["digest"] != lines[1]["digest"]
+
+
+def test_json_has_one_line_per_game_and_nothing_else(capsys: Streams) -> None:
+    args = ["play", "connect_four-v0", "random", "strong", "--episodes", "2", "--mirror", "--json"]
+    assert main([*args, *SMALL]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["seed"] for line in lines] == [0, 0, 1, 1]
+    assert [line["policies"] for line in lines] == [["random", "strong"], ["strong", "random"]] * 2
+    assert [line["options"] for line in lines] == [{"rows": 4, "cols": 4, "k": 3}] * 4
+    assert all(sum(line["outcomes"]) == 0 for line in lines)
+
+
+def test_quiet_prints_results_and_a_summary_that_adds_up(capsys: Streams) -> None:
+    args = ["play", "connect_four-v0", "random", "strong", "--episodes", "4", "--mirror", "--quiet"]
+    assert main([*args, *SMALL]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("game ")]) == 8
+    random, strong = (line.split() for line in lines[-2:])
+    assert (random[0], strong[0], random[1], strong[1]) == ("random", "strong", "8", "8")
+    assert random[2:5] == strong[2:5][::-1]
+    assert float(random[5]) == -float(strong[5]) < 0
+
+
+def test_a_saved_transcript_replays(tmp_path: Path, capsys: Streams) -> None:
+    path = tmp_path / "game.jsonl"
+    args = ["play", "math_duel-v0", "middle", "strong", "--save", str(path)]
+    assert main([*args, "--option", "problems=2"]) == 0
+    assert f"Saved to {path}." in capsys.readouterr().out
+    assert srl_envs.replay(srl_envs.load_transcript(path)).options == {"problems": 2}
+    assert main([*args, "--episodes", "2", "--quiet"]) == 0
+    saved = [srl_envs.load_transcript(tmp_path / f"game-{n}.jsonl").seed for n in (1, 2)]
+    assert saved == [0, 1]
+
+
+def test_a_terminal_gets_panels(monkeypatch: pytest.MonkeyPatch, capsys: Streams) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["play", "connect_four-v0", "random", "strong", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "╭─ turn 1, seat" in out
+
+
+# --- a person -----------------------------------------------------------------------------------
+
+
+def test_a_person_plays_by_body_or_by_reply(
+    keyboard: Callable[[str], None], capsys: Streams
+) -> None:
+    keyboard("5\nhelp\n<action>\n7; 2\n</action>\n  pass  \n\npass\npass\npass\n")
+    assert main(["play", "math_duel-v0", "human", "strong", "--seed", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "You: 7; 2" in out
+    assert "seat 0 (human): NOT ACCEPTED (illegal), reward -0.05" in out
+    assert "not accepted: There is no semicolon" in out
+    assert "quit` leaves the game" in out
+    assert "Outcome: seat 0 (human)" in out
+
+
+def test_a_person_sees_legal_moves_but_not_the_others_thoughts(
+    keyboard: Callable[[str], None], capsys: Streams
+) -> None:
+    keyboard("1\n2\n3\nquit\n")
+    assert main(["play", "connect_four-v0", "human", "middle"]) == 1
+    out = capsys.readouterr().out
+    assert "legal: 1, 2, 3, 4, 5, 6, 7" in out
+    assert "(middle) sees" not in out
+    assert "(middle) replies" not in out
+    assert "(middle): accepted" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("quit\n", "you left in turn 1"), ("", "the input ended in turn 1"), ("4\nEXIT\n", "turn 2")],
+)
+def test_a_person_may_leave(
+    typed: str, said: str, keyboard: Callable[[str], None], capsys: Streams, tmp_path: Path
+) -> None:
+    keyboard(typed)
+    path = tmp_path / "game.jsonl"
+    assert main(["play", "connect_four-v0", "human", "random", "--save", str(path)]) == 1
+    assert said in capsys.readouterr().out
+    assert not path.exists()
+
+
+def test_a_person_types_a_program(keyboard: Callable[[str], None], capsys: Streams) -> None:
+    keyboard('```python\ndef solve(data):\n\n    return data\n```\n["a"]\n')
+    main(["play", "code_duel-v0", "human", "empty", "--seed", "1"])
+    out = capsys.readouterr().out
+    assert "seat 0 (human): accepted" in out
+    assert "... " in out
+
+
+def test_two_persons_may_share_a_keyboard(keyboard: Callable[[str], None], capsys: Streams) -> None:
+    keyboard("1\n2\n1\n2\n1\n2\n1\n")
+    args = ["play", "connect_four-v0", "human", "human"]
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert "seat 0> " in out
+    assert "seat 1> " in out
+    assert out.count("sees at the end") == 2
+
+
+# --- language models ----------------------------------------------------------------------------
+
+
+def test_models_are_loaded_once_and_bots_made_anew(
+    monkeypatch: pytest.MonkeyPatch, capsys: Streams
+) -> None:
+    made: list[tuple[object, ...]] = []
+
+    def fake(name: str, env_id: str, seat: int, seed: int, tokens: int | None) -> object:
+        made.append((name, seat, seed, tokens))
+        return srl_envs.make_bot(env_id, "random", seed=seed)
+
+    monkeypatch.setattr(command, "text_policy", fake)
+    args = ["play", "connect_four-v0", "tiny", "middle", "--episodes", "2", "--seed", "4"]
+    assert main([*args, "--mirror", "--quiet", "--max-new-tokens", "9"]) == 0
+    assert made.count(("tiny", 0, 4, 9)) == 1
+    assert [entry for entry in made if entry[0] == "middle"] == [
+        ("middle", 1, seed, 9) for seed in (4, 4, 4, 5, 5)
+    ]
+
+
+def test_a_reply_of_a_model_cannot_drive_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: Streams
+) -> None:
+    noise = "\x1b[2J\x07[bold]\ud800" + "x" * 1_000_000
+    monkeypatch.setattr(command, "text_policy", lambda *_: lambda _: noise)
+    args = ["play", "connect_four-v0", "tiny", "tiny", "--option", "invalid=forfeit"]
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\\x1b[2J\\x07[bold]\\ud800xxx" in out
+    assert f"... and {len(noise) - LONGEST_SHOWN} characters more" in out
+    assert "forfeited" in out
+
+
+@pytest.mark.slow
+def test_the_shipped_model_plays(capsys: Streams) -> None:
+    args = ["play", "math_duel-v0", "tiny", "random", "--option", "problems=1", "--json"]
+    assert main([*args, "--max-new-tokens", "16"]) == 0
+    assert json.loads(capsys.readouterr().out)["policies"] == ["tiny", "random"]
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["conect_four-v0", "random", "random"], "Did you mean 'connect_four-v0'?"),
+        (["connect_four-v0"], "has 2 seats, one policy each; none given. Try: srl play"),
+        (["connect_four-v0", "strong"], "1 given (strong). Try: srl play connect_four-v0 strong"),
+        (["connect_four-v0", "a", "b", "c"], "3 given (a, b, c)"),
+        (["connect_four-v0", "randon", "middle"], "Did you mean 'random'?"),
+        (["connect_four-v0", "bot:midle", "middle"], "Did you mean 'middle'?"),
+        (["connect_four-v0", "humen", "middle"], "Did you mean 'human'?"),
+        (["connect_four-v0", "tinny", "middle"], "Did you mean 'tiny'?"),
+        (["connect_four-v0", "random", "random", "--option", "row=5"], "Did you mean 'rows'?"),
+        (["connect_four-v0", "random", "random", "--option", "rows"], "write KEY=VALUE"),
+        (["connect_four-v0", "random", "random", "--option", "=5"], "write KEY=VALUE"),
+        (["connect_four-v0", "random", "random", "--option", "rows=x"], "rows='x'; give 4 to 9"),
+        (["connect_four-v0", "random", "random", *SMALL, "--option", "k=4"], "k is given twice"),
+        (["connect_four-v0", "random", "random", "--split", "evl"], "Did you mean 'eval'?"),
+        (["connect_four-v0", "random", "random", "--seed", "-1"], "whole number >= 0"),
+        (["connect_four-v0", "random", "random", "--episodes", "0"], "play 1 or more"),
+        (["connect_four-v0", "random", "random", "--max-new-tokens", "0"], "give 1 or more"),
+        (["connect_four-v0", "random", "random", "--save", "/no/where.jsonl"], "no folder /no"),
+        (["connect_four-v0", "human", "random", "--json"], "leave out --json and --quiet"),
+        (["connect_four-v0", "human", "random", "--quiet"], "leave out --json and --quiet"),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2(args: list[str], said: str, capsys: Streams) -> None:
+    assert main(["play", *args]) == 2
+    streams = capsys.readouterr()
+    assert said in streams.err
+    assert streams.err.startswith("srl play: ")
+    assert streams.err.count("\n") == 1
+    assert streams.out == ""
+
+
+def test_a_transcript_that_cannot_be_written_says_so(tmp_path: Path, capsys: Streams) -> None:
+    args = ["play", "connect_four-v0", "random", "random", "--save", str(tmp_path), "--quiet"]
+    assert main(args) == 2
+    assert "Is a directory" in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys: Streams) -> None:
+    assert main(["play", "--help"]) == 0
+    assert "srl play connect_four-v0 human middle" in capsys.readouterr().out
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a\nb", "a\nb\nc", "c"),
+        ("rules\n..\n..\n12", "rules\n..\nX.\n12", "..\nX.\n12"),
+        ("a\nb", "a\nb", "(nothing new)"),
+        ("one\ntwo2\nthree\nfours", "1\ntwo2\nthree\n4444", "1\ntwo2\nthree\n4444"),
+        ("", "a\n\nb", "a\n\nb"),
+    ],
+)
+def test_news(before: str, after: str, shown: str) -> None:
+    assert news(before, after) == shown
+
+
+def test_printable_keeps_text_and_escapes_control() -> None:
+    assert printable("é 漢字\n\tok") == "é 漢字\n\tok"
+    assert printable("\x1b[0m\r\x00\u202e") == "\\x1b[0m\\r\\x00\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options"),
+    [
+        ((), {}),
+        (("rows=5",), {"rows": 5}),
+        (("invalid=forfeit",), {"invalid": "forfeit"}),
+        (("families=a,b",), {"families": ["a", "b"]}),
+        (('families=["a"]',), {"families": ["a"]}),
+        (("name=x=y",), {"name": "x=y"}),
+        (("flag=true",), {"flag": True}),
+    ],
+)
+def test_options_are_read(pairs: tuple[str, ...], options: dict[str, object]) -> None:
+    assert command.read_options(pairs) == options
