@@ -108,10 +108,9 @@ class ConnectFour(Game[Position, int]):
         still_open = state.open
         if row + 1 == self.rows:
             still_open = tuple(name for name in still_open if self._columns[name] != column)
+        result = _RUNNING if still_open else _DRAW
         if has_line(mine, self.rows, self.k):
             result = seat
-        else:
-            result = _RUNNING if still_open else _DRAW
         return Position(cells, stones, heights, still_open, 1 - seat, result)
 
     def returns(self, state: Position) -> tuple[float, ...] | None:

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,8 +87,9 @@ def test_a_terminal_gets_panels(monkeypatch: pytest.MonkeyPatch, capsys: Streams
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["play", "connect_four-v0", "random", "strong", *SMALL]) == 0
-    out = capsys.readouterr().out
+    out = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)  # without colours
     assert "╭─ turn 1, seat" in out
+    assert "│ Connect four. Drop a piece" in out
 
 
 # --- a person -----------------------------------------------------------------------------------
