@@ -1,1 +1,1 @@
-"""leaderboards."""
+"""What we claim: static leaderboards, built from league stores."""

@@ -211,6 +211,7 @@ def _curves(
             ],
         }
         for lineage, names in sorted(lineages.items())
+        if len({agents[n].step for n in names}) > 1
     ]
 
 

@@ -1,1 +1,1 @@
-"""pages."""
+"""The leaderboard page: template, style and script, filled in by `render.page`."""

@@ -326,9 +326,9 @@ def paired_interval(pair_scores: Floats, clusters: NDArray[np.generic]) -> Inter
         clusters: (K,) label per entry; entries with one label count as one observation.
 
     Returns:
-        The mean; Student's t over clusters with the factor C / (C - 1). If all entries are equal
-        the observed spread is 0, which proves nothing about unseen seeds: then the half-width is
-        2 (1 - 0.025^(1/C)), the effect of a kind of seed that was just missed.
+        The mean; Student's t over clusters with the factor C / (C - 1). If all clusters
+        agree, the observed spread is 0, which proves nothing about unseen seeds: then the
+        half-width is 2 (1 - 0.025^(1/C)), the effect of a kind of seed that was just missed.
 
     Raises:
         ShapeError: the arrays differ in length.
@@ -343,9 +343,9 @@ def paired_interval(pair_scores: Floats, clusters: NDArray[np.generic]) -> Inter
     mean = float(pair_scores.mean())
     if count < 2:
         return Interval(mean, math.inf, count)
-    if np.ptp(pair_scores) == 0:
-        return Interval(mean, 2 * (1 - 0.025 ** (1 / count)), count)
     sums_C = np.bincount(label_K, weights=pair_scores - mean)
+    if np.abs(sums_C).max() < 1e-9:
+        return Interval(mean, 2 * (1 - 0.025 ** (1 / count)), count)
     variance = count / (count - 1) * float(sums_C @ sums_C) / pair_scores.size**2
     return Interval(mean, t_quantile(count - 1) * math.sqrt(variance), count)
 

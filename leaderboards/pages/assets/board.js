@@ -267,8 +267,8 @@
       labels.push(svg("text", { class: "label", x: roomy ? wide - right + 8 : wide - right, y: baseline, "text-anchor": roomy ? "start" : "end" },
         anchor.agent.length > 16 ? anchor.agent.slice(0, 15) + "…" : anchor.agent));
     }
-    board.curves.forEach((curve, k) => drawing.append(drawCurve(curve, k, x, y)));
     drawing.append(...labels);
+    board.curves.forEach((curve, k) => drawing.append(drawCurve(curve, k, x, y)));
     return drawing;
   }
 
@@ -286,23 +286,29 @@
   }
 
   function learning(board) {
+    return el("section", { class: "card" }, el("h3", {}, "Learning"),
+      ...(board.curves.length ? curves(board) : []),
+      board.versus_start.length ? versusStart(board) : null);
+  }
+
+  function curves(board) {
     const frame = el("div", { class: "curve" });
     let drawnAt = 0;
     new ResizeObserver(() => {
       const wide = Math.round(frame.clientWidth);
       if (wide > 0 && wide !== drawnAt) frame.replaceChildren(drawCurves(board, drawnAt = wide));
     }).observe(frame);
-    return el("section", { class: "card" }, el("h3", {}, "Learning"),
+    return [
       el("p", { class: "lead" }, "Rating of each version by training step, with its 95 % interval. Dashed: anchors."),
       frame,
       el("div", { class: "legend keys" }, ...board.curves.map((curve, k) =>
         el("span", { class: `c${k % 6}` }, el("i"), el("span", {}, curve.lineage)))),
-      board.versus_start.length ? versusStart(board) : null);
+    ];
   }
 
   function versusStart(board) {
-    const head = ["Version", "Points per game", "Verdict", "Against its start", "Games", "Seeds"];
-    return scroller("Against the own start", el("table", { class: "plain" },
+    const head = ["Version", "Difference", "Verdict", "Start", "Games", "Seeds"];
+    const table = scroller("Against the own start", el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...board.versus_start.map((r) => el("tr", {},
         el("td", { class: "clip", title: r.agent }, r.agent),
@@ -310,6 +316,8 @@
         el("td", { class: `verdict-${r.verdict.split(" ")[0]}` }, r.verdict),
         el("td", { class: "clip", title: r.start }, r.start),
         el("td", {}, whole(r.games)), el("td", {}, whole(r.clusters)))))));
+    return el("div", { class: "start" },
+      el("p", { class: "lead" }, "Points per game of a version minus those of its start, from the games between the two alone."), table);
   }
 
   // --- the page ------------------------------------------------------------------------------
@@ -333,7 +341,7 @@
       section.append(el("p", { class: "resolution" }, `Differences below about ${Math.ceil(board.resolution)} Elo are not resolved.`));
     }
     section.append(ranking(board));
-    if (board.curves.length) section.append(learning(board));
+    if (board.curves.length || board.versus_start.length) section.append(learning(board));
     section.append(winMatrix(board));
     return section;
   }

@@ -472,6 +472,14 @@ def test_a_spread_of_zero_is_not_certainty() -> None:
     assert paired_interval(np.ones(64), np.arange(64)).low == pytest.approx(0.888, abs=1e-3)
 
 
+def test_two_equal_policies_that_mirror_each_other_are_not_certain_either() -> None:
+    """Every mirrored pair is one win and one loss: the games differ, the seeds agree."""
+    rows = [r for s in range(8) for r in (("a", "b", 1.0, f"s{s}"), ("b", "a", 1.0, f"s{s}"))]
+    interval = head_to_head(Pairs.of(rows), "a", "b")
+    assert interval.estimate == 0
+    assert interval.half_width == pytest.approx(2 * (1 - 0.025 ** (1 / 8)))
+
+
 def test_head_to_head_reads_both_directions() -> None:
     rows = games("a", "b", won=3, lost=1) + games("b", "a", won=1, tied=1, seed=10)
     rows += games("c", "a", won=50)
