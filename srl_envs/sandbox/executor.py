@@ -250,6 +250,11 @@ class CodeExecutor:
         tier = greeting["tier"]
         if tier == "none" and not self.allow_unsafe:
             raise SandboxError(_NO_TIER.format(why=missing or "isolation='none' was asked for"))
+        if self.limits.processes > 1 and tier != "namespaces":
+            raise SandboxError(
+                f"processes={self.limits.processes} needs namespaces, which this host does not "
+                f"grant ({missing}); use processes=1."
+            )
         if self.isolation not in ("strongest", tier):
             raise SandboxError(
                 f"isolation={self.isolation!r} is not available here ({missing}); "
@@ -343,7 +348,7 @@ class CodeExecutor:
             file_bytes=(limits.output_kib << 10) + 1,
             processes=limits.processes,
             files=limits.files,
-            flags=wire.SCRATCH if run.scratch else 0,
+            flags=wire.SCRATCH if run.scratch or limits.processes > 1 else 0,
         )
         server.submit(request, run.descriptors)
         outputs = run.descriptors[2:] if result is None else run.descriptors[2:3]
@@ -488,7 +493,9 @@ def _in_flight(limits: Limits) -> int:
     """Runs at once: a little more than the processors, and at most half of the memory."""
     by_cpu = (os.cpu_count() or 1) + 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(by_cpu, 16, int(memory // 2) // (limits.memory_mib << 20)))
+    return max(
+        1, min(by_cpu, 16, int(memory // 2) // ((limits.memory_mib << 20) * limits.processes))
+    )
 
 
 def _task(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ class Limits:
     output_kib: int = 1024
     """KiB each of standard output, of the returned value as JSON, and of any file written."""
     processes: int = 1
-    """Processes including the program itself; 1 forbids fork, the only value with a hard total of memory."""
+    """Processes including the program itself; 1 forbids fork. With more, the limits of processor time
+    and memory hold for each process, and namespaces are needed."""
     files: int = 64
     """File descriptors open at once."""
 

@@ -7,6 +7,7 @@ last filter (it forbids raising them), the filter last.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import sys
@@ -61,6 +62,8 @@ class Confinement:
         scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
         if scratch:
             jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
+        if request.processes > 1 and self.tier == "namespaces":
+            jail.enter_process_namespace()
         self._landlock(scratch)
         kernel.close_from(5)
         self._limit(request, base_bytes)
@@ -69,7 +72,7 @@ class Confinement:
         if self.filters:
             template = self.filters[scratch, request.processes > 1]
             kernel.install_filter(filters.for_process(template, os.getpid()))
-        os.write(4, os.getpid().to_bytes(4, "little"))
+        os.write(4, request.run.to_bytes(4, "little"))
         os.close(4)
         programs.run(payload)
 
@@ -84,7 +87,8 @@ class Confinement:
 
     def _limit(self, request: wire.Request, base_bytes: int) -> None:
         threads = _THREADS + request.processes if self.own_uid else _SHARED_UID_THREADS
-        cpu_s = int(request.cpu_s) + 2  # the kernel's backstop; the server looks more closely
+        # The kernel's backstop; the server looks more closely, but not at a program's children.
+        cpu_s = math.ceil(request.cpu_s) + (2 if request.processes == 1 else 0)
         for name in _ZERO_LIMITS:
             _limit(name, 0)
         _limit("RLIMIT_SIGPENDING", 64, required=False)

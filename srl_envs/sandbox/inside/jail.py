@@ -20,7 +20,7 @@ _NAMESPACES = (
     | kernel.CLONE_NEWIPC
     | kernel.CLONE_NEWUTS
 )
-SCRATCH_FOLDERS = ("/tmp", "/box")
+SCRATCH_FOLDERS = ("/tmp", "/dev/shm", "/box")
 _NEW_ROOT = "/tmp"  # a mount point that exists everywhere; hidden below our own tree
 _OLD = "/.old"
 
@@ -147,7 +147,7 @@ def build_root(view: View) -> None:
     view.close()
     for link, target in view.links.items():
         os.symlink(target, _NEW_ROOT + link)
-    for path in (*SCRATCH_FOLDERS, "/dev/shm", _OLD):
+    for path in (*SCRATCH_FOLDERS, _OLD):
         os.makedirs(_NEW_ROOT + path, exist_ok=True)
     kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)
     os.chdir("/")
@@ -179,3 +179,27 @@ def mount_scratch(size_bytes: int, files: int) -> None:
     for folder in SCRATCH_FOLDERS:
         kernel.mount("scratch", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
     os.chdir(SCRATCH_FOLDERS[-1])
+
+
+def enter_process_namespace() -> None:
+    """Go on in a process namespace of its own, whose every process ends with the program.
+
+    Two processes stay behind: this one, which the server watches, and process 1 of the namespace,
+    which dies with this one and takes all others along.
+    """
+    kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC)
+    for _ in range(2):
+        pid = os.fork()
+        if pid:
+            kernel.close_from(0)
+            os._exit(_wait_for(pid))
+        kernel.die_with_parent()
+
+
+def _wait_for(pid: int) -> int:
+    """Exit code of one child; reaps whatever else ends meanwhile."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import sys
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -115,6 +116,8 @@ _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
     try:
+        if sys.platform != "linux":
+            raise OSError
         _call(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
     except OSError:
         os.closerange(first, 4096)

@@ -150,14 +150,14 @@ class Server:
             if live is None:
                 continue
             self._read_started()
-            confined = pid in self._confined
-            self._confined.discard(pid)
-            cpu_s = usage.ru_utime + usage.ru_stime
             run, reason = live.request.run, live.reason
+            confined = run in self._confined
+            self._confined.discard(run)
+            cpu_s = usage.ru_utime + usage.ru_stime
             self._report(wire.Report(run, status, reason, confined, cpu_s, usage.ru_maxrss))
 
     def _read_started(self) -> None:
-        """Programs write their number here right before they start; they have no way back to it."""
+        """Each run writes its number here right before its program starts, which has no way back to it."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._started_read, 4096):
                 self._confined.update(array.array("I", data))

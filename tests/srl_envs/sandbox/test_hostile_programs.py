@@ -349,6 +349,7 @@ def test_a_program_cannot_blame_the_host(each_tier: CodeExecutor) -> None:
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass",
         "import resource\nresource.prlimit(0, resource.RLIMIT_CPU, (0, 0))\nwhile True: pass",
         "import os, resource\nresource.prlimit(os.getpid(), 0, (0, 0))\nwhile True: pass",
+        "import ctypes\nctypes.CDLL(None).syscall(160, 0, (ctypes.c_long * 2)(0, 0))\nwhile True: pass",
         """
 import ctypes
 class Event(ctypes.Structure):
