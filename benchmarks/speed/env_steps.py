@@ -128,7 +128,9 @@ def measure(episode: Episode, seconds: float) -> float:
 
 def main() -> None:
     """Print a table; the last column is the ratio to SRL's parallel view."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="CPU seconds per round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per contestant")
     parser.add_argument("--json", help="also write the numbers to this file")

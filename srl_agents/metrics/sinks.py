@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,14 +67,26 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, done: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - heavy, and optional
+        # heavy, and optional; torch's SummaryWriter would be shorter, but metrics know no torch
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # noqa: PLC0415
+        from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
 
-        self._writer = SummaryWriter(str(folder), purge_step=done + 1)
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(str(folder))
+        restart = SessionLog(status=SessionLog.START)
+        self._writer.add_event(Event(wall_time=time.time(), step=done + 1, session_log=restart))
 
     def write(self, record: Record) -> None:
         """One scalar per metric."""
-        for name, value in record.flat().items():
-            self._writer.add_scalar(name, value, record.update)
+        values = [
+            self._summary.Value(tag=name, simple_value=value)
+            for name, value in record.flat().items()
+        ]
+        summary = self._summary(value=values)
+        self._writer.add_event(
+            self._event(wall_time=time.time(), step=record.update, summary=summary)
+        )
 
     def close(self) -> None:
         """Flush the event file."""

@@ -1,0 +1,83 @@
+"""Records go to a file that survives crashes, to TensorBoard, and to the terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from srl_agents.metrics import MEANINGS, ConsoleView, JSONLines, Record, TensorBoard
+from srl_agents.metrics.console import sparkline
+from srl_agents.metrics.sinks import read_lines
+
+
+def record(update: int, reward: float = 0.5) -> Record:
+    learner = {"reward": reward, "kl": 0.01, "score_bot:random": 0.75}
+    return Record(
+        update=update, updates=9, run={"tokens_per_s": 100.0}, learners={"alice": learner}
+    )
+
+
+def test_lines_after_the_checkpoint_are_cut_off_on_resume(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    sink = JSONLines(path)
+    for update in (1, 2, 3):
+        sink.write(record(update))
+    with path.open("a") as file:
+        file.write('{"update": 4, "upd')  # a crash in the middle of a line
+    resumed = JSONLines(path, done=2)
+    resumed.write(record(3, reward=0.7))
+    lines = read_lines(path)
+    assert [line["update"] for line in lines] == [1, 2, 3]
+    assert lines[-1]["learners"]["alice"]["reward"] == 0.7
+
+
+def test_tensorboard_reads_what_was_written_and_drops_the_crashed_part(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    first = TensorBoard(tmp_path)
+    for update in (1, 2, 3):
+        first.write(record(update, reward=float(update)))
+    first.close()
+    again = TensorBoard(tmp_path, done=2)
+    again.write(record(3, reward=30.0))
+    again.close()
+    events = accumulator.EventAccumulator(str(tmp_path))
+    events.Reload()
+    points = [(event.step, event.value) for event in events.Scalars("alice/reward")]
+    assert points == [(1, 1.0), (2, 2.0), (3, 30.0)]
+
+
+def test_without_a_terminal_each_update_is_one_line() -> None:
+    out = io.StringIO()
+    with ConsoleView("title", 9, Console(file=out, width=200)) as view:
+        view.phase("playing", 3)
+        view.advance()
+        view.write(record(4))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 1
+    for part in ("update 4/9", "alice", "+0.500", "vs random 75%", "100 tokens/s"):
+        assert part in lines[0]
+
+
+def test_the_live_view_shows_every_learner_and_keeps_old_scores() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=140)
+    with ConsoleView("my run", 9, console) as view:
+        view.write(record(1))
+        later = Record(update=2, updates=9, run={}, learners={"alice": {"reward": 0.9}})
+        view.write(later)
+    shown = out.getvalue()
+    for part in ("my run", "alice", "+0.900", "random 75%", "2/9"):
+        assert part in shown
+
+
+def test_sparkline() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([0.0, 1.0]) == "▁█"
+    assert sparkline([2.0, 2.0]) == "▁▁"
+
+
+def test_every_meaning_is_said() -> None:
+    assert all(MEANINGS.values())
