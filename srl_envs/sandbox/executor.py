@@ -91,6 +91,7 @@ class CodeExecutor:
         self.allow_unsafe = allow_unsafe
         self._packages = tuple(packages)
         self._lock = threading.RLock()
+        self._owner = os.getpid()
         self._numbers = 0
         self._in_flight = _in_flight(self.limits)
         self._holder: list[ServerProcess] = []
@@ -110,7 +111,7 @@ class CodeExecutor:
 
     def close(self) -> None:
         """End the server. The executor starts another one when it is used again."""
-        with self._lock:
+        with self._exclusive():
             _close_all(self._holder)
 
     def run(
@@ -214,7 +215,7 @@ class CodeExecutor:
             _payload(mode="candidate", program=program), None, bool(_WRITES.search(program))
         )
         tester = _Run(_payload(mode="tester", tests=tests), None, bool(_WRITES.search(tests)))
-        with self._lock:
+        with self._exclusive():
             for _ in range(2):
                 self._attempt_pair(candidate, tester)
                 if not (candidate.fault or tester.fault):
@@ -222,6 +223,12 @@ class CodeExecutor:
         return self._duet_outcome(candidate, tester)
 
     # -- running ---------------------------------------------------------------------------------
+
+    def _exclusive(self) -> threading.RLock:
+        """The lock; a new one in a forked process, where the old one's holder does not exist."""
+        if self._owner != os.getpid():
+            self._owner, self._lock = os.getpid(), threading.RLock()
+        return self._lock
 
     def _connect(self) -> ServerProcess:
         """The server, started if there is none."""
@@ -263,7 +270,7 @@ class CodeExecutor:
 
     def _execute(self, runs: Sequence[_Run]) -> None:
         """Run all; what fails through no fault of the program is tried a second time."""
-        with self._lock:
+        with self._exclusive():
             self._attempt(runs)
             again = [run for run in runs if run.fault]
             if again:
@@ -416,8 +423,8 @@ class CodeExecutor:
             return replace(stopped, stdout="", passed=False)
         try:
             report = json.loads(tester.stdout)
-            verdict, message = report["verdict"], report["message"]
-        except (ValueError, LookupError, TypeError):
+            verdict, message = report["verdict"], _text(report)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return replace(
                 self._outcome("crashed", "the tests ended early", candidate), passed=False
             )
@@ -441,17 +448,17 @@ class CodeExecutor:
         code = os.WEXITSTATUS(run.report.wait_status)
         if code == 0:
             return self._outcome("ok", "", run)
-        frames = _frames(run.result) or []
-        if len(frames) == 1 and frames[0].get("status") == "memory":
+        frames = _frames(run.result, 1) or []
+        if frames and frames[0].get("status") == "memory":
             return self._outcome("memory", "MemoryError", run)
-        message = str(frames[0].get("message", "")) if len(frames) == 1 else ""
+        message = _text(frames[0]) if frames else ""
         return self._outcome("exception", message or f"exit code {code}", run)
 
     def _claims(self, run: _Run, count: int) -> list[Outcome]:
         """What the program says that its calls returned."""
         stopped = self._stopped(run)
-        frames = [] if run.fault else _frames(run.result)
-        if frames is None or len(frames) > count:
+        frames = [] if run.fault else _frames(run.result, count)
+        if frames is None:
             return [stopped or self._outcome("crashed", "a malformed result", run)] * count
         if stopped is None and len(frames) < count:
             stopped = self._outcome("crashed", "it ended without a result", run)
@@ -469,7 +476,7 @@ class CodeExecutor:
     def _claim(self, frame: Mapping[str, Any], run: _Run, start: int) -> tuple[Outcome, int]:
         if frame.get("status") != "ok":
             status: Status = "memory" if frame.get("status") == "memory" else "exception"
-            return self._outcome(status, str(frame.get("message", "")), run), start
+            return self._outcome(status, _text(frame), run), start
         end = frame.get("end")
         end = end if type(end) is int and start <= end <= len(run.stdout) else len(run.stdout)
         outcome = self._outcome("ok", "", run)
@@ -538,15 +545,24 @@ def _killed_by_host(report: wire.Report) -> bool:
     return killed and report.cpu_s < 0.9
 
 
-def _frames(result: bytes) -> list[dict[str, Any]] | None:
-    """The frames of a result; None where any of them is malformed."""
+def _frames(result: bytes, at_most: int) -> list[dict[str, Any]] | None:
+    """The frames of a result; None where any of them is malformed, or one too many."""
     if not result:
         return []
+    lines = result.removesuffix(b"\n").split(b"\n")
+    if len(lines) > at_most:
+        return None
     try:
-        frames = [codec.loads(line) for line in result.removesuffix(b"\n").split(b"\n")]
+        frames = [codec.loads(line) for line in lines]
     except codec.CodecError:
         return None
     return frames if all(isinstance(frame, dict) for frame in frames) else None
+
+
+def _text(frame: Mapping[str, Any]) -> str:
+    """The message of a frame, which may hold anything under that name."""
+    message = frame.get("message", "")
+    return message if isinstance(message, str) else ""
 
 
 def _judged(

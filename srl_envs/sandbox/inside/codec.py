@@ -196,11 +196,14 @@ def _hashable(keys: list[Any]) -> None:
         raise CodecError("too many keys with one hash")
 
 
-def _finite_decimal(text: Any) -> Decimal:
+def _decimal(text: Any) -> Decimal:
     try:
-        return Decimal(_as(str, text))
+        value = Decimal(_as(str, text))
     except InvalidOperation:
         raise CodecError("not a decimal") from None
+    if value.is_snan():  # raises when it is compared
+        raise CodecError("not a decimal")
+    return value
 
 
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": _set}
@@ -211,7 +214,7 @@ _ATOMS: dict[str, Callable[[Any], Any]] = {
     "bytes": lambda body: bytes.fromhex(_as(str, body)),
     "complex": lambda body: complex(float(_as(list, body)[0]), float(body[1])),
     "fraction": lambda body: _fraction(*map(_digits, _as(list, body))),
-    "decimal": _finite_decimal,
+    "decimal": _decimal,
 }
 
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_data import PLAIN
 
-from srl_envs.sandbox.inside import codec
+from srl_envs.sandbox import CodeExecutor, same_value
+from srl_envs.sandbox.executor import _Run
+from srl_envs.sandbox.inside import codec, wire
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
@@ -65,7 +67,8 @@ def test_any_json_decodes_or_is_refused(tree: Any) -> None:
         b"", b"[", b"NaN", b"[1] [2]", b"{}", b'{"tuple":[1],"set":[2]}', b'{"tuple":[1],"tuple":[2]}',
         b"[" * 100_000, b"[" * 150 + b"]" * 150, b'{"int":"zz"}', b'{"set":[[1]]}', b'{"set":[1,1',
         b'{"dict":[[1,2],[1,3]]}', b'{"dict":[[1]]}', b'{"dict":[[[1],2]]}', b'{"object":1}',
-        b'{"fraction":["0x1","0x0"]}', b'{"decimal":"x"}', b'{"complex":[]}', b'{"ref":1}',
+        b'{"fraction":["0x1","0x0"]}', b'{"decimal":"x"}', b'{"decimal":"sNaN"}', b'{"complex":[]}',
+        b'{"ref":1}',
         b"9" * 5000, b'"\xff"', b'{"bytes":"0"}', b'{"int":7}',
     ],
     ids=lambda data: repr(data[:24]),
@@ -92,3 +95,38 @@ def test_references_are_the_callers() -> None:
     things = [object()]
     data = codec.dumps({"a": things[0]}, lambda value: {"object": things.index(value)})
     assert codec.loads(data, lambda body: things[body["object"]]) == {"a": things[0]}
+
+
+@given(
+    st.lists(st.binary(max_size=40) | TREES.map(lambda tree: json.dumps(tree).encode()), max_size=3)
+)
+def test_no_result_makes_the_trusted_side_raise(executor: CodeExecutor, lines: list[bytes]) -> None:
+    _judge_result(executor, b"\n".join(lines))
+
+
+@given(TREES, TREES, TREES)
+def test_no_frame_makes_the_trusted_side_raise(
+    executor: CodeExecutor, status: Any, message: Any, end: Any
+) -> None:
+    for name, known in (("status", "ok"), ("status", status)):
+        pairs = [[name, known], ["message", message], ["end", end], ["value", message]]
+        _judge_result(executor, json.dumps({"dict": pairs}).encode())
+
+
+def _judge_result(executor: CodeExecutor, result: bytes) -> None:
+    """What the executor makes of a result that a program forged, in each of the three modes."""
+    report = wire.Report(1, 0, wire.BY_ITSELF, 1, 0.0, 0)
+    forged = _Run(b"", None, False, report=report, stdout=b"out", result=result)
+    tester = _Run(b"", None, False, report=report, stdout=result)
+    outcomes = [*executor._claims(forged, 2), executor._script_outcome(forged)]
+    outcomes.append(executor._duet_outcome(forged, tester))
+    for outcome in outcomes:
+        assert len(repr(outcome)) < 1500
+        assert outcome.status != "infrastructure"
+        same_value(outcome.value, {"a": [1, {2.5}, ()]})
+
+
+def test_a_flood_of_frames_is_not_even_decoded(executor: CodeExecutor) -> None:
+    report = wire.Report(1, 0, wire.BY_ITSELF, 1, 0.0, 0)
+    forged = _Run(b"", None, False, report=report, result=b"[\n" * 100_000)
+    assert executor._claims(forged, 1)[0].message == "a malformed result"

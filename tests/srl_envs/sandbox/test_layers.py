@@ -47,6 +47,20 @@ def test_processes_are_numbered_anew(executor: CodeExecutor) -> None:
     assert printed(executor, "import os\nprint(os.getuid())") == "65534"
 
 
+def test_installed_packages_are_covered(each_tier: CodeExecutor) -> None:
+    """They may hold the answers of the very tasks that programs are paid for."""
+    program = """
+import os, sysconfig
+readable = []
+for folder, _, names in os.walk(sysconfig.get_path("purelib")):
+    for name in names:
+        try: open(os.path.join(folder, name)).close(); readable.append(name)
+        except OSError: pass
+print(len(readable))
+"""
+    assert printed(each_tier, program) == "0"
+
+
 def test_landlock_alone_keeps_files_unread() -> None:
     with tier("landlock") as executor:
         program = """
