@@ -51,10 +51,12 @@ def test_installed_packages_are_covered(each_tier: CodeExecutor) -> None:
     """They may hold the answers of the very tasks that programs are paid for."""
     program = """
 import os, sysconfig
+folder = sysconfig.get_path("purelib")
+names = os.listdir(folder) if os.access(folder, os.R_OK) else []
 readable = []
-for folder, _, names in os.walk(sysconfig.get_path("purelib")):
-    for name in names:
-        try: open(os.path.join(folder, name)).close(); readable.append(name)
+for name in names:
+    for path in (name, name + "/__init__.py", name + "/METADATA"):
+        try: open(os.path.join(folder, path)).close(); readable.append(path)
         except OSError: pass
 print(len(readable))
 """
