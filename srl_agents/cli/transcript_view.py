@@ -129,11 +129,12 @@ class TranscriptView:
             took = f" after {spent_s:.1f} s" if spent_s > _SLOW_S else ""
             self._block(seat, f"{self._who(seat)} replies{took}", printable(reply) or "(nothing)")
 
-    def verdict(self, seat: int, invalid: str | None, reward: float) -> None:
-        """What became of the reply."""
+    def verdict(self, seat: int, invalid: str | None, reward: float, *, replaced: bool) -> None:
+        """What became of the reply; ``replaced`` where the environment moved for the seat."""
         if not self._live:
             return
         word = f"NOT ACCEPTED ({invalid})" if invalid else "accepted"
+        word += ", a move is made for it" if replaced else ""
         paid = f", reward {reward:+.2f}" if reward else ""
         self._print(f"{self._who(seat)}: {word}{paid}", "red" if invalid else "green")
 

@@ -187,6 +187,20 @@ def test_a_reply_of_a_model_cannot_drive_the_terminal(
     assert "forfeited" in out
 
 
+@pytest.mark.parametrize(
+    ("mode", "refusals", "moves"), [("retry", 15, 4), ("forfeit", 1, 0), ("random_legal", 10, 10)]
+)
+def test_a_move_made_for_a_seat_is_told(
+    mode: str, refusals: int, moves: int, monkeypatch: pytest.MonkeyPatch, capsys: Streams
+) -> None:
+    monkeypatch.setattr(command, "text_policy", lambda *_: lambda _: "no block")
+    args = ["play", "connect_four-v0", "tiny", "tiny", "--option", f"invalid={mode}"]
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert out.count("(tiny): NOT ACCEPTED (malformed)") == refusals
+    assert out.count("(malformed), a move is made for it") == moves
+
+
 @pytest.mark.slow
 def test_the_shipped_model_plays(capsys: Streams) -> None:
     args = ["play", "math_duel-v0", "tiny", "random", "--option", "problems=1", "--json"]
