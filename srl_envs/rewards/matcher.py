@@ -123,6 +123,8 @@ class AnswerMatcher:
         given, answer = _tidy(given), _tidy(answer)
         if not given:
             return Score(0.0, "no_answer"), "none"
+        if not answer:
+            return Score(0.0, "unreadable_reference"), "none"
         if given == answer:
             return _MATCH, "same text"
         for rule, judge in self._rules:

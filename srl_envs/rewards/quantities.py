@@ -102,7 +102,11 @@ def read_quantity(text: str, *, glued: bool = False) -> Quantity | None:
         text: for example ``5 cm``, ``$3``, ``90^\\circ`` or ``20 apples``.
         glued: read the letter of ``5m`` as a unit; by default that is a product.
     """
-    text = text.strip()
+    found = _number_and_unit(text.strip(), glued=glued)
+    return found if found and found.number.strip() else None
+
+
+def _number_and_unit(text: str, *, glued: bool) -> Quantity | None:
     priced = _PREFIXED.fullmatch(text)
     if priced:
         return Quantity(priced[1] + priced[3], *_UNITS[priced[2]])

@@ -1,4 +1,5 @@
 import collections
+import inspect
 import json
 import sys
 import threading
@@ -12,6 +13,8 @@ from srl_envs.errors import ConfigError
 from srl_envs.rewards import MATCH_REASONS, AnswerMatcher, AnswerPolicy, Score
 from srl_envs.rewards.extraction import action_block, answer_tag, boxes, last_boxed, plain
 from srl_envs.rewards.number import read_number
+from srl_envs.rewards.parser import parse
+from srl_envs.rewards.trees import Unreadable
 
 MATCHER = AnswerMatcher()
 DEV_PAIRS = Path(__file__).parents[4] / "shared" / "data" / "answers_dev.jsonl"
@@ -55,6 +58,9 @@ def test_a_boxed_fraction_equals_its_decimal() -> None:
         ("ratio", "3:2", ["3/2", "6:4"], ["2:3"]),
         ("root", "2\\sqrt{2}", ["\\sqrt8", "2^{3/2}", "\\sqrt{8}", "2*sqrt(2)", "2.82842712"],
          ["2.83", "\\sqrt{2}", "2.82842713"]),
+        ("binary fraction", "1/4096", ["0.000244140625"], ["0.00024414063"]),
+        ("product, no unit", "2h", ["2*h", "h+h"], ["3h"]),
+        ("letter that is a unit", "5 m", ["5m", "5 meters"], ["5 s", "6m"]),
         ("constant", "\\frac{\\pi}{4}", ["pi/4", "0.25\\pi", "\\arctan 1"], ["\\pi", "0.785", "\\pi/3"]),
         ("zero", "0", ["-0", "0.0", "\\sin \\pi"], ["1e-300", "\\pi/10^{40}"]),
         ("log", "\\ln 2", ["\\log_e 2", "-\\ln(1/2)"], ["\\log 2", "\\ln 3"]),
@@ -93,6 +99,7 @@ def test_numbers(kind: str, answer: str, same: list[str], other: list[str]) -> N
         ("system", "x=1, y=2", ["y=2, x=1", "(1,2)"], ["x=2, y=1", "(2,1)", "1"]),
         ("named tuple", "(3,2)", ["(p,q)=(3,2)"], ["(p,q)=(2,3)"]),
         ("inequality", "x+y<2", ["2x+2y<4", "2>x+y"], ["x+y>2", "x+y\\le2", "-x-y<-1"]),
+        ("range of x", "x>3", ["3<x", "(3,\\infty)"], ["y>3", "x\\ge3", "x>4"]),
         ("choice", "B", ["(B)", "b)", "\\textbf{(B)}", "option B", "The answer is B.", "B) 12"],
          ["A", "A, B", "B or C", "Bob", "(B) or (C)", "8"]),
         ("text", "Paris", ["paris", "\\text{Paris}", "\"Paris\"", "Paris."],
@@ -244,7 +251,8 @@ def test_extractions_are_tried_in_the_order_given() -> None:
 BOMBS = [
     "9**9**9**9", "((((((10!)!)!)!)!)!)", "1e999999999", "2^{2^{2^{2^{2^2}}}}", "(2^{39999})!",
     "\\frac{5^{\\left(5^{\\left(5^{\\left(5^5\\right)}\\right)} - 4\\right)} - 5}{16}",
-    "\\sum_{k=1}^{999999}\\sum_{j=1}^{999999} k^j", "x^" * 900 + "x", "x" * 399, "(" * 1900,
+    "\\sum_{k=1}^{999999}\\sum_{j=1}^{999999} k^j",
+    "\\sum_{k=1}^{4000}\\sum_{j=1}^{4000} 1", "x^" * 900 + "x", "x" * 399, "(" * 1900,
     "{" * 999 + "5" + "}" * 999, "-" * 1900, "\\frac" * 380, "\\sqrt{" * 150 + "2" + "}" * 150,
     "\\boxed{" * 200 + "5" + "}" * 200 + "x", "1+" * 199 + "1", "1/" * 199 + "1", "\\pm" * 300 + "1",
     "\\tan(10^{300})", "\\binom{99999}{5}", "e^{e^{e^{e^{e}}}}", "\\int_0^{1} x^{x^{x}} dx",
@@ -289,11 +297,33 @@ def test_the_answer_after_a_megabyte_of_drafts_is_found() -> None:
     assert MATCHER.score(reply="{ \\boxed{6} " * 80_000 + "\\boxed{7}", answer="7").value == 1.0
 
 
-def test_a_deep_caller_stack_is_survived() -> None:
+@pytest.mark.parametrize("spare", [70, 90, 120, 160, 200, 300])
+def test_a_deep_caller_stack_is_survived(spare: int) -> None:
     def deep(levels: int) -> str:
-        return deep(levels - 1) if levels else verdict("\\sqrt{" * 14 + "2" + "}" * 14, "x+1")
+        return deep(levels - 1) if levels else verdict("(" * 20 + "x" + ")" * 20 + "^3", "x+1")
 
-    assert deep(sys.getrecursionlimit() - 250) in MATCH_REASONS
+    used = len(inspect.stack())
+    assert deep(sys.getrecursionlimit() - used - spare) in ("unreadable", "mismatch")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x " * 350, "1+" * 150 + "1", "1/" * 150 + "1", "(" * 150, "\\frac" * 150, "1," * 250 + "1"],
+)
+def test_the_parser_stops_at_its_limits_before_python_does(text: str) -> None:
+    with pytest.raises(Unreadable, match="too"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["1 3/2", "1 2/0", "3/0", "1e99999", "1,23", "", "-", ".", "²"])
+def test_what_is_no_number(text: str) -> None:
+    assert read_number(text) is None
+
+
+@pytest.mark.parametrize("dress", ["", " ", "$$", "\\text{}", "="])
+def test_an_empty_reference_matches_nothing(dress: str) -> None:
+    assert verdict("^\\circ", dress) == "unreadable_reference"
+    assert verdict("%", dress) == "unreadable_reference"
 
 
 def test_threads_agree() -> None:

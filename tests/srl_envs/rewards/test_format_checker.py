@@ -8,6 +8,7 @@ from srl_envs.rewards.blocks import scan_fences, scan_tags
 
 R1 = FormatSpec(blocks=("answer",), think="required", only_blocks=True)
 PREFILLED = FormatSpec(blocks=("answer",), think="prefilled", only_blocks=True)
+FREE = FormatSpec(blocks=("answer",))
 ACTION = FormatSpec(blocks=("action",), think="forbidden", max_block_chars=5)
 PLAN = FormatSpec(blocks=("plan", "action"), max_chars=80, forbidden=("I cannot", "as an AI"))
 BOXED = FormatSpec(boxed=True, min_words=2, max_words=6)
@@ -59,6 +60,10 @@ LABELLED = [
     (PREFILLED, "<think>a</think><answer>7</answer>", "think_duplicate"),
     (PREFILLED, "</think><answer>7</answer>", "think_empty"),
     (PREFILLED, "<answer>7</answer>", "think_missing"),
+    # a thought that is cut off hides what is in it
+    (FREE, "<answer>7</answer>", "ok"),
+    (FREE, "<think>a</think>so <answer>7</answer>", "ok"),
+    (FREE, "<think>a <answer>7</answer>", "missing"),
     # one short action, no thoughts
     (ACTION, "I play <action>42; 1</action>.", "ok"),
     (ACTION, "<action>  42; 1  </action>", "ok"),
@@ -217,6 +222,12 @@ def test_blocks_inside_each_other_are_no_blocks() -> None:
     scan = scan_tags("<a>1<b>2</b></a><b>3</b>", ("a", "b"))
     assert scan.faults["a"] == scan.faults["b"] == "nested"
     assert all(block.body != "1<b>2</b>" for block in scan.blocks)
+
+
+def test_a_block_closes_with_its_own_tag() -> None:
+    scan = scan_tags("<a>1</b>2</a>", ("a", "b"))
+    assert [block.body for block in scan.blocks] == ["1</b>2"]
+    assert scan.faults == {"b": "nested"}
 
 
 def test_fences_keep_their_body() -> None:
