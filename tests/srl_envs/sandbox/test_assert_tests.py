@@ -159,9 +159,9 @@ def test_the_usual_idioms_work(executor: CodeExecutor, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_no_program_passes_tests_that_it_fails(each_tier: CodeExecutor, name: str) -> None:
+def test_no_program_passes_tests_that_it_fails(executor: CodeExecutor, name: str) -> None:
     tests = "assert solve(3, 4) == 7\nassert solve(10, -2) == 8\nassert solve(100, 250) == 350"
-    outcome = each_tier.run_asserts(FORGED[name], tests)
+    outcome = executor.run_asserts(FORGED[name], tests)
     assert outcome.status not in ("ok", "infrastructure", "refused"), outcome
     assert outcome.passed is False
 

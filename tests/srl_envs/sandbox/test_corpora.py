@@ -14,7 +14,7 @@ from corpora import SHARED, folder
 
 from srl_envs.sandbox import CodeExecutor
 
-CASES = [((3, 4), 7), ((10, -2), 8), ((100, 250), 350)]
+CASES = [((3, 4), 7), ((10, -2), 8)]
 ASSERT_TESTS = {
     "as02": "try:\n  solve(1, 0); assert 0\nexcept ValueError: pass\nassert solve(6, 3) == 2",
     "as04": "s = Stack(); s.push(1); s.push(5)\nassert s.pop() == 5 and len(s) == 1",
@@ -51,7 +51,7 @@ def test_every_honest_program_works(executor: CodeExecutor) -> None:
             inputs = [layout.format(*args) for layout in layouts for args, _ in CASES]
             answers = [str(answer) for _, answer in CASES] * len(layouts)
             verdicts = [o.passed for o in executor.run_stdin(program, inputs, expected=answers)]
-            assert verdicts[:3] == [True] * 3 or verdicts[3:] == [True] * 3, path.name
+            assert verdicts[:2] == [True] * 2 or verdicts[2:] == [True] * 2, path.name
         elif path.name.startswith("ca"):
             function = "Solution.solve" if "class Solution" in program else "solve"
             outcomes = executor.run(program, [{"function": function, "args": [3, 4]}])
@@ -70,8 +70,9 @@ def humaneval() -> Iterator[tuple[str, str, str, str]]:
             yield task["task_id"], task["prompt"], task["canonical_solution"], tests
 
 
-def test_humaneval_solutions_pass_their_own_tests(executor: CodeExecutor) -> None:
-    for name, prompt, solution, tests in humaneval():
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_humaneval_solutions_pass_their_own_tests(executor: CodeExecutor, every: int) -> None:
+    for name, prompt, solution, tests in list(humaneval())[::every]:
         outcome = executor.run_asserts(prompt + solution, tests)
         assert outcome.passed is True, (name, outcome)
 

@@ -111,7 +111,7 @@ def test_closing_leaves_no_process_and_no_descriptor() -> None:
 
 
 def test_many_runs_leak_nothing(executor: CodeExecutor) -> None:
-    _many_runs(executor, 300)
+    _many_runs(executor, 100)
 
 
 @pytest.mark.slow
