@@ -95,6 +95,11 @@ class ServerProcess:
         finally:
             os.close(errors)
 
+    @property
+    def pid(self) -> int:
+        """Process id, as the host sees it."""
+        return self._process.pid
+
     def _greeting(self) -> dict[str, Any]:
         self._control.settimeout(_START_S)
         size = int.from_bytes(self._exactly(4), "little")

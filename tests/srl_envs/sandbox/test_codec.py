@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plain_data import PLAIN
 
 from srl_envs.sandbox import CodeExecutor, same_value
-from srl_envs.sandbox.executor import _Run
+from srl_envs.sandbox.dispatch import Run
 from srl_envs.sandbox.inside import codec, wire
 
 TREES = st.recursive(
@@ -116,8 +116,8 @@ def test_no_frame_makes_the_trusted_side_raise(
 def _judge_result(executor: CodeExecutor, result: bytes) -> None:
     """What the executor makes of a result that a program forged, in each of the three modes."""
     report = wire.Report(1, 0, wire.BY_ITSELF, 1, 0.0, 0)
-    forged = _Run(b"", None, False, report=report, stdout=b"out", result=result)
-    tester = _Run(b"", None, False, report=report, stdout=result)
+    forged = Run(b"", None, False, report=report, stdout=b"out", result=result)
+    tester = Run(b"", None, False, report=report, stdout=result)
     outcomes = [*executor._claims(forged, 2), executor._script_outcome(forged)]
     outcomes.append(executor._duet_outcome(forged, tester))
     for outcome in outcomes:
@@ -128,5 +128,5 @@ def _judge_result(executor: CodeExecutor, result: bytes) -> None:
 
 def test_a_flood_of_frames_is_not_even_decoded(executor: CodeExecutor) -> None:
     report = wire.Report(1, 0, wire.BY_ITSELF, 1, 0.0, 0)
-    forged = _Run(b"", None, False, report=report, result=b"[\n" * 100_000)
+    forged = Run(b"", None, False, report=report, result=b"[\n" * 100_000)
     assert executor._claims(forged, 1)[0].message == "a malformed result"

@@ -43,7 +43,7 @@ kernel.install_filter(filters.assemble(os.uname().machine, rules, default=filter
 try:
     with CodeExecutor() as executor:
         (outcome,) = executor.run_stdin({PROBE!r}, [""])
-        print(executor._tier, "+".join(executor.layers), outcome.stdout.split(), outcome.message)
+        print(executor._dispatcher.tier, "+".join(executor.layers), outcome.stdout.split(), outcome.message)
 except SandboxError as error:
     print("refused:", error)
 """
@@ -101,7 +101,7 @@ def test_this_kernel_is_given_the_tier_that_other_tools_get() -> None:
         pytest.skip("no user namespaces, or no Landlock")
     for tier in ("namespaces", "landlock", "seccomp"):
         with CodeExecutor(isolation=tier) as executor:
-            assert executor._holder[0].greeting["missing"].keys() <= {"own user"}
+            assert executor._dispatcher._holder[0].greeting["missing"].keys() <= {"own user"}
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -20,7 +20,7 @@ CALLS = [{"function": "solve", "args": [3, 4], "expected": 7}]
 
 
 def server_pid(executor: CodeExecutor) -> int:
-    return executor._holder[0]._process.pid
+    return executor._dispatcher.server_pid
 
 
 def descendants(pid: int) -> set[int]:
@@ -158,7 +158,7 @@ def test_the_server_ends_with_the_interpreter(ending: str) -> None:
 import os
 from srl_envs.sandbox import CodeExecutor
 executor = CodeExecutor()
-print(executor._holder[0]._process.pid, flush=True)
+print(executor._dispatcher.server_pid, flush=True)
 input()
 {ending}
 """
@@ -206,7 +206,7 @@ def test_threads_wait_for_each_other() -> None:
 
 
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srl_envs.sandbox.executor._UNANSWERED_S", 0.2)
+    monkeypatch.setattr("srl_envs.sandbox.dispatch._UNANSWERED_S", 0.2)
     with CodeExecutor(Limits(wall_s=0.2)) as executor:
         for pid in descendants(server_pid(executor)):
             os.kill(pid, 19)

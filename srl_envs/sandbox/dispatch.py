@@ -1,0 +1,291 @@
+"""Gets runs through the fork server: starts it, keeps it busy, replaces it, retries what it lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from srl_envs.errors import SandboxError
+from srl_envs.sandbox.inside import wire
+from srl_envs.sandbox.limits import Limits
+from srl_envs.sandbox.server_process import ServerGone, ServerProcess, memory_file
+
+_UNANSWERED_S = 30.0  # beyond the wall limit: the server itself hangs
+_WRITES = re.compile(
+    r"\bopen\s*\((?!\s*0\s*[,)])|tempfile|mkdir|makedirs|mkstemp|touch|write_text|write_bytes"
+    r"|sqlite3|shelve|dbm|devnull|FileIO|zipfile|tarfile|shutil|savetxt|np\.save"
+)
+
+
+@dataclass(slots=True)
+class Run:
+    """One process to start, and what came back."""
+
+    payload: bytes
+    """What the process shall do, for `inside.programs`."""
+    stdin: bytes | None = None
+    writes: bool = False
+    """The program seems to write files, so it gets a scratch directory."""
+    number: int = 0
+    descriptors: list[int] = field(default_factory=list)
+    report: wire.Report | None = None
+    stdout: bytes = b""
+    result: bytes = b""
+    fault: str = ""
+    """Why we, not the program, failed; empty where it ran."""
+
+    def close(self) -> None:
+        """Close the descriptors that are still open."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
+class Dispatcher:
+    """One server at a time, and whatever it takes to get every run a report.
+
+    Args:
+        limits: of each run.
+        isolation: tier to insist on, or ``"strongest"``.
+        allow_unsafe: accept a server without isolation.
+        packages: third-party packages that programs may import.
+
+    Raises:
+        SandboxError: the server does not start, or offers less than was asked for.
+    """
+
+    def __init__(
+        self, limits: Limits, isolation: str, allow_unsafe: bool, packages: Sequence[str]
+    ) -> None:
+        self._limits = limits
+        self._isolation = isolation
+        self._allow_unsafe = allow_unsafe
+        self._packages = packages
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._numbers = 0
+        self._in_flight = _in_flight(limits)
+        self._holder: list[ServerProcess] = []
+        self._finalizer = weakref.finalize(self, _close_all, self._holder)
+        self.layers: tuple[str, ...] = ()
+        self.tier = "none"
+        self._connect()
+
+    def close(self) -> None:
+        """End the server; the next run starts another one."""
+        with self._exclusive():
+            _close_all(self._holder)
+
+    @property
+    def server_pid(self) -> int:
+        """Process id of the server, as the host sees it."""
+        return self._holder[0].pid
+
+    def _exclusive(self) -> threading.RLock:
+        """The lock; a new one in a forked process, where the old one's holder does not exist."""
+        if self._owner != os.getpid():
+            self._owner, self._lock = os.getpid(), threading.RLock()
+        return self._lock
+
+    def _connect(self) -> ServerProcess:
+        """The server, started if there is none."""
+        if self._holder and self._holder[0].closed:  # closed, or inherited over a fork
+            self._holder.clear()
+        if not self._holder:
+            if sys.platform == "win32":
+                raise SandboxError("no sandbox on Windows: run under Linux, or WSL 2.")
+            if sys.platform != "linux" and not self._allow_unsafe:
+                raise SandboxError(_NO_TIER.format(why=f"{sys.platform} has none of them"))
+            tier = "namespaces" if self._isolation == "strongest" else self._isolation
+            server = ServerProcess(tier, self._packages)
+            self._holder.append(server)
+            self.layers = tuple(server.greeting["layers"])
+            self.tier = str(server.greeting["tier"])
+            try:
+                self._accept(server.greeting)
+            except SandboxError:
+                self.close()
+                raise
+        return self._holder[0]
+
+    def _accept(self, greeting: Mapping[str, Any]) -> None:
+        """Refuse a server whose isolation is less than what was asked for."""
+        missing = "; ".join(f"{name}: {why}" for name, why in greeting["missing"].items())
+        tier = greeting["tier"]
+        if tier == "none" and not self._allow_unsafe:
+            raise SandboxError(_NO_TIER.format(why=missing or "isolation='none' was asked for"))
+        if self._limits.processes > 1 and tier != "namespaces":
+            raise SandboxError(
+                f"processes={self._limits.processes} needs namespaces, which this host does not "
+                f"grant ({missing}); use processes=1."
+            )
+        if self._isolation not in ("strongest", tier):
+            raise SandboxError(
+                f"isolation={self._isolation!r} is not available here ({missing}); "
+                f"isolation='strongest' would give {tier!r}."
+            )
+
+    def execute(self, runs: Sequence[Run]) -> None:
+        """Run all; what fails through no fault of the program is tried a second time."""
+        with self._exclusive():
+            self._attempt(runs)
+            again = [run for run in runs if run.fault]
+            if again:
+                self._attempt(again)
+
+    def _attempt(self, runs: Sequence[Run]) -> None:
+        waiting = deque(runs)
+        active: dict[int, Run] = {}
+        for run in runs:
+            run.fault = ""
+        try:
+            while waiting or active:
+                server = self._connect()
+                while waiting and len(active) < self._in_flight:
+                    run = waiting.popleft()
+                    active[self._next_number(run)] = run
+                    self._submit(server, run)
+                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
+                    finished = active.pop(report.run, None)
+                    if finished is not None:
+                        self._finish(finished, report)
+        except (ServerGone, SandboxError, OSError) as error:
+            for run in (*active.values(), *waiting):
+                run.fault = f"{type(error).__name__}: {error}"
+            self.close()
+        finally:
+            for run in runs:
+                run.close()
+
+    def execute_pair(self, candidate: Run, tester: Run) -> None:
+        """Run a program and its tests with pipes between them; tried twice like `execute`."""
+        with self._exclusive():
+            for _ in range(2):
+                self._attempt_pair(candidate, tester)
+                if not (candidate.fault or tester.fault):
+                    return
+
+    def _attempt_pair(self, candidate: Run, tester: Run) -> None:
+        """Start both with pipes between them, and stop the candidate when the tests are over."""
+        candidate.fault = tester.fault = ""
+        asked: tuple[int, ...] = os.pipe()
+        answered: tuple[int, ...] = os.pipe()
+        try:
+            server = self._connect()
+            active = {self._next_number(run): run for run in (candidate, tester)}
+            self._submit(server, candidate, stdin=asked[0], result=answered[1])
+            self._submit(server, tester, stdin=answered[0], result=asked[1])
+            for end in (*asked, *answered):
+                os.close(end)  # so that each side notices when the other has ended
+            asked = answered = ()
+            while active:
+                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
+                    finished = active.pop(report.run, None)
+                    if finished is not None:
+                        self._finish(finished, report)
+                    if finished is tester and active:
+                        server.submit(wire.Request(wire.STOP, candidate.number))
+        except (ServerGone, SandboxError, OSError) as error:
+            candidate.fault = tester.fault = f"{type(error).__name__}: {error}"
+            self.close()
+        finally:
+            for end in (*asked, *answered):
+                os.close(end)
+            candidate.close()
+            tester.close()
+
+    def _next_number(self, run: Run) -> int:
+        self._numbers = run.number = (self._numbers + 1) & 0xFFFFFFFF
+        return run.number
+
+    def _submit(
+        self, server: ServerProcess, run: Run, stdin: int | None = None, result: int | None = None
+    ) -> None:
+        limits = self._limits
+        run.descriptors.append(memory_file(run.payload))
+        if stdin is not None:
+            run.descriptors.append(os.dup(stdin))
+        elif run.stdin is None:
+            run.descriptors.append(os.open(os.devnull, os.O_RDONLY))
+        else:
+            run.descriptors.append(memory_file(run.stdin))
+        run.descriptors.append(memory_file())
+        run.descriptors.append(memory_file() if result is None else os.dup(result))
+        request = wire.Request(
+            operation=wire.RUN,
+            run=run.number,
+            wall_s=limits.wall_s,
+            cpu_s=limits.cpu_s,
+            memory_bytes=limits.memory_mib << 20,
+            file_bytes=(limits.output_kib << 10) + 1,
+            processes=limits.processes,
+            files=limits.files,
+            flags=wire.SCRATCH if run.writes or limits.processes > 1 else 0,
+        )
+        server.submit(request, run.descriptors)
+        outputs = run.descriptors[2:] if result is None else run.descriptors[2:3]
+        for descriptor in set(run.descriptors).difference(outputs):
+            os.close(descriptor)
+        run.descriptors[:] = outputs  # read at the end
+
+    def _finish(self, run: Run, report: wire.Report) -> None:
+        run.report = report
+        cap = (self._limits.output_kib << 10) + 1
+        outputs = [_read(descriptor, cap) for descriptor in run.descriptors]
+        run.stdout, run.result = outputs if len(outputs) == 2 else (outputs[0], b"")
+        run.close()
+        if report.reason == wire.NO_FORK:
+            run.fault = f"no new process: {os.strerror(report.wait_status)}"
+        elif not report.confined:
+            run.fault = "the program's process could not be confined"
+        elif report.reason == wire.BY_ITSELF and self.tier != "none" and _killed_by_host(report):
+            run.fault = "the host killed the process, probably short of memory"
+
+
+_NO_TIER = (
+    "no isolation is available here ({why}), so programs could read and change this machine. "
+    "Run on Linux 3.17 or later with seccomp, or pass allow_unsafe=True for programs you trust."
+)
+
+
+def _close_all(holder: list[ServerProcess]) -> None:
+    while holder:
+        with contextlib.suppress(OSError):
+            holder.pop().close()
+
+
+def _in_flight(limits: Limits) -> int:
+    """Runs at once: a little more than the processors, and at most half of the memory."""
+    by_cpu = (os.cpu_count() or 1) + 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(
+        1, min(by_cpu, 16, int(memory // 2) // ((limits.memory_mib << 20) * limits.processes))
+    )
+
+
+def seems_to_write(program: str) -> bool:
+    """Whether a program's text mentions writing files; one that hides it finds them read-only."""
+    return bool(_WRITES.search(program))
+
+
+def _read(descriptor: int, cap: int) -> bytes:
+    data = b""
+    while len(data) < cap and (part := os.pread(descriptor, cap - len(data), len(data))):
+        data += part
+    return data
+
+
+def _killed_by_host(report: wire.Report) -> bool:
+    """Whether a SIGKILL came from outside: its own filter lets no program send itself one.
+
+    The kernel's own limit of processor time ends in one too, but only after a while.
+    """
+    killed = os.WIFSIGNALED(report.wait_status) and os.WTERMSIG(report.wait_status) == 9
+    return killed and report.cpu_s < 0.9
