@@ -12,9 +12,13 @@ import numpy as np
 import torch
 from transformers import GenerationConfig
 
-from srl_agents.engines.base_model import BASE, BaseModel
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.prompt_cache import Prompts, prefill
 from srl_agents.engines.token_choice import ReplyEnd, StopTexts, TokenChoice, uniforms
 from srl_envs.errors import ConfigError, ModelError
+
+_CALL_COST = 32
+"""What one more decoding step costs in a call of its own, in padding tokens that it could save."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,22 +124,25 @@ class TransformersEngine:
 
     def _chunks(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
         """Indices per `generate` call; prompts of like length together, adapters in runs."""
-        by_length = sorted(range(len(requests)), key=lambda i: (-len(requests[i].prompt_ids), i))
+        lengths = [len(request.prompt_ids) for request in requests]
+        order = sorted(range(len(requests)), key=lambda i: (-lengths[i], i))
         chunks: list[list[int]] = []
         width = 0
-        for i in by_length:
-            need = len(requests[i].prompt_ids) + self.sampling.max_new_tokens
+        for place, i in enumerate(order):
+            room = width + self.sampling.max_new_tokens
+            padding = (width - lengths[i]) * (len(order) - place)
             if (
                 not chunks
                 or len(chunks[-1]) >= self._max_rows
-                or ((len(chunks[-1]) + 1) * width > self._max_tokens)
+                or (len(chunks[-1]) + 1) * room > self._max_tokens
+                or padding > _CALL_COST * self.sampling.max_new_tokens
             ):
                 chunks.append([])
-                width = need
+                width = lengths[i]
             chunks[-1].append(i)
         return [sorted(chunk, key=lambda i: (requests[i].adapter or "", i)) for chunk in chunks]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _generate_chunk(self, requests: list[GenerationRequest]) -> list[Generation]:
         limits = [self._limit(request) for request in requests]
         longest = max(limits)
@@ -145,21 +152,11 @@ class TransformersEngine:
             self.sampling.temperature,
         )
         end = ReplyEnd(choice, limits, self.base.eos_token_ids, self._stops)
-        ids_RP, mask_RP = _pad_left(requests, self.base.tokenizer.pad_token_id)
         self.base.model.eval()
-        self.base.model.generate(
-            input_ids=ids_RP.to(self.base.device),
-            attention_mask=mask_RP.to(self.base.device),
-            adapter_names=[request.adapter or BASE for request in requests],
-            generation_config=GenerationConfig(
-                max_new_tokens=longest,
-                do_sample=False,
-                use_cache=True,
-                pad_token_id=self.base.tokenizer.pad_token_id,
-            ),
-            logits_processor=[choice],
-            stopping_criteria=[end],
-        )
+        adapters = [request.adapter for request in requests]
+        prompts = prefill(self.base, adapters, [request.prompt_ids for request in requests])
+        with self.base.mixture(adapters):
+            self._sample(prompts, longest, choice, end)
         logprobs_RT = torch.stack(choice.logprobs, dim=1).tolist()
         return [
             Generation(
@@ -170,13 +167,17 @@ class TransformersEngine:
             for reply, logprobs, stopped in zip(end.rows, logprobs_RT, end.stopped, strict=True)
         ]
 
-
-def _pad_left(requests: list[GenerationRequest], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(R, P) token ids and mask."""
-    width = max(len(request.prompt_ids) for request in requests)
-    ids_RP = np.full((len(requests), width), pad_id, dtype=np.int64)
-    mask_RP = np.zeros((len(requests), width), dtype=np.int64)
-    for row, request in enumerate(requests):
-        ids_RP[row, width - len(request.prompt_ids) :] = request.prompt_ids
-        mask_RP[row, width - len(request.prompt_ids) :] = 1
-    return torch.from_numpy(ids_RP), torch.from_numpy(mask_RP)
+    def _sample(self, prompts: Prompts, longest: int, choice: TokenChoice, end: ReplyEnd) -> None:
+        self.base.model.generate(
+            input_ids=prompts.ids_RP,
+            attention_mask=prompts.mask_RP,
+            past_key_values=prompts.cache,
+            generation_config=GenerationConfig(
+                max_new_tokens=longest,
+                do_sample=False,
+                use_cache=True,
+                pad_token_id=self.base.tokenizer.pad_token_id,
+            ),
+            logits_processor=[choice],
+            stopping_criteria=[end],
+        )

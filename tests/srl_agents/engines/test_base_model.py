@@ -1,6 +1,7 @@
 """Adapters on one base: what moves, what must not, and what a file holds."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -164,3 +165,32 @@ def test_llama_is_loaded_too(tmp_path: Path) -> None:
     base.add_adapter("alice", seed=1)
     assert base.context_length == 1024
     assert not any("lm_head" in key for key in base.adapter_tensors("alice"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_mixture_equals_that_of_peft(model_folder: Path, dtype: Any) -> None:
+    base = BaseModel.load(model_folder, device="cpu", dtype=dtype)
+    for seed, name in enumerate(("alice", "bob")):
+        base.add_adapter(name, seed=seed)
+        disturb(base, name, seed)
+    ids = torch.randint(3, 300, (5, 7), generator=torch.Generator().manual_seed(0))
+    rows = [None, "alice", "alice", "bob", "alice"]
+    with torch.no_grad(), base.mixture(rows):
+        ours = base.model(ids).logits
+    with torch.no_grad():
+        theirs = base.model(ids, adapter_names=[row or "__base__" for row in rows]).logits
+        plain = base.model.get_base_model()(ids).logits
+    error = (ours - theirs).abs().max() / theirs.abs().max()
+    assert error < (1e-5 if dtype == "float32" else 0.05)
+    assert (ours - plain).abs().max() > 0.5
+
+
+def test_after_a_mixture_the_model_is_as_before(base: BaseModel) -> None:
+    base.add_adapter("alice", seed=1)
+    disturb(base, "alice")
+    base.activate("alice")
+    before = logits(base)
+    with pytest.raises(ZeroDivisionError), base.mixture(["alice"]):
+        raise ZeroDivisionError
+    assert torch.equal(logits(base), before)
+    assert not any(layer._forward_hooks for layer in base._layers.values())
