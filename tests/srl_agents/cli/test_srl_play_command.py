@@ -67,6 +67,8 @@ def test_quiet_prints_results_and_a_summary_that_adds_up(capsys: Streams) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.startswith("game ")]) == 8
     random, strong = (line.split() for line in lines[-2:])
+    won = sum("(strong) +1.00" in line for line in lines)
+    assert int(strong[2]) == won > 4
     assert (random[0], strong[0], random[1], strong[1]) == ("random", "strong", "8", "8")
     assert random[2:5] == strong[2:5][::-1]
     assert float(random[5]) == -float(strong[5]) < 0
@@ -103,6 +105,7 @@ def test_a_person_plays_by_body_or_by_reply(
     out = capsys.readouterr().out
     assert "You: 7; 2" in out
     assert "seat 0 (human): NOT ACCEPTED (illegal), reward -0.05" in out
+    assert out.count("(human): NOT ACCEPTED") == 1
     assert "not accepted: There is no semicolon" in out
     assert "quit` leaves the game" in out
     assert "Outcome: seat 0 (human)" in out
