@@ -17,6 +17,7 @@ from srl_envs.errors import ConfigError, nearest
 from srl_envs.families.reasoning.math_problems import FAMILIES, Problem, draw_problem
 from srl_envs.rewards.matcher import AnswerMatcher
 from srl_envs.rewards.number import plain_characters, read_number
+from srl_envs.rewards.policy import AnswerPolicy
 
 MAX_STAKE = 3
 MAX_PROBLEMS = 10
@@ -26,7 +27,7 @@ LARGEST_GAP = MAX_STAKE + STEAL_BONUS + MAX_STAKE
 """Points between the seats after one problem: one wins 3 + 1, the other loses 3."""
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
-_MATCHER = AnswerMatcher()
+_MATCHER = AnswerMatcher(AnswerPolicy(rounded_digits=None))
 
 
 class Move(NamedTuple):

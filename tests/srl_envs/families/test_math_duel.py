@@ -64,6 +64,11 @@ def test_points_by_hand(moves: tuple[Move, Move], points: tuple[int, int]) -> No
     assert round_points(moves, "7") == points
 
 
+def test_answers_are_exact() -> None:
+    moves = (Move("0.3333333333", 1), Move("2/6", 1))
+    assert round_points(moves, "1/3") == (-1, 2)
+
+
 @given(MOVES, MOVES)
 def test_swapping_seats_swaps_points(first: Move, second: Move) -> None:
     assert round_points((first, second), "1") == round_points((second, first), "1")[::-1]
