@@ -185,7 +185,7 @@ class MathDuel(Game[Duel, Move]):
             f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
         )
 
-    def parse(self, state: Duel, seat: int, body: str) -> Move:  # noqa: ARG002 # same in every state
+    def parse(self, state: Duel, seat: int, body: str) -> Move:
         """Read ``answer; stake`` or ``pass``; see `parse_move`."""
         return parse_move(body)
 
@@ -201,11 +201,11 @@ class MathDuel(Game[Duel, Move]):
         outcome = (first - second) / (LARGEST_GAP * len(state.problems))
         return outcome, 0.0 - outcome
 
-    def fallback(self, state: Duel, seat: int) -> str:  # noqa: ARG002
+    def fallback(self, state: Duel, seat: int) -> str:
         """A pass."""
         return "pass"
 
-    def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:  # noqa: ARG002
+    def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:
         """A pass one time in ten, else a small number with any stake."""
         return random_body(rng)
 
