@@ -34,7 +34,7 @@ class CodeExecutor:
         isolation: ``"strongest"`` that the kernel grants, or one tier to insist on:
             ``"namespaces"``, ``"landlock"`` or ``"seccomp"``. See `docs/design/sandbox.md`.
         allow_unsafe: where no tier holds, run with resource limits alone instead of refusing.
-        language: a key of `srl_envs.sandbox.languages.LANGUAGES`.
+        language: ``"python"``, the only one so far.
         packages: installed third-party packages that programs may import.
 
     Raises:
