@@ -26,7 +26,6 @@ from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
 
-_TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
 _CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 
 
