@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 quickstart: install ## Train a small league on the CPU, print its ratings, build its leaderboard
 	$(BIN)/srl train quickstart-$(MODEL) --seed $(SEED) --out $(RUN) $(if $(STEPS),--set updates=$(STEPS))
 	$(BIN)/srl league status $(RUN)
-	$(BIN)/srl leaderboard build --store $(RUN)/league.db --out $(RUN)/site
+	$(BIN)/srl leaderboard build --store $(RUN)/league.db --schedule eval/final --out $(RUN)/site
 	@echo
 	@echo "Open the leaderboard:  $(abspath $(RUN))/site/index.html"
 	@echo "Learning curves:       $(BIN)/tensorboard --logdir $(RUN)/tensorboard"
@@ -54,10 +54,10 @@ imports: install
 	$(BIN)/lint-imports
 
 pytest: install
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -m "slow and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu"
 
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps

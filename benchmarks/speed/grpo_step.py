@@ -175,7 +175,7 @@ def _endless_training(trainer: Any, spent: Times) -> Iterator[Times]:
     """One item per optimizer step, made by TRL's own parts in the order of its loop."""
     trainer.create_optimizer_and_scheduler(num_training_steps=10**6)
     trainer.current_gradient_accumulation_steps = 1
-    loader = iter([])
+    loader: Iterator[Any] = iter(())
     while True:
         spent.clear()
         clock = time.process_time()

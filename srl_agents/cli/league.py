@@ -96,21 +96,21 @@ def read_status(store: LeagueStore) -> list[Status]:
 
 
 def _show(status: Status, agents: dict[str, AgentVersion]) -> None:
-    console = Console()
+    console = Console(soft_wrap=True)
     table = Table(title=f"{status.env_id}, {status.schedule}", title_justify="left")
-    for name in ("rank", "agent", "Elo", "± 95 %", "games", "W", "D", "L", "score", ""):
-        table.add_column(name, justify="left" if name in ("agent", "") else "right")
+    for name in ("rank", "agent", "", "Elo", "±95%", "games", "W", "D", "L", "score"):
+        table.add_column(name, justify="left" if name in ("agent", "") else "right", no_wrap=True)
     for row in status.table.ratings:
         rank = (
             f"{row.best_rank}"
             if row.best_rank == row.worst_rank
             else f"{row.best_rank}–{row.worst_rank}"
         )
-        note = "before training" if _is_start(row.agent, agents) else ""
-        note = "after training" if row.agent in status.gains else note
+        note = "before" if _is_start(row.agent, agents) else ""
+        note = "after" if row.agent in status.gains else note
         table.add_row(
-            rank, row.agent, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
-            str(row.wins), str(row.draws), str(row.losses), f"{row.field_score:.0%}", note,
+            rank, row.agent, note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
+            str(row.wins), str(row.draws), str(row.losses), f"{row.field_score:.0%}",
         )  # fmt: skip
     console.print(table)
     for agent, gain in status.gains.items():

@@ -65,6 +65,7 @@ def train(options: TrainOptions) -> int:
             training.close()
     print(
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
-        f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --out {folder}/site"
+        f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "
+        f"--out {folder}/site"
     )
     return 0

@@ -24,6 +24,7 @@ MEANINGS = {
     "score_start": "points per game against the starting version on eval seeds, in [0, 1]",
     "score_bot:NAME": "points per game against a bot on eval seeds, in [0, 1]",
     "eval_format": "mean format component on eval seeds",
+    "start_format": "mean format component of the starting version in the same matches",
     "generate_s": "seconds spent playing (all learners)",
     "train_s": "seconds spent in updates (all learners)",
     "tokens_per_s": "tokens sampled per second of play",

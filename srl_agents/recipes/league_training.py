@@ -194,9 +194,8 @@ class LeagueTraining:
             for other in opponents:
                 key = "score_start" if other == self.league.start else f"score_{other}"
                 values[key] = _score(mine, live, other)
-            values["eval_format"] = _mean(
-                [t.components["format"] for e in mine for t in e.trajectories if t.policy == live]
-            )
+            values["eval_format"] = _format_of(mine, live)
+            values["start_format"] = _format_of(mine, self.league.start)
 
     # --- versions ----------------------------------------------------------------------------
 
@@ -395,6 +394,12 @@ def _score(episodes: Sequence[Episode], policy: str, opponent: str) -> float:
         theirs = next(t for t in episode.trajectories if t.policy == opponent)
         points.append((1 + np.sign(mine.outcome - theirs.outcome)) / 2)
     return _mean(points)
+
+
+def _format_of(episodes: Sequence[Episode], policy: str) -> float:
+    """Mean format component of ``policy``."""
+    seats = [t for e in episodes for t in e.trajectories if t.policy == policy]
+    return _mean([t.components["format"] for t in seats])
 
 
 def _mean(values: Sequence[float]) -> float:
