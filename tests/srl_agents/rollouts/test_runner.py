@@ -56,7 +56,9 @@ def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> No
     spec, other = match("base", "bot:random"), match("base", "bot:random", attempt=1)
     first, second = Runner(policies(base), root_seed=1).play([spec, other])
     third = Runner(policies(base), root_seed=2).play([spec])[0]
-    texts = {tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)}
+    texts = {
+        tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)
+    }
     assert len(texts) == 3
 
 
@@ -85,7 +87,9 @@ def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
 
 
 def test_an_episode_replays_in_a_fresh_environment(base: BaseModel) -> None:
-    episode = Runner(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[0]
+    episode = Runner(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[
+        0
+    ]
     assert replay(as_transcript(episode)).digest == episode.transcript_sha256
 
 

@@ -1,0 +1,153 @@
+"""`srl train` and `srl league`: a mistake is one line that names the cure, before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.main import main
+from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.records import MatchResult, MatchSpec
+
+GOOD = """
+name: small
+model: tiny
+env: connect_four-v0
+env_options: {rows: 5, cols: 5, k: 3}
+"""
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1, captured.err
+    return lines[0]
+
+
+def recipe(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("env: connect_for-v0", ["connect_four-v0"]),
+        ("env_options: {rows: 3}", ["rows=3", "4 to 9"]),
+        ("env_options: {row: 5}", ["row", "rows"]),
+        ("updats: 3", ["updats", "Did you mean 'updates'?"]),
+        ("updates: 0", ["updates=0", "1 or more"]),
+        ("learners: [alice, alice]", ["twice"]),
+        ("learners: [tiny]", ["tiny", "model's name"]),
+        ("rollout: {group_size: 1}", ["group_size=1", "2 or more"]),
+        ("rollout: {temperature: 0}", ["temperature=0", "More than 0".lower()]),
+        ("opponents: {bots: {midle: 1}}", ["midle", "middle"]),
+        ("opponents: {bots: {held_out: 1}}", ["held_out", "rating only"]),
+        ("opponents: {mirror: 0, live: 0, past: 0}", ["all weights are 0"]),
+        ("evaluation: {bots: [stron]}", ["stron", "strong"]),
+        ("training: {optimizer: adam8}", ["optimizer", "adamw_8bit"]),
+        ("training: {learning_rate: -1}", ["learning_rate", "more than 0"]),
+        ("dtype: float16", ["dtype", "bfloat16"]),
+        ("name: a/b", ["name", "folder"]),
+    ],
+)
+def test_a_wrong_recipe_is_refused_and_nothing_is_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str, parts: list[str]
+) -> None:
+    key = line.partition(":")[0]
+    kept = [row for row in GOOD.splitlines() if not row.startswith(f"{key}:")]
+    path = recipe(tmp_path, "\n".join([*kept, line]) + "\n")
+    message = refused(capsys, "train", path, "--out", str(tmp_path / "run"))
+    assert message.startswith("srl train: ")
+    for part in parts:
+        assert part in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'quickstart-tiny'?" in refused(capsys, "train", "quickstart-tyni")
+
+
+def test_a_folder_with_something_else_is_left_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("mine")
+    message = refused(capsys, "train", recipe(tmp_path, GOOD), "--out", str(tmp_path / "run"))
+    assert "not empty" in message
+    assert [p.name for p in (tmp_path / "run").iterdir()] == ["thesis.txt"]
+
+
+def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
+    path = recipe(tmp_path, GOOD + "updats: 3\n")
+    code = (
+        "import sys; from srl_agents.cli.main import main; "
+        f"code = main(['train', {path!r}]); print(code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+def make_store(path: Path) -> None:
+    with LeagueStore(path) as store:
+        for name, parent, step in (("tiny", None, 0), ("alice@3", "tiny", 3)):
+            store.add_agent(
+                AgentVersion(
+                    agent_id=name, lineage=name.partition("@")[0], parent=parent,
+                    role="main" if step else "anchor", step=step,
+                )
+            )  # fmt: skip
+        for seed in range(40):
+            for seats in (("alice@3", "tiny"), ("tiny", "alice@3")):
+                spec = MatchSpec(
+                    env_id="connect_four-v0", seed=seed, split="eval", seats=seats,
+                    cluster=f"eval/{seed}", schedule="eval/final",
+                )  # fmt: skip
+                won = 1.0 if seed % 4 else -1.0
+                outcomes = (won, -won) if seats[0] == "alice@3" else (-won, won)
+                store.report(
+                    spec,
+                    MatchResult(
+                        match_id=spec.match_id,
+                        outcomes=outcomes,
+                        rewards=outcomes,
+                        termination="ok",
+                    ),
+                )
+
+
+def test_league_status_shows_who_got_better(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_store(tmp_path / "league.db")
+    assert main(["league", "status", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "alice@3 against tiny: score difference +0.500" in shown
+    assert "better than its start" in shown
+    assert main(["league", "status", str(tmp_path), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)[0]
+    gain = status["gains"]["alice@3"]
+    assert gain["estimate"] == pytest.approx(0.5)
+    assert 0 < gain["low"] < 0.5 < gain["high"]
+    assert gain["seeds"] == 40
+    assert [row["agent"] for row in status["ratings"]] == ["alice@3", "tiny"]
+
+
+def test_league_status_without_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "no league store" in refused(capsys, "league", "status", str(tmp_path))
+    assert "status" in refused(capsys, "league", "statsu")
+
+
+def test_league_status_before_any_evaluation(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with LeagueStore(tmp_path / "league.db"):
+        pass
+    assert "no evaluation matches" in refused(capsys, "league", "status", str(tmp_path))
