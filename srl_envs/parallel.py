@@ -314,8 +314,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             agent = self.possible_agents[seat]
             if agent not in actions:
                 raise InvalidActionError(f"{agent} is on move, but step() got no action for it.")
-            require_text(agent, actions[agent])
-            replies[seat] = actions[agent]
+            reply = replies[seat] = actions[agent]
+            require_text(agent, reply)
         return replies
 
     def _read_replies(

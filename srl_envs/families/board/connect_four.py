@@ -14,15 +14,14 @@ import numpy as np
 from srl_envs.core import Game, Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 
-_SWAP = str.maketrans("XO", "OX")
 _RUNNING, _DRAW = -1, 2
 
 
 class Position(NamedTuple):
     """One position; seat 0 owns X."""
 
-    cells: str
-    """Rows from the top, each ending in a newline: X, O or a dot."""
+    boards: tuple[str, str]
+    """The board as each seat sees it: rows from the top, each ending in a newline; X is its own."""
     stones: tuple[int, int]
     """Bit board per seat: bit ``col * (rows + 1) + row``, row 0 at the bottom."""
     heights: tuple[int, ...]
@@ -64,8 +63,8 @@ class ConnectFour(Game[Position, int]):
             f"Reply with one column number from 1 to {cols}, like this: <action>{(cols + 1) // 2}"
             f"</action>\n\n"
         )
-        self._empty = ("." * cols + "\n") * rows
-        self._opening = Position(self._empty, (0, 0), (0,) * cols, tuple(names), 0, _RUNNING)
+        empty = ("." * cols + "\n") * rows
+        self._opening = Position((empty, empty), (0, 0), (0,) * cols, tuple(names), 0, _RUNNING)
 
     def new(self, streams: Streams) -> Position:
         """An empty board; the first mover is a fair coin."""
@@ -77,7 +76,7 @@ class ConnectFour(Game[Position, int]):
 
     def observe(self, state: Position, seat: int) -> str:
         """Rules, board from the seat's side, and the open columns."""
-        board = state.cells if seat == 0 else state.cells.translate(_SWAP)
+        board = state.boards[seat]
         if state.result != _RUNNING:
             status = "The game is over.\n"
         elif state.mover == seat:
@@ -101,7 +100,11 @@ class ConnectFour(Game[Position, int]):
         column = actions[seat]
         row = state.heights[column]
         index = (self.rows - 1 - row) * (self.cols + 1) + column
-        cells = state.cells[:index] + "XO"[seat] + state.cells[index + 1 :]
+        first, second = state.boards
+        boards = (
+            first[:index] + "XO"[seat] + first[index + 1 :],
+            second[:index] + "OX"[seat] + second[index + 1 :],
+        )
         mine = state.stones[seat] | 1 << (column * (self.rows + 1) + row)
         stones = (mine, state.stones[1]) if seat == 0 else (state.stones[0], mine)
         heights = (*state.heights[:column], row + 1, *state.heights[column + 1 :])
@@ -111,7 +114,7 @@ class ConnectFour(Game[Position, int]):
         result = _RUNNING if still_open else _DRAW
         if has_line(mine, self.rows, self.k):
             result = seat
-        return Position(cells, stones, heights, still_open, 1 - seat, result)
+        return Position(boards, stones, heights, still_open, 1 - seat, result)
 
     def returns(self, state: Position) -> tuple[float, ...] | None:
         """+1 to the winner, -1 to the loser, 0 to both for a draw."""
@@ -140,20 +143,21 @@ class ConnectFour(Game[Position, int]):
     def encode(self, state: Position) -> Any:
         """Lists and numbers."""
         return [
-            state.cells, list(state.stones), list(state.heights), list(state.open),
+            list(state.boards), list(state.stones), list(state.heights), list(state.open),
             state.mover, state.result,
         ]  # fmt: skip
 
     def decode(self, data: Any) -> Position:
         """The inverse of `encode`."""
-        cells, stones, heights, still_open, mover, result = data
+        boards, stones, heights, still_open, mover, result = data
         return Position(
-            cells, (stones[0], stones[1]), tuple(heights), tuple(still_open), mover, result
-        )
+            (boards[0], boards[1]), (stones[0], stones[1]), tuple(heights), tuple(still_open),
+            mover, result,
+        )  # fmt: skip
 
     def render(self, state: Position) -> str:
         """The board with the columns' numbers; X is seat 0."""
-        return state.cells + self._footer.rstrip("\n")
+        return state.boards[0] + self._footer.rstrip("\n")
 
 
 def has_line(stones: int, rows: int, k: int) -> bool:

@@ -30,7 +30,7 @@ def line_on_grid(grid: list[str], piece: str, k: int) -> bool:
 
 
 def grid_of(state: Position) -> list[str]:
-    return state.cells.split()
+    return state.boards[0].split()
 
 
 def random_play(game: ConnectFour, seed: int) -> list[Position]:
@@ -52,7 +52,7 @@ def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], see
         grid = grid_of(state)
         lines = [line_on_grid(grid, piece, k) for piece in "XO"]
         assert [has_line(stones, rows, k) for stones in state.stones] == lines
-        full = "." not in state.cells
+        full = "." not in state.boards[0]
         over = full or any(lines)
         assert over == (number == len(states) - 1) == (game.to_move(state) == ())
         expected = ((1.0, -1.0) if lines[0] else (-1.0, 1.0) if lines[1] else (0.0, 0.0))  # fmt: skip
@@ -61,7 +61,7 @@ def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], see
         assert list(state.open) == [str(c + 1) for c in range(cols) if columns[c][0] == "."]
         assert list(state.heights) == [rows - column.count(".") for column in columns]
         assert all("".join(column).lstrip(".").count(".") == 0 for column in columns)  # gravity
-        assert state.cells.count("X") + state.cells.count("O") == number
+        assert state.boards[0].count("X") + state.cells.count("O") == number
         assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
 
 
