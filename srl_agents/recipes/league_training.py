@@ -336,7 +336,9 @@ def credit(
     """Group-relative advantages for all turns that ``policy`` wrote, and metrics of its play.
 
     A group is one start state with one set of policies; the role is the seat. Every turn of an
-    episode gets the episode's advantage. Turns of flat groups carry no signal and are left out.
+    episode gets the episode's advantage, except that a refused reply is never praised for a win
+    that came in spite of it: its advantage is at most 0. Turns of flat groups carry no signal and
+    are left out.
 
     Returns:
         (turn, advantage) rows, and metrics by name.
@@ -361,7 +363,7 @@ def credit(
         scale=scale,
     )
     rows = [
-        (turn, float(advantage))
+        (turn, min(float(advantage), 0.0) if turn.invalid else float(advantage))
         for (_, trajectory), advantage in zip(played, advantages_E, strict=True)
         for turn in trajectory.turns
         if advantage and turn.completion_ids

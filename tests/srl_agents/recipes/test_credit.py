@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from srl_agents.recipes.league_training import credit
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 
 
-def turn(reply: str, tokens: int = 2) -> Turn:
+def turn(reply: str, invalid: str | None = None, tokens: int = 2) -> Turn:
     return Turn(
-        turn_index=0, observation="o", reply=reply, invalid=None, reward=0.0, components={},
+        turn_index=0, observation="o", reply=reply, invalid=invalid, reward=0.0, components={},
         prompt_ids=(1,), completion_ids=(2,) * tokens, logprobs=(-0.5,) * tokens,
     )  # fmt: skip
 
@@ -91,3 +93,14 @@ def test_scaling_divides_by_the_deviation_of_the_group() -> None:
     episodes = [episode(0, 0, (1.0, -1.0)), episode(0, 1, (0.0, 0.0))]
     rows, _ = credit(episodes, "a@1", scale=True)
     assert by_reply(rows) == pytest.approx({"0/0/0": 1.0, "0/1/0": -1.0}, rel=1e-4)
+
+
+def test_a_refused_reply_is_blamed_for_a_loss_and_never_praised_for_a_win() -> None:
+    episodes = []
+    for attempt, reward in enumerate((1.0, -1.0)):
+        played = episode(0, attempt, (reward, -reward))
+        first, *others = played.trajectories
+        turns = (turn(f"good {attempt}"), turn(f"bad {attempt}", "illegal"))
+        episodes.append(replace(played, trajectories=(replace(first, turns=turns), *others)))
+    rows, _ = credit(episodes, "a@1", scale=False)
+    assert by_reply(rows) == {"good 0": 1.0, "bad 0": 0.0, "good 1": -1.0, "bad 1": -1.0}

@@ -1,0 +1,1 @@
+"""Learning: what training gains, drawn from the runs that `srl train` leaves behind."""
