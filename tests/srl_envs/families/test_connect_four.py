@@ -61,7 +61,7 @@ def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], see
         assert list(state.open) == [str(c + 1) for c in range(cols) if columns[c][0] == "."]
         assert list(state.heights) == [rows - column.count(".") for column in columns]
         assert all("".join(column).lstrip(".").count(".") == 0 for column in columns)  # gravity
-        assert state.boards[0].count("X") + state.cells.count("O") == number
+        assert state.boards[0].count("X") + state.boards[0].count("O") == number
         assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
 
 
