@@ -212,6 +212,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             infos,
         )
 
+    def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
+        """A random legal action body for a seat on move, drawn from ``rng``."""
+        return self.game.sample(self._state, seat, rng)
+
     def render(self) -> str | None:
         """The whole position as a spectator sees it: returned for "ansi", printed for "human"."""
         self._require_started()

@@ -164,7 +164,7 @@ def make_single(
         env_id: a registered id.
         seat: the seat that the caller plays.
         opponents: seat -> bot name of the environment, or a ``text -> text`` callable; seats that
-            are not named get the ``random`` bot.
+            are not named make random legal moves.
         **options: as in `make`.
     """
     from srl_envs.single import GameSingle  # noqa: PLC0415

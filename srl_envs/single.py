@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from srl_envs.errors import ConfigError
+from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv, Observation
 from srl_envs.registry import Policy, make_bot
 
@@ -17,8 +18,8 @@ class GameSingle(gym.Env[Observation, str]):
     Args:
         env: the parallel environment.
         seat: the caller's seat.
-        opponents: seat -> bot name or ``text -> text`` callable; unnamed seats get ``random``.
-            Bots named here are made anew for every episode from its seed.
+        opponents: seat -> bot name or ``text -> text`` callable; unnamed seats make random legal
+            moves. Bots named here are made anew for every episode from its seed.
     """
 
     def __init__(self, env: GameEnv, *, seat: int, opponents: dict[int, str | Policy]) -> None:
@@ -38,11 +39,19 @@ class GameSingle(gym.Env[Observation, str]):
         self.observation_space = env.observation_space(self._agent)
         self.action_space = env.action_space(self._agent)
         self._opponents: dict[int, str | Policy] = {
-            s: opponents.get(s, "random") for s in range(seats) if s != seat
+            s: opponents.get(s) or self._random_legal(s) for s in range(seats) if s != seat
         }
         for policy in self._opponents.values():
             if isinstance(policy, str):  # a wrong name fails here, not in the middle of an episode
                 make_bot(env.env_spec.id, policy)
+
+    def _random_legal(self, seat: int) -> Policy:
+        """Plays any legal move, in every environment; not every one has a ``random`` bot."""
+
+        def act(_text: str) -> str:
+            return action(self.env.sample_legal(seat, self.np_random))
+
+        return act
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

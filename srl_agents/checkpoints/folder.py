@@ -168,6 +168,15 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def rename_durably(work: Path, final: Path) -> None:
+    """Give a finished folder its name, so that after a power cut it is whole or not there."""
+    for path in work.iterdir():
+        _flush(path)
+    _flush(work)
+    work.rename(final)
+    _flush(final.parent)
+
+
 def _flush(path: Path) -> None:
     """Make the kernel write a file or a folder's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)

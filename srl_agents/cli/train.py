@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +11,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
+from srl_envs.errors import StoreError
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -44,6 +47,9 @@ def main(argv: list[str]) -> int:
 
 def train(options: TrainOptions) -> int:
     """Exit code: 0 trained (or there was nothing left to do)."""
+    from safetensors import SafetensorError
+
+    from srl_agents.recipes.folder import check_folder
     from srl_agents.recipes.settings import LeagueRecipe
 
     overrides = list(options.set)
@@ -51,18 +57,30 @@ def train(options: TrainOptions) -> int:
         overrides.append(f"seed={options.seed}")
     recipe = load(LeagueRecipe, find_recipe(options.recipe), overrides)
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+    check_folder(recipe, folder)
 
     from srl_agents.metrics import ConsoleView
-    from srl_agents.recipes.league_training import LeagueTraining, claim_folder
+    from srl_agents.recipes.league_training import LeagueTraining
 
-    claim_folder(recipe, folder)
     view = ConsoleView(f"{recipe.name}: {recipe.env} with {recipe.model}", recipe.updates)
-    with view:
-        training = LeagueTraining(recipe, folder, view)
-        try:
-            training.run()
-        finally:
-            training.close()
+    try:
+        with view:
+            training = LeagueTraining(recipe, folder, view)
+            try:
+                training.run()
+            finally:
+                training.close()
+    except KeyboardInterrupt:
+        print(
+            "\nsrl train: interrupted. The same command continues from the last checkpoint.",
+            file=sys.stderr,
+        )
+        return 130
+    except (OSError, sqlite3.OperationalError, SafetensorError) as error:
+        raise StoreError(
+            f"{folder} cannot be written: {error}. Mend that and give the same command: "
+            "a run continues from its last checkpoint."
+        ) from None
     print(
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
         f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "

@@ -77,6 +77,9 @@ class League:
         mine = [v for v in self.past if v != self.start and lineage(v) == learner]
         dropped = mine[: -self.opponents.past_limit]
         self.past = [v for v in self.past if v not in dropped]
+        for games in self._games.values():
+            for version in dropped:
+                games.pop(version, None)
         return frozen, dropped
 
     def training_matches(self, update: int, start_states: int, attempts: int) -> list[MatchSpec]:
@@ -136,14 +139,14 @@ class League:
         return self.evaluation_matches(schedule, list(combinations(agents, 2)), seeds)
 
     def observe(self, episodes: Sequence[Episode]) -> None:
-        """Count training results, for the choice of opponents."""
+        """Count training results against the past, for the choice among it."""
         for episode in episodes:
             if not episode.valid or episode.spec.split != "train":
                 continue
             for seat in episode.spec.learner_seats:
                 me = episode.trajectories[seat]
                 for other in episode.trajectories:
-                    if other.seat == seat:
+                    if other.seat == seat or other.policy not in self.past:
                         continue
                     cell = self._games[lineage(me.policy)].setdefault(other.policy, [0.0, 0.0])
                     cell[0] += 1

@@ -34,17 +34,17 @@ class OpponentSettings:
     def __post_init__(self) -> None:
         weights = {"mirror": self.mirror, "live": self.live, "past": self.past, **self.bots}
         for name, weight in weights.items():
-            require(weight >= 0, f"opponents.{name}={weight}: a weight is 0 or more.")
-        require(sum(weights.values()) > 0, "opponents: all weights are 0, so nobody could be met.")
+            require(weight >= 0, f"{name}={weight}: a weight is 0 or more.")
+        require(sum(weights.values()) > 0, "all weights are 0, so nobody could be met.")
         require(
             "held_out" not in self.bots,
-            "opponents.bots: 'held_out' is for rating only; train against another bot.",
+            "bots: 'held_out' is for rating only; train against another bot.",
         )
         require(
             self.past_sampler in SAMPLERS,
-            f"opponents.past_sampler={self.past_sampler!r}: use one of {', '.join(SAMPLERS)}.",
+            f"past_sampler={self.past_sampler!r}: use one of {', '.join(SAMPLERS)}.",
         )
-        require(self.past_limit >= 1, f"opponents.past_limit={self.past_limit}: use 1 or more.")
+        require(self.past_limit >= 1, f"past_limit={self.past_limit}: use 1 or more.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,8 @@ class EvaluationSettings:
     """Scripted agents on the leaderboard; each is met at every look."""
 
     def __post_init__(self) -> None:
-        require(self.every >= 0, f"evaluation.every={self.every}: use 0 or more.")
+        require(self.every >= 0, f"every={self.every}: use 0 or more.")
+        require(len(set(self.bots)) == len(self.bots), f"bots={list(self.bots)}: a name twice.")
         for name in ("pairs", "final_pairs"):
             value = getattr(self, name)
-            require(value >= 1, f"evaluation.{name}={value}: use 1 or more.")
+            require(value >= 1, f"{name}={value}: use 1 or more.")

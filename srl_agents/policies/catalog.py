@@ -55,13 +55,30 @@ def text_policy(
     if name.startswith(_BOT) or name in bots:
         return make_bot(env_id, bot, seed=2 * seed + seat)
     wanted = parse_model_name(name)
-    if wanted.model not in MODELS and "/" not in wanted.model and not Path(wanted.model).is_dir():
+    if not _may_exist(wanted.model):
         known = [*bots, *MODELS]
         raise UnknownPolicyError(
             f"no policy {name!r}.{nearest(name, known)} Bots of {env_id}: {', '.join(bots)}; "
             f"models: {', '.join(MODELS)}, a hub id, a folder, or MODEL+ADAPTER_FOLDER."
         )
     return _model_policy(wanted, seat, seed, max_new_tokens or reply_budget(env_id))
+
+
+def require_model(name: str) -> None:
+    """Refuse a name that can be no language model, without loading or fetching anything.
+
+    Raises:
+        UnknownPolicyError: names the nearest model.
+    """
+    if not _may_exist(name):
+        raise UnknownPolicyError(
+            f"no model {name!r}.{nearest(name, MODELS)} "
+            f"Models: {', '.join(MODELS)}, a hub id, or a folder."
+        )
+
+
+def _may_exist(model: str) -> bool:
+    return model in MODELS or "/" in model or Path(model).is_dir()
 
 
 def reply_budget(env_id: str) -> int:

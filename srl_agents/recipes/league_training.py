@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from srl_agents import checkpoints
 from srl_agents.credit.batches import training_batch
@@ -25,7 +24,7 @@ from srl_agents.league.manager import BOT, Arena, League
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.recipes.loading import dump
+from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rollouts import Runner
@@ -33,7 +32,7 @@ from srl_agents.trainers.grpo import GRPOLearner
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError, ConfigError, SandboxError
 
-STORE, METRICS, RECIPE = "league.db", "metrics.jsonl", "recipe.yaml"
+STORE, METRICS = "league.db", "metrics.jsonl"
 FINAL = "eval/final"
 
 
@@ -52,8 +51,7 @@ class LeagueTraining:
 
     def __init__(self, recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> None:
         self.recipe, self.folder, self.view = recipe, folder, view
-        claim_folder(recipe, folder)
-        self.store = LeagueStore(folder / STORE)
+        check_folder(recipe, folder)
         view.phase(f"loading {recipe.model}")
         self.base = BaseModel.load(
             recipe.model,
@@ -66,6 +64,15 @@ class LeagueTraining:
                 examples=tuple((e.observation, e.reply) for e in recipe.prompt.examples),
             ),
         )
+        budget = recipe.rollout.max_new_tokens
+        if budget >= self.base.context_length:
+            raise ConfigError(
+                f"rollout.max_new_tokens={budget}: {recipe.model} reads {self.base.context_length} "
+                "tokens in all, prompt and reply together."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        self.store = LeagueStore(folder / STORE)
+        write_recipe(recipe, folder)
         arena = Arena(
             env_id=env_spec(recipe.env).id,
             options=recipe.env_options,
@@ -203,8 +210,9 @@ class LeagueTraining:
         """Register the learners' present versions under their version ids."""
         live = {self.league.live(name): name for name in self.learners}
         for policy, name in live.items():
-            self.policies[policy] = ModelPolicy(self.engine, name)
-            self._add_agent(policy, "main", {"learner": name})
+            # a version that is frozen already keeps its own adapter: the learner's moves on
+            self.policies.setdefault(policy, ModelPolicy(self.engine, name))
+            self._add_version(name)
         keep = {*live, *self.league.past, self.recipe.model}
         for policy in [p for p in self.policies if p not in keep and not p.startswith(BOT)]:
             del self.policies[policy]
@@ -225,8 +233,7 @@ class LeagueTraining:
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
             self.base.save_adapter(learner, temporary)
-            temporary.replace(folder)
-        self._add_agent(frozen, "main", {"learner": learner})
+            checkpoints.rename_durably(temporary, folder)
         self._load_frozen(frozen)
         for version in dropped:
             self.policies.pop(version, None)
@@ -240,24 +247,34 @@ class LeagueTraining:
     def _snapshot_folder(self, version: str) -> Path:
         return self.folder / "snapshots" / version
 
-    def _add_agent(self, agent_id: str, role: Any, details: dict[str, Any]) -> None:
-        learner, _, step = agent_id.partition("@")
+    def _add_version(self, learner: str) -> None:
+        """Make the learner's present version known to the store."""
         self.store.add_agent(
             AgentVersion(
-                agent_id=agent_id,
+                agent_id=self.league.live(learner),
                 lineage=learner,
-                parent=self.recipe.model if step else None,
-                role=role,
-                step=int(step or 0),
-                spec={"model": self.recipe.model, **details} if step else details,
+                parent=self.recipe.model,
+                role="main",
+                step=self.league.versions[learner],
+                spec={"model": self.recipe.model, "learner": learner},
             )
         )
 
     def _add_anchors(self) -> None:
-        self._add_agent(self.recipe.model, "anchor", {"model": self.recipe.model})
+        """The start and the bots."""
+        model = self.recipe.model
+        self.store.add_agent(
+            AgentVersion(agent_id=model, lineage=model, role="anchor", spec={"model": model})
+        )
         for bot in env_spec(self.recipe.env).bots:
-            role = "heldout" if bot == "held_out" else "anchor"
-            self._add_agent(f"{BOT}{bot}", role, {"bot": bot, "env": self.league.arena.env_id})
+            self.store.add_agent(
+                AgentVersion(
+                    agent_id=f"{BOT}{bot}",
+                    lineage=f"{BOT}{bot}",
+                    role="heldout" if bot == "held_out" else "anchor",
+                    spec={"bot": bot, "env": self.league.arena.env_id},
+                )
+            )
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -265,7 +282,11 @@ class LeagueTraining:
         """Every final version, the start and the bots, all against all on fresh eval seeds."""
         agents = [self.league.start, *map(self.league.live, self.learners)]
         agents += [f"{BOT}{bot}" for bot in self.recipe.evaluation.bots]
-        known = {spec.match_id for spec, _ in self.store.matches(schedule=FINAL)}
+        known = {
+            spec.match_id
+            for spec, result in self.store.matches(schedule=FINAL)
+            if result.termination != "void"
+        }
         self._name_live_policies()
         specs = self.league.round_robin(FINAL, agents, self.recipe.evaluation.final_pairs)
         missing = [spec for spec in specs if spec.match_id not in known]
@@ -312,24 +333,6 @@ class LeagueTraining:
         return checkpoint.step
 
 
-def claim_folder(recipe: LeagueRecipe, folder: Path) -> None:
-    """Write the recipe into a new run's folder, or check that an old run has the same one."""
-    path = folder / RECIPE
-    text = yaml.safe_dump(dump(recipe), sort_keys=False)
-    if not path.is_file():
-        if folder.is_dir() and any(folder.iterdir()):
-            raise ConfigError(
-                f"{folder} is not empty and holds no run; choose another folder with --out."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    elif path.read_text() != text:
-        raise ConfigError(
-            f"{folder} holds a run of another recipe or seed. "
-            f"Choose another folder with --out, or delete it."
-        )
-
-
 def credit(
     episodes: Sequence[Episode], policy: str, scale: bool
 ) -> tuple[list[tuple[Turn, float]], dict[str, float]]:
@@ -337,8 +340,8 @@ def credit(
 
     A group is one start state with one set of policies; the role is the seat. Every turn of an
     episode gets the episode's advantage, except that a refused reply is never praised for a win
-    that came in spite of it: its advantage is at most 0. Turns of flat groups carry no signal and
-    are left out.
+    that came in spite of it: where its advantage would be above 0 the turn is left out. Turns of
+    flat groups, in which all attempts earned the same, carry no signal and are left out too.
 
     Returns:
         (turn, advantage) rows, and metrics by name.
@@ -351,29 +354,36 @@ def credit(
     ]
     if not played:
         return [], {}
-    groups = {
-        key: i
-        for i, key in enumerate(dict.fromkeys((e.spec.schedule, e.spec.number) for e, _ in played))
-    }
-    advantages_E = role_advantages(
-        np.array([t.total_reward for _, t in played]),
-        np.array([groups[e.spec.schedule, e.spec.number] for e, _ in played]),
-        np.array([t.seat for _, t in played]),
-        np.array([e.valid for e, _ in played]),
-        scale=scale,
-    )
+    names = [(e.spec.schedule, e.spec.number) for e, _ in played]
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    group_E = np.array([number[name] for name in names])
+    role_E = np.array([t.seat for _, t in played])
+    returns_E = np.array([t.total_reward for _, t in played])
+    valid_E = np.array([e.valid for e, _ in played])
+    flat_E = _flat(returns_E, group_E, role_E, valid_E)
+    advantages_E = role_advantages(returns_E, group_E, role_E, valid_E, scale=scale)
     rows = [
-        (turn, min(float(advantage), 0.0) if turn.invalid else float(advantage))
-        for (_, trajectory), advantage in zip(played, advantages_E, strict=True)
+        (turn, float(advantage))
+        for (_, trajectory), advantage, flat in zip(played, advantages_E, flat_E, strict=True)
         for turn in trajectory.turns
-        if advantage and turn.completion_ids
+        if not flat and turn.completion_ids and (advantage < 0 or not turn.invalid)
     ]
-    return rows, _play_metrics([(e, t) for e, t in played if e.valid], advantages_E, len(rows))
+    metrics = _play_metrics([(e, t) for e, t in played if e.valid])
+    cells = {(g, r): flat for g, r, flat in zip(group_E, role_E, flat_E, strict=True)}
+    return rows, metrics | {"rows": float(len(rows)), "flat_groups": _mean(list(cells.values()))}
 
 
-def _play_metrics(
-    played: Sequence[tuple[Episode, Trajectory]], advantages_E: Any, rows: int
-) -> dict[str, float]:
+def _flat(returns_E: Any, group_E: Any, role_E: Any, valid_E: Any) -> Any:
+    """(E,) whether all valid attempts of an episode's (group, role) earned the same."""
+    flat_E = np.ones(len(returns_E), dtype=bool)
+    for i in range(len(returns_E)):
+        peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
+        if valid_E[i]:
+            flat_E[i] = np.ptp(returns_E[peers_E]) < 1e-9
+    return flat_E
+
+
+def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:
     turns = [turn for _, trajectory in played for turn in trajectory.turns]
     return {
         "reward": _mean([t.total_reward for _, t in played]),
@@ -381,8 +391,7 @@ def _play_metrics(
         "format": _mean([t.components["format"] for _, t in played]),
         "invalid_share": _mean([turn.invalid is not None for turn in turns]),
         "reply_tokens": _mean([len(turn.completion_ids) for turn in turns]),
-        "rows": float(rows),
-        "flat_groups": float(np.mean(advantages_E == 0.0)),
+        "unread_share": _mean([not turn.completion_ids for turn in turns]),
     }
 
 

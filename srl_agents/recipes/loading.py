@@ -5,7 +5,9 @@ Every message names the place in the file, what stood there, and the nearest val
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import types
 import typing
 from pathlib import Path
@@ -17,6 +19,17 @@ from srl_envs.errors import ConfigError, nearest
 
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Plain values only, and no key twice: of two settings the reader could not tell which counts."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.YAMLError(f"key {twice[0]!r} stands twice{node.start_mark}")
+        return super().construct_mapping(node, deep)
 
 
 def find_recipe(name: str) -> Path:
@@ -49,7 +62,7 @@ def load(kind: type[T], path: Path, overrides: typing.Sequence[str] = ()) -> T:
         ConfigError: the file does not parse, or a key, type or value is wrong.
     """
     try:
-        data = yaml.safe_load(path.read_text())
+        data = yaml.load(path.read_text(), Loader=_UniqueKeys)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
@@ -173,12 +186,12 @@ def _literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
 def _scalar(value: Any, kind: type, place: str) -> Any:
     if kind is float and isinstance(value, str):
         # YAML 1.1 reads 1e-3 (no dot) as text
-        try:
-            return float(value)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            value = float(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{place}: {value} is no finite number.")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ConfigError(
             f"{place}: expected {_NAMES.get(kind, kind.__name__)}, found {_kind(value)}."

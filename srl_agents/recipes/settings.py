@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings, require
+from srl_agents.policies.catalog import require_model
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs import make, spec
+
+RESERVED = ("anchor", "default", "base")
+"""Adapter names that the engine or PEFT keep for themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,8 +23,8 @@ class LoRASettings:
     """The adapter's output is multiplied by alpha / rank."""
 
     def __post_init__(self) -> None:
-        require(self.rank >= 1, f"lora.rank={self.rank}: use 1 or more.")
-        require(self.alpha > 0, f"lora.alpha={self.alpha}: use more than 0.")
+        require(self.rank >= 1, f"rank={self.rank}: use 1 or more.")
+        require(self.alpha > 0, f"alpha={self.alpha}: use more than 0.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,15 +65,15 @@ class RolloutSettings:
     def __post_init__(self) -> None:
         for name in ("start_states", "max_new_tokens", "concurrency", "batch_rows"):
             value = getattr(self, name)
-            require(value >= 1, f"rollout.{name}={value}: use 1 or more.")
+            require(value >= 1, f"{name}={value}: use 1 or more.")
         require(
             self.group_size >= 2,
-            f"rollout.group_size={self.group_size}: one attempt is its own baseline, so every "
+            f"group_size={self.group_size}: one attempt is its own baseline, so every "
             "advantage would be 0. Use 2 or more.",
         )
         require(
             self.temperature > 0,
-            f"rollout.temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
+            f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
         )
 
 
@@ -120,12 +124,18 @@ class LeagueRecipe:
         )
         for learner in self.learners:
             require(
-                learner.isidentifier() and learner != self.model,
-                f"learners: {learner!r} must be letters, digits and underscores, and not the model's name.",
+                learner.isidentifier() and learner not in (self.model, *RESERVED),
+                f"learners: {learner!r} must be letters, digits and underscores, and neither the "
+                f"model's name nor one of {', '.join(RESERVED)}.",
             )
         require(
             self.name.replace("-", "_").replace(".", "_").isidentifier(),
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+        )
+        require_model(self.model)
+        require(
+            self.device in ("auto", "cpu", "cuda") or self.device.removeprefix("cuda:").isdigit(),
+            f"device={self.device!r}: use 'auto', 'cpu', 'cuda' or 'cuda:0'.",
         )
         self._check_environment()
 

@@ -135,6 +135,7 @@ def test_hard_opponents_are_met_more_often() -> None:
     league = make_league(mirror=0, live=0, past=1)
     league.versions["bob"] = 1
     league.freeze("bob")
+    league.versions["bob"] = 2
     spec = league.evaluation_matches("x", [("alice@0", "tiny")], range(1))[0]
     for other, outcome in (("tiny", 1.0), ("bob@1", -1.0)):
         played = MatchSpec(

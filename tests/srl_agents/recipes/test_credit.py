@@ -103,4 +103,11 @@ def test_a_refused_reply_is_blamed_for_a_loss_and_never_praised_for_a_win() -> N
         turns = (turn(f"good {attempt}"), turn(f"bad {attempt}", "illegal"))
         episodes.append(replace(played, trajectories=(replace(first, turns=turns), *others)))
     rows, _ = credit(episodes, "a@1", scale=False)
-    assert by_reply(rows) == {"good 0": 1.0, "bad 0": 0.0, "good 1": -1.0, "bad 1": -1.0}
+    assert by_reply(rows) == {"good 0": 1.0, "good 1": -1.0, "bad 1": -1.0}
+
+
+def test_flat_groups_do_not_leak_through_rounding() -> None:
+    episodes = [episode(0, attempt, (0.95, -0.95)) for attempt in range(7)]
+    rows, metrics = credit(episodes, "a@1", scale=False)
+    assert rows == []
+    assert metrics["flat_groups"] == 1.0

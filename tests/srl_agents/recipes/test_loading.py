@@ -93,8 +93,8 @@ def test_a_bad_override_is_refused(tmp_path: Path, override: str) -> None:
         Outer,
         model=st.text(),
         steps=st.integers(),
-        limit=st.none() | st.floats(allow_nan=False),
-        weights=st.dictionaries(st.text(), st.floats(allow_nan=False)),
+        limit=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        weights=st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)),
         inner=st.builds(Inner, rate=st.floats(0, 1), names=st.lists(st.text()).map(tuple)),
     )
 )

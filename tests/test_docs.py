@@ -1,0 +1,73 @@
+"""What the documents show works as shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import srl_envs
+from srl_agents.recipes.loading import SHIPPED, load
+from srl_agents.recipes.settings import LeagueRecipe
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+def test_the_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(ROOT / "README.md", "python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / "episode.jsonl").is_file()
+
+
+def test_the_environment_of_the_guide_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game, register, _ = blocks(ROOT / "docs/guides/write_an_environment.md", "python")
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "guess.py").write_text(game)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        names: dict[str, object] = {}
+        exec(compile(register, "guide", "exec"), names)
+        policies = {seat: lambda text: "<action>5</action>" for seat in (0, 1)}
+        assert srl_envs.play(names["env"], policies, seed=3).outcomes == (0.0, 0.0)  # type: ignore[arg-type]
+    finally:
+        from srl_envs import registry
+
+        registry._SPECS.pop("my_package/guess-v0", None)
+        sys.modules.pop("my_package.guess", None)
+
+
+def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
+    (text,) = blocks(ROOT / "docs/guides/train_a_league.md", "yaml")
+    path = tmp_path / "guide.yaml"
+    path.write_text(text)
+    assert load(LeagueRecipe, path).learners == ("alice", "bob")
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_recipes_are_valid(path: Path) -> None:
+    assert load(LeagueRecipe, path).name == path.stem
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_readme_lists_every_environment() -> None:
+    listed = set(re.findall(r"^\| `([\w]+-v\d+)` ", (ROOT / "README.md").read_text(), flags=re.M))
+    built_in = {name for name in srl_envs.list_envs() if "/" not in name}
+    assert listed == built_in
