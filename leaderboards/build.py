@@ -120,7 +120,7 @@ def _board(
         "anchors": list(table.anchors) if anchored else [],
         "agents": [_row(r, agents[r.agent], conduct[r.agent]) for r in table.ratings],
         "matrix": _matrix(pairs, table.agents[:MATRIX_AGENTS]),
-        "curves": _curves(agents, table, starts),
+        "curves": _history(store, agents, env_id, options) if schedule else _curves(agents, table),
         "versus_start": _versus_start(pairs, table, starts),
     }
 
@@ -190,10 +190,17 @@ def _starts(agents: dict[str, AgentVersion], rated: Sequence[str]) -> dict[str, 
     return starts
 
 
-def _curves(
-    agents: dict[str, AgentVersion], table: RatingTable, starts: dict[str, str]
+def _history(
+    store: LeagueStore, agents: dict[str, AgentVersion], env_id: str, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
+    """Curves over all evaluation matches: a table of one schedule knows few versions."""
+    anchors = [name for name, agent in agents.items() if agent.role == "anchor"]
+    return _curves(agents, rate(store.pairs(env_id, options=options), anchors=anchors))
+
+
+def _curves(agents: dict[str, AgentVersion], table: RatingTable) -> list[dict[str, Any]]:
     """Rating by training step, one curve per lineage, from its start on."""
+    starts = _starts(agents, table.agents)
     lineages: dict[str, set[str]] = defaultdict(set)
     for name, start in starts.items():
         lineages[agents[name].lineage] |= {name, start}

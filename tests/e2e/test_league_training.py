@@ -12,36 +12,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from rich.console import Console
 from safetensors.torch import load_file
 
-from srl_agents.engines.random_model import build
 from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.policies import ModelPolicy
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import SandboxError
+from srl_envs.families.board.connect_four import ConnectFour
 
+# Snapshots between checkpoints and opponents from the past: a frozen version that moved with its
+# learner would show after a resume. Replies of `tiny` decide games, so other weights show too.
 RECIPE = """
 name: small
-model: {model}
-env: math_duel-v0
-env_options: {{difficulty: 1, problems: 1, max_retries: 0, invalid: random_legal}}
-updates: 4
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 8
 learners: [alice, bob]
-lora: {{rank: 2, alpha: 4}}
-rollout: {{start_states: 2, group_size: 2, max_new_tokens: 2}}
-opponents: {{mirror: 1, live: 1, past: 1, bots: {{random: 1}}}}
-training: {{learning_rate: 0.01, kl_coef: 0.1, optimizer: adamw_8bit}}
-evaluation: {{every: 2, pairs: 1, final_pairs: 2, bots: [random]}}
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
+opponents: {mirror: 0, live: 1, past: 2}
+training: {learning_rate: 0.01, kl_coef: 0.1, optimizer: adamw_8bit}
+evaluation: {every: 4, pairs: 2, final_pairs: 4, bots: [random]}
 snapshot_every: 2
-checkpoint_every: 1
+checkpoint_every: 3
 """
+LAST = "checkpoints/step-00000008"
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recipe")
-    model = build(folder / "model", hidden=32, layers=1)
-    path = folder / "small.yaml"
-    path.write_text(RECIPE.format(model=model))
+    path = tmp_path_factory.mktemp("recipe") / "small.yaml"
+    path.write_text(RECIPE)
     return path
 
 
@@ -73,10 +82,10 @@ def state(run: Path) -> dict[str, Any]:
         "metrics": metrics,
         "weights": {
             str(path.relative_to(run)): {k: v.tolist() for k, v in load_file(path).items()}
-            for pattern in ("snapshots/**/*.safetensors", "checkpoints/step-00000004/*.safetensors")
+            for pattern in ("snapshots/**/*.safetensors", f"{LAST}/*.safetensors")
             for path in sorted(run.glob(pattern))
         },
-        "state": json.loads((run / "checkpoints/step-00000004/state.json").read_text()),
+        "state": json.loads((run / LAST / "state.json").read_text()),
     }
 
 
@@ -108,12 +117,12 @@ def test_killed_and_resumed_ends_like_an_undisturbed_run(
 ) -> None:
     run = tmp_path / "run"
     kills = 0
-    for update in (1, 2, 3):
+    for update in (2, 5, 7):
         process = start(recipe, run)
         while process.poll() is None and len(read_lines(run / "metrics.jsonl")) < update:
             time.sleep(0.01)
         if process.poll() is None:  # somewhere in the update that follows
-            time.sleep(0.05 * update)
+            time.sleep(0.1)
             os.killpg(process.pid, signal.SIGKILL)
             kills += 1
         process.communicate()
@@ -122,6 +131,53 @@ def test_killed_and_resumed_ends_like_an_undisturbed_run(
     assert state(run) == undisturbed
     finish(start(recipe, run))  # nothing is left to do
     assert state(run) == undisturbed
+
+
+@pytest.mark.slow
+def test_frozen_versions_do_not_move_with_their_learner(recipe: Path, tmp_path: Path) -> None:
+    with ConsoleView("run", 8, Console(quiet=True)) as view:
+        training = LeagueTraining(load(LeagueRecipe, recipe, ["updates=3"]), tmp_path / "run", view)
+        training.run()
+    frozen = {v for v in training.league.past if v != "tiny"}
+    assert {"alice@2", "bob@2"} <= frozen
+    for version in frozen:
+        policy = training.policies[version]
+        assert isinstance(policy, ModelPolicy)
+        assert policy.adapter == version
+        saved = load_file(tmp_path / "run/snapshots" / version / "adapter_model.safetensors")
+        played = training.base.adapter_tensors(version)
+        assert all(torch.equal(saved[name], played[name]) for name in saved)
+    moved = training.base.adapter_tensors("alice")
+    old = training.base.adapter_tensors("alice@2")
+    assert any(not torch.equal(moved[name], old[name]) for name in old)
+    training.close()
+
+
+@pytest.mark.slow
+def test_a_final_table_that_went_void_is_played_again(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(LeagueRecipe, recipe, ["updates=1", "evaluation.every=0"])
+    original = ConnectFour.apply
+
+    def broken(self: ConnectFour, state: Any, actions: Any) -> Any:
+        if training.done == 1:
+            raise SandboxError("the sandbox is gone")
+        return original(self, state, actions)
+
+    with ConsoleView("run", 1, Console(quiet=True)) as view:
+        training = LeagueTraining(settings, tmp_path / "run", view)
+        monkeypatch.setattr(ConnectFour, "apply", broken)
+        with pytest.raises(SandboxError, match="could not be finished"):
+            training.run()
+        training.close()
+        monkeypatch.undo()
+        training = LeagueTraining(settings, tmp_path / "run", view)
+        training.run()
+        training.close()
+    with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
+        ends = [result.termination for _, result in store.matches(schedule="eval/final")]
+    assert ends.count("void") == ends.count("ok") + ends.count("forfeit") > 0
 
 
 @pytest.mark.slow

@@ -51,11 +51,26 @@ def test_named_opponents_are_made_anew_from_the_seed() -> None:
         return texts
 
     view = srl_envs.make_single("connect_four-v0", opponents={1: "random"})
-    other = srl_envs.make_single("connect_four-v0")
-    assert game(view, 3) == game(view, 3)
-    assert game(other, 3) == game(other, 3)
+    other = srl_envs.make_single("connect_four-v0", opponents={1: "random"})
+    assert game(view, 3) == game(view, 3) == game(other, 3)
     assert game(view, None) == game(other, None)
     assert len({str(game(view, seed)) for seed in range(6)}) > 1
+
+
+def test_unnamed_opponents_make_legal_moves_that_the_seed_decides() -> None:
+    def outcome(seed: int) -> list[str]:
+        view = srl_envs.make_single("connect_four-v0")
+        seen, _ = view.reset(seed=seed)
+        texts, over = [seen["text"]], False
+        while not over:
+            legal = seen["text"].split("Open columns: ")[1].split()
+            seen, _, over, _, _ = view.step(f"<action>{legal[-1]}</action>")
+            texts.append(seen["text"])
+        assert view.env.forfeited == ()
+        return texts
+
+    assert outcome(1) == outcome(1)
+    assert len({str(outcome(seed)) for seed in range(6)}) > 1
 
 
 def test_an_opponent_that_forfeits_before_our_first_move_still_pays_us() -> None:

@@ -299,7 +299,7 @@
       if (wide > 0 && wide !== drawnAt) frame.replaceChildren(drawCurves(board, drawnAt = wide));
     }).observe(frame);
     return [
-      el("p", { class: "lead" }, "Rating of each version by training step, with its 95 % interval. Dashed: anchors."),
+      el("p", { class: "lead" }, "Rating of each version by training step over all evaluation matches, with its 95 % interval. Dashed: anchors."),
       frame,
       el("div", { class: "legend keys" }, ...board.curves.map((curve, k) =>
         el("span", { class: `c${k % 6}` }, el("i"), el("span", {}, curve.lineage)))),
