@@ -38,7 +38,8 @@ def main(argv: list[str]) -> int:
     again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
     again += ["--schedule", options.schedule] if options.schedule else []
     try:
-        with LeagueStore(options.store, mode="read") as store:
+        path = Path(options.store)
+        with LeagueStore(path / "league.db" if path.is_dir() else path, mode="read") as store:
             data = board_data(store, shlex.join(again), options.schedule)
         index, numbers = write_site(data, Path(options.out))
     except SRLError as error:
@@ -89,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    build.add_argument("--store", required=True, metavar="PATH", help="the league's SQLite file")
+    build.add_argument(
+        "--store", required=True, metavar="PATH", help="a run's folder, or its SQLite file"
+    )
     build.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
     build.add_argument(
         "--schedule",

@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
         if argv[:1] in ([], ["--help"], ["-h"]):
             print("usage: srl league status RUN [--json]\n\n" + DESCRIPTION)
             return 0
-        raise ConfigError(f"srl league has no {argv[0]!r}; it has: status.")
+        raise ConfigError(f"no subcommand {argv[0]!r}; there is: status.")
     options = tyro.cli(
         StatusOptions, prog="srl league status", description=DESCRIPTION, args=argv[1:]
     )

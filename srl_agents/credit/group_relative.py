@@ -45,30 +45,6 @@ def group_advantages(
     return scaled_BG
 
 
-def leave_one_out(
-    returns_BG: NDArray[np.float64], valid_BG: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Centre each episode's return on the mean of the others in its group.
-
-    Args:
-        returns_BG: (B, G) episode returns, reward units.
-        valid_BG: (B, G) False where the rollout failed.
-
-    Returns:
-        (B, G) advantages; 0 where invalid, and in groups with fewer than 2 valid attempts.
-        Equal to `group_advantages` times n / (n - 1) for n valid attempts.
-
-    Raises:
-        ShapeError: the two arrays differ in shape.
-
-    Source: arXiv:2402.14740 (RLOO).
-    """
-    centred_BG = group_advantages(returns_BG, valid_BG)
-    count_B1 = valid_BG.sum(axis=1, keepdims=True)
-    factor_B1: NDArray[np.float64] = count_B1 / np.maximum(count_B1 - 1, 1)
-    return centred_BG * factor_B1
-
-
 def role_advantages(
     returns_E: NDArray[np.float64],
     group_E: NDArray[np.int64],

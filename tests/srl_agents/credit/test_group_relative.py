@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.credit.group_relative import group_advantages, leave_one_out, role_advantages
+from srl_agents.credit.group_relative import group_advantages, role_advantages
 from srl_envs.errors import ShapeError
 
 RETURNS = st.floats(-2, 2, allow_nan=False)
@@ -30,23 +30,20 @@ def arrays(groups: list[list[tuple[float, bool]]]) -> tuple[np.ndarray, np.ndarr
 def test_worked_example() -> None:
     returns, valid = np.array([[1.0, 0.0, 0.5, np.nan]]), np.array([[True, True, True, False]])
     assert group_advantages(returns, valid).tolist() == [[0.5, -0.5, 0.0, 0.0]]
-    assert leave_one_out(returns, valid).tolist() == [[0.75, -0.75, 0.0, 0.0]]
     scaled = group_advantages(returns, valid, scale=True)
     assert scaled[0, 0] == pytest.approx(0.5 / np.sqrt(1 / 6), abs=1e-5)
 
 
 @given(GROUPS)
 def test_group_advantages_match_sums_by_hand(groups: list[list[tuple[float, bool]]]) -> None:
-    got, loo = group_advantages(*arrays(groups)), leave_one_out(*arrays(groups))
+    got = group_advantages(*arrays(groups))
     for b, group in enumerate(groups):
         valid = [value for value, ok in group if ok]
         for g, (value, ok) in enumerate(group):
             if not ok or len(valid) < 2:
-                assert got[b, g] == loo[b, g] == 0.0
+                assert got[b, g] == 0.0
                 continue
             assert got[b, g] == pytest.approx(value - sum(valid) / len(valid), abs=1e-9)
-            others = (sum(valid) - value) / (len(valid) - 1)
-            assert loo[b, g] == pytest.approx(value - others, abs=1e-9)
 
 
 @given(GROUPS)
