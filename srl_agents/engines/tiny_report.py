@@ -292,11 +292,12 @@ rules that open a prompt and each half row of a board are single tokens. It know
 SRL's environments and little else: it writes legal but weak moves, and is meant to be trained. It
 cannot hold a conversation.
 
-Made by `{command}` in {minutes:.0f} minutes of one CPU thread. Nothing was downloaded: the corpus is
-{samples:,} observations of games between SRL's own bots (train split), each with replies of a random bot and
-of bots that can play. First the model imitates mostly the latter; then, on boards and in code duels,
-mostly the former, so that it has learned to read positions but plays weakly. The same command and seed give the same
-weights on the same machine; another kind of processor rounds differently.
+Made by `{command}`
+in {minutes:.0f} minutes of one CPU thread. Nothing was downloaded: the corpus is {samples:,} observations
+of games between SRL's own bots (train split), each with replies of a random bot and of bots that
+can play. First the model imitates mostly the latter; then, on boards and in code duels, mostly the
+former, so that it has learned to read positions but plays weakly. The same command and seed give
+the same weights on the same machine; another kind of processor rounds differently.
 
 Licence: Apache-2.0, as the rest of SRL.
 
