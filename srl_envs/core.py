@@ -104,6 +104,14 @@ class Game(ABC, Generic[State, Action]):
     def returns(self, state: State) -> tuple[float, ...] | None:
         """Outcome per seat in [-1, 1] once the game is over, else None."""
 
+    def earned(self, state: State) -> tuple[float, ...] | None:
+        """Part of the outcome per seat that is paid by now; None where all is paid at the end.
+
+        Games that pay round by round override it. A view pays what `earned` grew by at each step,
+        and at the end what `returns` (or `forfeit`) is above it, so an episode's sum is the outcome.
+        """
+        return None
+
     @abstractmethod
     def fallback(self, state: State, seat: int) -> str:
         """The game's named default move, as an action body; taken when retries are used up."""

@@ -217,7 +217,7 @@ class Recorder:
             split=env.split,
             seed=env.seed,
             steps=tuple(self._steps),
-            outcomes=env.outcomes or (0.0,) * len(env.possible_agents),
+            outcomes=env.outcomes or env.paid,
             rewards=tuple(self._rewards),
             components=tuple(self._sums),
             forfeited=env.forfeited,

@@ -92,6 +92,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.possible_agents = [f"player_{seat}" for seat in range(game.seats)]
         self.agents: list[str] = []
         self.outcomes: tuple[float, ...] | None = None
+        self.paid: tuple[float, ...] = (0.0,) * game.seats
+        """Outcome paid so far, per seat."""
         self.forfeited: tuple[int, ...] = ()
         self.seed: int = -1
         self.split: Split = split
@@ -158,6 +160,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._tries = [0] * n
         self._fallbacks = [0] * n
         self._format = [0.0] * n
+        self.paid = (0.0,) * n
         self._errors = [""] * n
         return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n)
 
@@ -194,7 +197,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             self._pending = self.game.to_move(self._state)
             self.outcomes = self.game.returns(self._state)
         truncated = self.outcomes is None and self._turn == self.max_cycles
-        paid = list(self.outcomes) if self.outcomes is not None else [0.0] * n
+        paid = self._pay(self.outcomes or self.game.earned(self._state))
         ended = self.outcomes is not None
         if ended or truncated:
             self._pending = ()
@@ -246,6 +249,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             "tries": list(self._tries),
             "fallbacks": list(self._fallbacks),
             "format": list(self._format),
+            "paid": list(self.paid),
             "errors": list(self._errors),
             "outcomes": None if self.outcomes is None else list(self.outcomes),
             "forfeited": list(self.forfeited),
@@ -279,6 +283,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         }
         self._tries, self._fallbacks = list(data["tries"]), list(data["fallbacks"])
         self._format, self._errors = list(data["format"]), list(data["errors"])
+        self.paid = tuple(data["paid"])
         self.outcomes = None if data["outcomes"] is None else tuple(data["outcomes"])
         self.forfeited = tuple(data["forfeited"])
         self.agents = list(self.possible_agents) if data["live"] else []
@@ -355,6 +360,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         """Outcome per seat; where several forfeit at once, the mean, so that no seat's number counts."""
         each = [self.game.forfeit(self._state, seat) for seat in self.forfeited]
         return tuple(sum(paid) / len(each) for paid in zip(*each, strict=True))
+
+    def _pay(self, total: tuple[float, ...] | None) -> list[float]:
+        """What this step pays of the outcome, now that ``total`` of it is due."""
+        if total is None:
+            return [0.0] * len(self.paid)
+        before, self.paid = self.paid, total
+        return [now - then for now, then in zip(total, before, strict=True)]
 
     def _charge(self, seat: int) -> float:
         """What one more invalid reply costs, in reward units (<= 0)."""

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.core import SPLITS, Game, Streams, episode_entropy
-from srl_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
+from srl_envs.errors import (
+    ConfigError,
+    EpisodeOverError,
+    IllegalMoveError,
+    InvalidActionError,
+)
 from srl_envs.parallel import FORMAT_COST, FORMAT_FLOOR, GameEnv
 
 BAD = "no block"
@@ -393,3 +398,84 @@ def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
     assert connect_four(render_mode="human").render() is None
     assert "1234567" in capsys.readouterr().out
     assert "--- seat 1 sees ---" in math_duel(render_mode="ansi").render()
+
+
+# --- games that pay round by round --------------------------------------------------------------
+
+
+class Wages(Game[tuple[int, ...], int]):
+    """Both seats name a number from 0 to 3 in each of three rounds and earn a tenth of it."""
+
+    mode = "mixed"
+    max_turns = 3
+
+    def new(self, streams: Streams) -> tuple[int, ...]:
+        return (0, 0, 0)
+
+    def to_move(self, state: tuple[int, ...]) -> tuple[int, ...]:
+        return (0, 1) if state[2] < 3 else ()
+
+    def observe(self, state: tuple[int, ...], seat: int) -> str:
+        return f"round {state[2]}"
+
+    def parse(self, state: tuple[int, ...], seat: int, body: str) -> int:
+        if body not in ("0", "1", "2", "3"):
+            raise IllegalMoveError("0 to 3")
+        return int(body)
+
+    def apply(self, state: tuple[int, ...], actions: Any) -> tuple[int, ...]:
+        return (state[0] + actions[0], state[1] + actions[1], state[2] + 1)
+
+    def earned(self, state: tuple[int, ...]) -> tuple[float, ...]:
+        return (state[0] / 10, state[1] / 10)
+
+    def returns(self, state: tuple[int, ...]) -> tuple[float, ...] | None:
+        return self.earned(state) if state[2] == 3 else None
+
+    def fallback(self, state: tuple[int, ...], seat: int) -> str:
+        return "0"
+
+    def sample(self, state: tuple[int, ...], seat: int, rng: Any) -> str:
+        return str(rng.integers(4))
+
+    def encode(self, state: tuple[int, ...]) -> Any:
+        return list(state)
+
+    def decode(self, data: Any) -> tuple[int, ...]:
+        return tuple(data)
+
+
+def wages(**options: Any) -> GameEnv:
+    spec = srl_envs.spec("connect_four-v0")
+    return GameEnv(spec, Wages(), {}, **options)
+
+
+def test_each_round_pays_what_it_earned_and_the_sum_is_the_outcome() -> None:
+    env = wages()
+    env.reset(seed=0)
+    rewards = [
+        env.step({"player_0": column(mine), "player_1": column(theirs)})[1]
+        for mine, theirs in ((3, 0), (1, 2), (2, 2))
+    ]
+    assert [r["player_0"] for r in rewards] == pytest.approx([0.3, 0.1, 0.2])
+    assert [r["player_1"] for r in rewards] == pytest.approx([0.0, 0.2, 0.2])
+    assert env.outcomes == (0.6, 0.4)
+
+
+def test_a_forfeit_takes_back_what_was_paid_above_its_outcome() -> None:
+    env = wages(invalid="forfeit")
+    env.reset(seed=0)
+    env.step({"player_0": column(3), "player_1": column(1)})
+    _, rewards, *_ = env.step({"player_0": BAD, "player_1": column(1)})
+    assert env.outcomes == (-1.0, 0.0)
+    assert rewards["player_0"] == pytest.approx(-1.3 - FORMAT_COST)
+    assert rewards["player_1"] == pytest.approx(-0.1)
+
+
+def test_a_continued_episode_pays_no_round_twice() -> None:
+    env, other = wages(), wages()
+    env.reset(seed=0)
+    env.step({"player_0": column(3), "player_1": column(1)})
+    other.set_state(env.get_state())
+    _, rewards, *_ = other.step({"player_0": column(1), "player_1": column(1)})
+    assert rewards == pytest.approx({"player_0": 0.1, "player_1": 0.1})

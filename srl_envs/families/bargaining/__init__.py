@@ -1,0 +1,1 @@
+"""Bargaining and bidding with private values."""

@@ -1,0 +1,1 @@
+"""Card and dice games with hidden hands."""

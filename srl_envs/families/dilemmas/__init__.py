@@ -1,0 +1,1 @@
+"""Repeated games of mixed motive: dilemmas, shared goods, shared stocks, split forces."""

@@ -1,0 +1,1 @@
+"""Seats that can only succeed together."""
