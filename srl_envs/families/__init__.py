@@ -3,8 +3,11 @@
 from srl_envs.registry import register
 
 _BOARD = "srl_envs.families.board"
+_DILEMMAS = "srl_envs.families.dilemmas"
 _REASONING = "srl_envs.families.reasoning"
 _CODING = "srl_envs.families.coding"
+_CARDS = "srl_envs.families.cards"
+_WORDS = "srl_envs.families.words"
 
 register(
     id="connect_four-v0",
@@ -60,5 +63,86 @@ register(
         "families": "kinds of problem to draw from (all)",
         "hidden_inputs": "hidden test inputs per problem (20)",
         "attack_rounds": "0 or 1 rounds of attacking inputs (1)",
+    },
+)
+
+register(
+    id="word_chain-v0",
+    entry_point=f"{_WORDS}.word_chain:WordChain",
+    mode="competitive",
+    summary="Say words that begin as the last one ended; who has none left loses.",
+    bots={
+        "random": f"{_WORDS}.word_chain_bots:random_bot",
+        "small_vocabulary": f"{_WORDS}.word_chain_bots:small_vocabulary_bot",
+        "middle": f"{_WORDS}.word_chain_bots:middle_bot",
+        "strong": f"{_WORDS}.word_chain_bots:strong_bot",
+        "held_out": f"{_WORDS}.word_chain_bots:held_out_bot",
+    },
+    options={
+        "link": "letters that two neighbours share, 1 to 3 (2)",
+        "letters": "least letters of the first words, 4 to 8 (4)",
+        "growth": "words after which the least length grows by 1, 0 (never) to 20 (5)",
+        "turns": "words after which the game is a draw, 10 to 100 (60)",
+        "followers": "words that must be able to follow each word, 1 to 50 (5)",
+    },
+)
+
+register(
+    id="iterated_dilemma-v0",
+    entry_point=f"{_DILEMMAS}.iterated_dilemma:IteratedDilemma",
+    mode="mixed",
+    summary="Meet the same player again and again in one small table of points.",
+    bots={
+        "random": f"{_DILEMMAS}.iterated_dilemma_bots:random_bot",
+        "generous": f"{_DILEMMAS}.iterated_dilemma_bots:generous_bot",
+        "selfish": f"{_DILEMMAS}.iterated_dilemma_bots:selfish_bot",
+        "middle": f"{_DILEMMAS}.iterated_dilemma_bots:middle_bot",
+        "grim": f"{_DILEMMAS}.iterated_dilemma_bots:grim_bot",
+        "win_stay": f"{_DILEMMAS}.iterated_dilemma_bots:win_stay_bot",
+        "strong": f"{_DILEMMAS}.iterated_dilemma_bots:strong_bot",
+        "held_out": f"{_DILEMMAS}.iterated_dilemma_bots:held_out_bot",
+    },
+    options={
+        "kinds": "tables to draw from (all)",
+        "rounds": "of a fixed horizon, 1 to 20 (10)",
+        "horizon": "fixed or geometric (fixed)",
+        "talk": "whether a message may go with a move (true)",
+    },
+)
+
+register(
+    id="kuhn_poker-v0",
+    entry_point=f"{_CARDS}.kuhn_poker:KuhnPoker",
+    mode="competitive",
+    summary="Bet on one hidden card over six hands; bluffing is allowed.",
+    bots={
+        "random": f"{_CARDS}.kuhn_poker_bots:random_bot",
+        "caller": f"{_CARDS}.kuhn_poker_bots:caller_bot",
+        "middle": f"{_CARDS}.kuhn_poker_bots:middle_bot",
+        "strong": f"{_CARDS}.kuhn_poker_bots:strong_bot",
+        "held_out": f"{_CARDS}.kuhn_poker_bots:held_out_bot",
+    },
+    options={
+        "deck": "kuhn (three cards) or leduc (six cards, two betting rounds) (kuhn)",
+        "hands": "hands per episode, 1 to 20 (6)",
+    },
+)
+
+register(
+    id="nim-v0",
+    entry_point=f"{_BOARD}.nim:Nim",
+    mode="competitive",
+    summary="Take objects from heaps; who takes the last one wins.",
+    bots={
+        "random": f"{_BOARD}.nim_bots:random_bot",
+        "greedy": f"{_BOARD}.nim_bots:greedy_bot",
+        "middle": f"{_BOARD}.nim_bots:middle_bot",
+        "strong": f"{_BOARD}.nim_bots:strong_bot",
+        "held_out": f"{_BOARD}.nim_bots:held_out_bot",
+    },
+    options={
+        "heaps": "number of heaps, 2 to 5 (drawn, 3 to 5)",
+        "largest": "objects in the largest possible heap, 3 to 9 (9)",
+        "misere": "true: who takes the last object loses (false)",
     },
 )

@@ -1,0 +1,301 @@
+"""Iterated dilemma: two seats meet again and again in one small table of points.
+
+Mixed payoffs, simultaneous, paid round by round. The seed draws the kind of table (prisoner's
+dilemma, stag hunt, chicken, battle of the sexes, harmony), its points and which move is called A, so
+a name gives nothing away: what to do follows from the numbers alone. A seat may send one line with
+its move; the other reads it before the next round. Sending with the move instead of before it halves
+the turns, and the words are as cheap: they come too late for this round and bind nobody.
+
+The outcome is the mean of own points over the table's largest number, in [0, 1]. Over all kinds (100
+seeds) two random bots earn 0.56 each, two tit-for-tats 0.72; against a random one selfish earns 0.67,
+the planner (`strong`) 0.62; against tit for tat the planner earns 0.88, selfish 0.62. No policy is
+best against all: that is the game.
+
+Forfeiting costs the seat everything (-1); the other keeps what it has and is paid its security level
+(what it can have against anyone) for the rounds that are left, so talking the other into nonsense
+never pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams
+from srl_envs.errors import ConfigError, IllegalMoveError, nearest
+from srl_envs.messages import Spoken, join_body, quoted, split_body
+
+KINDS = ("prisoner", "stag_hunt", "chicken", "battle", "harmony")
+HORIZONS = ("fixed", "geometric")
+MAX_ROUNDS = 20
+MAX_MESSAGE_CHARS = 100
+GOES_ON = 0.9
+"""Chance that a game of geometric horizon has one more round."""
+LARGEST_POINTS = 9
+
+Table = tuple[tuple[int, int], ...]
+"""Points of both seats in the four cells AA, AB, BA, BB (seat 0's move first)."""
+
+
+class Meeting(NamedTuple):
+    """Immutable state."""
+
+    table: Table
+    length: int
+    """Rounds of this episode; hidden where the horizon is geometric."""
+    moves: tuple[tuple[int, int], ...] = ()
+    """Per round, both seats: 0 for A, 1 for B."""
+    words: tuple[tuple[str, str], ...] = ()
+    """Per round, what both seats said; empty for nothing."""
+
+
+class Choice(NamedTuple):
+    """What a seat does in one round."""
+
+    move: int
+    message: str
+
+
+def draw_table(rng: np.random.Generator, kind: str) -> Table:
+    """Points from 0 to 9 in the order that makes the ``kind``; which move is called A is a coin.
+
+    Args:
+        rng: draws the numbers.
+        kind: one of `KINDS`.
+    """
+    flip = bool(rng.integers(2))
+    while True:
+        low, second, third, top = sorted(
+            int(x) for x in rng.choice(LARGEST_POINTS + 1, 4, replace=False)
+        )
+        if kind == "battle":
+            cells: Table = ((top, third), (low, low), (low, low), (third, top))
+        else:
+            swap = bool(rng.integers(2))
+            both, tempted, fooled, neither = {
+                "prisoner": (third, top, low, second),
+                "stag_hunt": (top, third, low, second),
+                "chicken": (third, top, second, low),
+                "harmony": (top, third, second, low) if swap else (top, second, third, low),
+            }[kind]
+            cells = ((both, both), (fooled, tempted), (tempted, fooled), (neither, neither))
+        if kind != "prisoner" or 2 * third > top + low:  # taking turns must not beat trust
+            return cells[::-1] if flip else cells
+
+
+def points(state: Meeting) -> tuple[int, int]:
+    """Points of both seats so far."""
+    cells = [state.table[2 * first + second] for first, second in state.moves]
+    return sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+
+
+def security(table: Table, seat: int) -> int:
+    """The points that a seat can have in every round, whatever the other does, by one pure move."""
+    step, other = (2, 1) if seat == 0 else (1, 2)
+    return max(min(table[m * step + o * other][seat] for o in (0, 1)) for m in (0, 1))
+
+
+@lru_cache(maxsize=4096)
+def table_text(table: Table, seat: int) -> str:
+    """The table as ``seat`` reads it, one line per cell."""
+    lines = []
+    for mine in (0, 1):
+        for theirs in (0, 1):
+            cell = table[2 * mine + theirs] if seat == 0 else table[2 * theirs + mine]
+            lines.append(
+                f"You {'AB'[mine]}, other {'AB'[theirs]}: "
+                f"you get {cell[seat]}, other gets {cell[1 - seat]}.\n"
+            )
+    return "".join(lines)
+
+
+class IteratedDilemma(Game[Meeting, Choice]):
+    """Observation: rules, table, past rounds. Action: ``A`` or ``B``, with an optional message above.
+
+    Args:
+        kinds: tables to draw from, out of `KINDS`; all by default.
+        rounds: of a fixed horizon, 1 to 20.
+        horizon: "fixed", or "geometric": after each round the game goes on with probability 0.9,
+            20 rounds at most; ``rounds`` is then not used.
+        talk: whether seats may send messages.
+
+    Raises:
+        ConfigError: a value is out of range or a name unknown.
+    """
+
+    mode = "mixed"
+    max_action_chars = 400
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[str] | None = None,
+        rounds: int = 10,
+        horizon: str = "fixed",
+        talk: bool = True,
+    ) -> None:
+        self.kinds = _checked_kinds(kinds)
+        if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MAX_ROUNDS:
+            raise ConfigError(f"iterated_dilemma: rounds={rounds!r}; give 1 to {MAX_ROUNDS}.")
+        if horizon not in HORIZONS:
+            hint = nearest(str(horizon), HORIZONS)
+            raise ConfigError(f"iterated_dilemma: horizon={horizon!r} is none of {HORIZONS}.{hint}")
+        if not isinstance(talk, bool):
+            raise ConfigError(f"iterated_dilemma: talk={talk!r}; give true or false.")
+        self.rounds, self.horizon, self.talk = rounds, horizon, talk
+        self.max_turns = rounds if horizon == "fixed" else MAX_ROUNDS
+        self.max_observation_chars = 1600 + self.max_turns * (330 if talk else 80)
+        self._of = f" of {rounds}" if horizon == "fixed" else ""
+        self._rules = self._write_rules()
+
+    def _write_rules(self) -> str:
+        length = (
+            f"{self.rounds} rounds"
+            if self.horizon == "fixed"
+            else f"after every round another follows with a chance of 9 in 10 (at most {MAX_ROUNDS})"
+        )
+        text = (
+            "Two players choose A or B at the same moment, again and again with the table below: "
+            f"{length}.\nYour score is your own points; what the other gets does not change it.\n"
+            "Reply with A or B, like this: <action>A</action>\n"
+        )
+        if self.talk:
+            text += (
+                f"You may add a message of at most {MAX_MESSAGE_CHARS} characters, which the other "
+                "reads before the next round.\nIt goes on a line of its own, the move below it, like "
+                "this: <action>say: your message\nA</action>\n"
+            )
+        return text + "\n"
+
+    def new(self, streams: Streams) -> Meeting:
+        """Draw kind, table and length."""
+        rng = streams.instance
+        table = draw_table(rng, self.kinds[int(rng.integers(len(self.kinds)))])
+        length = self.rounds
+        if self.horizon == "geometric":
+            length = min(MAX_ROUNDS, int(rng.geometric(1 - GOES_ON)))
+        return Meeting(table, length)
+
+    def to_move(self, state: Meeting) -> tuple[int, ...]:
+        """Both seats until the last round is played."""
+        return (0, 1) if len(state.moves) < state.length else ()
+
+    def observe(self, state: Meeting, seat: int) -> str:
+        """Rules, the table from the seat's side, every past round, and the round to come."""
+        mine, theirs = points(state)[:: 1 if seat == 0 else -1]
+        played = len(state.moves)
+        past = "".join(_past(state, seat, number) for number in range(played))
+        score = f"You have {mine} points, the other {theirs}."
+        status = (
+            f"Round {played + 1}{self._of}: choose." if played < state.length else "It is over."
+        )
+        return f"{self._rules}{table_text(state.table, seat)}\n{past}{score} {status}\n"
+
+    def parse(self, state: Meeting, seat: int, body: str) -> Choice:
+        """A move, and a message where talk is on."""
+        spoken = split_body(body, MAX_MESSAGE_CHARS, example="A") if self.talk else Spoken("", body)
+        if spoken.move not in ("A", "B"):
+            raise IllegalMoveError(f"{spoken.move[:20]!r} is no move; write A or B alone on a line")
+        return Choice("AB".index(spoken.move), spoken.message)
+
+    def apply(self, state: Meeting, actions: Mapping[int, Choice]) -> Meeting:
+        """Both moves and messages come out together."""
+        first, second = actions[0], actions[1]
+        return state._replace(
+            moves=(*state.moves, (first.move, second.move)),
+            words=(*state.words, (first.message, second.message)),
+        )
+
+    def returns(self, state: Meeting) -> tuple[float, ...] | None:
+        """Mean points per round over the table's largest number."""
+        return None if self.to_move(state) else self.earned(state)
+
+    def earned(self, state: Meeting) -> tuple[float, ...]:
+        """What the rounds so far add to the outcome."""
+        scale = _scale(state)
+        first, second = points(state)
+        return first / scale, second / scale
+
+    def forfeit(self, state: Meeting, seat: int) -> tuple[float, ...]:
+        """-1 for the seat; the other has its security level in the rounds that are left."""
+        other = 1 - seat
+        left = state.length - len(state.moves)
+        kept = (points(state)[other] + left * security(state.table, other)) / _scale(state)
+        return (-1.0, kept) if seat == 0 else (kept, -1.0)
+
+    def fallback(self, state: Meeting, seat: int) -> str:
+        """A, without a word."""
+        return "A"
+
+    def sample(self, state: Meeting, seat: int, rng: np.random.Generator) -> str:
+        """A coin, with a short message one time in four."""
+        draw = int(rng.integers(8))
+        message = f"I take {'AB'[draw >> 1 & 1]} next" if self.talk and draw >= 6 else ""
+        return join_body(message, "AB"[draw & 1])
+
+    def components(self, state: Meeting, seat: int) -> Mapping[str, float]:
+        """``welfare``: joint points over the best joint ones. ``exploited``: points behind the other.
+
+        ``exploited`` sums the gap over the rounds in which the seat got less, on the outcome's scale.
+        ``messages`` is the share of rounds in which the seat spoke.
+        """
+        cells = [state.table[2 * first + second] for first, second in state.moves]
+        played = max(len(cells), 1)
+        best = max(sum(cell) for cell in state.table)
+        behind = sum(max(0, cell[1 - seat] - cell[seat]) for cell in cells)
+        return {
+            "welfare": sum(map(sum, cells)) / (played * best),
+            "exploited": behind / _scale(state),
+            "messages": sum(bool(words[seat]) for words in state.words) / played,
+        }
+
+    def encode(self, state: Meeting) -> Any:
+        """Lists and numbers."""
+        return [
+            [list(cell) for cell in state.table], state.length,
+            [list(both) for both in state.moves], [list(both) for both in state.words],
+        ]  # fmt: skip
+
+    def decode(self, data: Any) -> Meeting:
+        """The inverse of `encode`."""
+        table, length, moves, words = data
+        return Meeting(
+            tuple((first, second) for first, second in table),
+            length,
+            tuple((first, second) for first, second in moves),
+            tuple((first, second) for first, second in words),
+        )
+
+
+def _past(state: Meeting, seat: int, number: int) -> str:
+    moves, words = state.moves[number], state.words[number]
+    cell = state.table[2 * moves[0] + moves[1]]
+    line = (
+        f"Round {number + 1}: you {'AB'[moves[seat]]}, other {'AB'[moves[1 - seat]]}; "
+        f"you got {cell[seat]}, other got {cell[1 - seat]}.\n"
+    )
+    if words[seat]:
+        line += f"  You said: {quoted(words[seat])}\n"
+    if words[1 - seat]:
+        line += f"  Other said: {quoted(words[1 - seat])}\n"
+    return line
+
+
+def _scale(state: Meeting) -> int:
+    return state.length * max(map(max, state.table))
+
+
+def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
+    chosen = KINDS if kinds is None else kinds
+    if isinstance(chosen, str) or not chosen or len(set(chosen)) != len(chosen):
+        raise ConfigError(f"iterated_dilemma: kinds={kinds!r}; give a list of distinct names.")
+    for name in chosen:
+        if name not in KINDS:
+            hint = nearest(str(name), KINDS)
+            raise ConfigError(
+                f"iterated_dilemma: no kind {name!r}.{hint} Known: {', '.join(KINDS)}."
+            )
+    return tuple(chosen)
