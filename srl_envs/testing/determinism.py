@@ -109,7 +109,7 @@ def check_splits(env_id: str, *, episodes: int = 100) -> None:
     """The train and eval splits share no instance.
 
     Where instances are few (a board game whose seed decides who begins), the two splits must at
-    least draw independently.
+    least draw independently; where they are some thousands, one in ten may meet by chance.
 
     Raises:
         ConformanceError: an instance appears in both, or both are the same sequence.
@@ -130,7 +130,10 @@ def check_splits(env_id: str, *, episodes: int = 100) -> None:
     require(len(set(train)) > 1, f"{env_id}: {episodes} seeds all start in the same state.")
     if len(set(train)) == episodes:
         shared = set(train) & set(held_back)
-        require(not shared, f"{env_id}: train and eval share {len(shared)} instances.")
+        require(
+            len(shared) <= episodes // 10,
+            f"{env_id}: train and eval share {len(shared)} of {episodes} instances.",
+        )
 
 
 def _instance(env: Any, seed: int, split: str | None) -> str:

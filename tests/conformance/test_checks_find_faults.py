@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 import broken_games
 import pytest
-from broken_games import Pennies
+from broken_games import Coins, Pennies
 
 from srl_envs import registry
 from srl_envs.aec import GameAEC
+from srl_envs.core import Streams
+from srl_envs.registry import make
 from srl_envs.testing import CHECKS, ConformanceError, check, check_contract
 
 FAULTS = [
@@ -45,6 +47,32 @@ def test_each_fault_is_found(fault: type) -> None:
     env_id = register(fault)
     with pytest.raises(ConformanceError, match=env_id):
         CHECKS[name](env_id, 4)
+
+
+class ThousandsOfInstances(Pennies):
+    """Sound: the splits are drawn independently, but out of a few thousand instances."""
+
+    def new(self, streams: Streams) -> Coins:
+        return Coins((int(streams.instance.integers(1, POOL)), 2, 3, 4), 0)
+
+
+POOL = 4000
+"""Here 50 seeds of train draw 50 instances, and some of them are among those of eval."""
+
+
+def test_instances_that_meet_by_chance_are_no_leak() -> None:
+    env_id = register(ThousandsOfInstances)
+    env = make(env_id)
+    train, held_back = (
+        {
+            env.reset(seed=seed, options={"split": split})[0]["player_0"]["text"]
+            for seed in range(50)
+        }
+        for split in ("train", "eval")
+    )
+    assert len(train) == 50
+    assert 1 <= len(train & held_back) <= 5
+    CHECKS["splits"](env_id, 4)
 
 
 @pytest.mark.parametrize("bot", [RUDE, MOODY, "broken_games:absent_bot"])

@@ -1,0 +1,292 @@
+"""Kuhn poker and Leduc poker: one hidden card each, a few chips, and room to bluff.
+
+Competitive, zero-sum, paid hand by hand: a hand pays the chips won in it, divided by the most that
+one hand can cost (2 in Kuhn, 13 in Leduc) times the number of hands. Every hand is dealt from the
+whole deck, so nothing is learnt by counting cards, and the first mover alternates; the seat that
+begins is drawn from the seed. Cards are shown where both stay in to the end, and only there.
+
+Ceiling and floor: Kuhn's value is -1/18 chip per hand for the first mover, so two perfect players
+come out at 0 over an even number of hands. Against the random bot the strong one (an equilibrium)
+earns 1/6 chip per hand, a best response 11/24 (outcome 0.08 and 0.23); these are exact sums over
+all deals. Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
+are told apart over hundreds of mirrored sessions, not over ten.
+
+Source: H. W. Kuhn, "A simplified two-person poker" (1950); arXiv:1207.1411 for Leduc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams
+from srl_envs.errors import ConfigError, IllegalMoveError, nearest
+
+MAX_HANDS = 20
+RANKS = "JQK"
+_WORDS = {"k": "check", "b": "bet", "c": "call", "r": "raise", "f": "fold"}
+_LETTERS = {word: letter for letter, word in _WORDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Deck:
+    """What tells one poker from the other."""
+
+    cards: str
+    """Every card by its rank."""
+    bets: tuple[int, ...]
+    """Size of a bet and of a raise in each betting round, in chips."""
+    raises: int
+    """Bets and raises allowed in one round."""
+
+    @property
+    def most(self) -> int:
+        """Chips that a seat can lose in one hand: the ante of 1 and every bet and raise."""
+        return 1 + self.raises * sum(self.bets)
+
+
+DECKS = {"kuhn": Deck("JQK", (1,), 1), "leduc": Deck("JJQQKK", (2, 4), 2)}
+
+
+class Table(NamedTuple):
+    """Immutable state: the deals of the episode and the hand being played."""
+
+    deals: tuple[str, ...]
+    """Per hand: the card of seat 0, of seat 1, and in Leduc the table card."""
+    first: int
+    """The seat that begins the first hand."""
+    mover: int
+    logs: tuple[str, str] = ("", "")
+    """Finished hands as each seat may know them."""
+    hand: int = 0
+    line: str = ""
+    """Actions of this hand, one letter each (`_WORDS`); a slash between betting rounds."""
+    pot: tuple[int, int] = (1, 1)
+    """Chips of each seat in the pot."""
+    raises: int = 0
+    """Bets and raises of this betting round."""
+    net: int = 0
+    """Chips that seat 0 has won in finished hands (less than 0: lost)."""
+
+
+def showdown(deal: str) -> int:
+    """1 where seat 0 wins the comparison of ``deal``, -1 where seat 1 does, 0 for a tie.
+
+    A pair with the table card (the third, if any) beats everything; else the higher card wins.
+    """
+    mine, theirs, table = deal[0], deal[1], deal[2:]
+    if mine == theirs:
+        return 0
+    if theirs == table or (mine != table and RANKS.index(theirs) > RANKS.index(mine)):
+        return -1
+    return 1
+
+
+@lru_cache(maxsize=4096)
+def told(line: str, begins: bool, table: str) -> str:
+    """The betting of one hand as a seat reads it.
+
+    Args:
+        line: as in `Table.line`.
+        begins: whether the reader began the hand.
+        table: the table card, told where the second round starts; "" in Kuhn.
+    """
+    rounds = []
+    for betting in line.split("/"):
+        names = ("you", "they") if begins else ("they", "you")
+        acts = [f"{names[i % 2]} {_WORDS[letter]}" for i, letter in enumerate(betting)]
+        rounds.append(", ".join(acts))
+    return f"; table card {table}: ".join(rounds).rstrip(": ")
+
+
+class KuhnPoker(Game[Table, str]):
+    """Observation: rules, past hands, own card, the betting so far. Action: one word.
+
+    Fallback: check where it is free, else fold.
+
+    Args:
+        deck: "kuhn" (J, Q, K; one round, one bet of 1) or "leduc" (two of each; two rounds with
+            bets of 2 and 4 and one raise each, and a table card before the second).
+        hands: hands per episode, 1 to 20.
+
+    Raises:
+        ConfigError: an option is unknown or out of range.
+    """
+
+    mode = "competitive"
+    max_action_chars = 16
+    max_observation_chars = 5000
+
+    def __init__(self, *, deck: str = "kuhn", hands: int = 6) -> None:
+        if deck not in DECKS:
+            raise ConfigError(
+                f"kuhn_poker: deck={deck!r}; give one of {', '.join(DECKS)}."
+                f"{nearest(str(deck), DECKS)}"
+            )
+        if isinstance(hands, bool) or not isinstance(hands, int) or not 1 <= hands <= MAX_HANDS:
+            raise ConfigError(f"kuhn_poker: hands={hands!r}; give 1 to {MAX_HANDS}.")
+        self.deck, self.hands = DECKS[deck], hands
+        self._rounds = len(self.deck.bets)
+        self._scale = self.deck.most * hands
+        self.max_turns = hands * self._rounds * (self.deck.raises + 2)
+        self._rules = _rules(deck, hands)
+
+    def new(self, streams: Streams) -> Table:
+        """Deal every hand from the whole deck; who begins is a fair coin."""
+        cards, dealt = self.deck.cards, 1 + self._rounds
+        deals = tuple(
+            "".join(cards[i] for i in streams.instance.permutation(len(cards))[:dealt])
+            for _ in range(self.hands)
+        )
+        first = int(streams.seats.integers(2))
+        return Table(deals, first, first)
+
+    def to_move(self, state: Table) -> tuple[int, ...]:
+        """One seat, or nobody once all hands are played."""
+        return (state.mover,) if state.hand < self.hands else ()
+
+    def observe(self, state: Table, seat: int) -> str:
+        """Rules, past hands, and this hand without the other's card."""
+        net = state.net if seat == 0 else -state.net
+        past = f"{self._rules}{state.logs[seat]}Your chips so far: {net:+d}\n"
+        if state.hand == self.hands:
+            return f"{past}The game is over.\n"
+        deal, line = state.deals[state.hand], state.line
+        begins = (state.first + state.hand) % 2 == seat
+        betting = told(line, begins, deal[2:]) or "nothing yet"
+        if state.mover != seat:
+            status = "Wait for the other player.\n"
+        else:
+            status = f"Your turn. Possible: {' or '.join(self._legal(state))}\n"
+        table = f" Table card: {deal[2]}." if "/" in line else ""
+        return (
+            f"{past}Hand {state.hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
+            f"In the pot: you {state.pot[seat]}, they {state.pot[1 - seat]}. "
+            f"Betting: {betting}.\n{status}"
+        )
+
+    def _legal(self, state: Table) -> tuple[str, ...]:
+        if state.pot[0] == state.pot[1]:
+            return "check", "bet"
+        return ("fold", "call", "raise") if state.raises < self.deck.raises else ("fold", "call")
+
+    def parse(self, state: Table, seat: int, body: str) -> str:
+        """One of the words that are possible now, in any case."""
+        word, legal = body.lower(), self._legal(state)
+        if word not in legal:
+            raise IllegalMoveError(
+                f"{body!r} is not possible now; reply with one word: {' or '.join(legal)}"
+            )
+        return word
+
+    def apply(self, state: Table, actions: Mapping[int, str]) -> Table:
+        """Take the word; end the betting round or the hand where it ends it."""
+        seat = state.mover
+        word = actions[seat]
+        line = state.line + _LETTERS[word]
+        if word == "fold":
+            return self._settle(state, line, state.pot[seat] * (2 * seat - 1), shown=False)
+        pot, raises = state.pot, state.raises
+        if word != "check":
+            mine = pot[1 - seat]
+            if word != "call":
+                mine, raises = mine + self.deck.bets[line.count("/")], raises + 1
+            pot = (mine, pot[1]) if seat == 0 else (pot[0], mine)
+        # a call, or a check that answers a check
+        if word != "call" and not line.endswith("kk"):
+            return state._replace(mover=1 - seat, line=line, pot=pot, raises=raises)
+        if line.count("/") + 1 < self._rounds:
+            first = (state.first + state.hand) % 2
+            return state._replace(mover=first, line=line + "/", pot=pot, raises=0)
+        won = showdown(state.deals[state.hand]) * pot[0]
+        return self._settle(state, line, won, shown=True)
+
+    def _settle(self, state: Table, line: str, won: int, *, shown: bool) -> Table:
+        """The next hand, after seat 0 won ``won`` chips in this one."""
+        deal, first = state.deals[state.hand], (state.first + state.hand) % 2
+        table = deal[2:] if "/" in line else ""
+        logs = tuple(
+            f"{state.logs[seat]}Hand {state.hand + 1}: you {deal[seat]}, "
+            f"they {deal[1 - seat] if shown else 'not shown'}. "
+            f"{told(line, first == seat, table)}. You: {won if seat == 0 else -won:+d}.\n"
+            for seat in (0, 1)
+        )
+        hand = state.hand + 1
+        return Table(
+            state.deals, state.first, (state.first + hand) % 2, (logs[0], logs[1]), hand,
+            net=state.net + won,
+        )  # fmt: skip
+
+    def returns(self, state: Table) -> tuple[float, ...] | None:
+        """Net chips as a share of the most that could be lost."""
+        return self.earned(state) if state.hand == self.hands else None
+
+    def earned(self, state: Table) -> tuple[float, ...]:
+        """The same, over the hands that are finished."""
+        share = state.net / self._scale
+        return share, 0.0 - share
+
+    def legal(self, state: Table, seat: int) -> Sequence[str]:
+        """The possible words."""
+        return self._legal(state)
+
+    def fallback(self, state: Table, seat: int) -> str:
+        """Check, or fold where there is a bet."""
+        return self._legal(state)[0]
+
+    def sample(self, state: Table, seat: int, rng: np.random.Generator) -> str:
+        """Any possible word."""
+        words = self._legal(state)
+        return words[int(rng.integers(len(words)))]
+
+    def components(self, state: Table, seat: int) -> Mapping[str, float]:
+        """``chips``: what the seat won in all finished hands."""
+        return {"chips": float(state.net if seat == 0 else 0 - state.net)}
+
+    def encode(self, state: Table) -> Any:
+        """The fields in order."""
+        return [*state]
+
+    def decode(self, data: Any) -> Table:
+        """The inverse of `encode`."""
+        deals, first, mover, logs, hand, line, pot, raises, net = data
+        return Table(
+            tuple(deals),
+            first,
+            mover,
+            (logs[0], logs[1]),
+            hand,
+            line,
+            (pot[0], pot[1]),
+            raises,
+            net,
+        )
+
+
+def _rules(deck: str, hands: int) -> str:
+    opening = (
+        f"you and one other player play {hands} hands. In each hand both pay 1 chip into the pot"
+    )
+    end = (
+        "Cards stay hidden when a player folds. Every hand is dealt from the whole deck. "
+        "You want to win chips.\n"
+        "Reply with one of the possible words, like this: <action>check</action>\n\n"
+    )
+    if deck == "kuhn":
+        return (
+            f"Kuhn poker: {opening} and get one of the three cards J, Q, K (K is highest).\n"
+            "check: add nothing. bet: add 1 chip. After a bet, call: add 1 chip too, or fold: give "
+            "up the pot. After a call or two checks the higher card takes the pot.\n" + end
+        )
+    return (
+        f"Leduc poker: {opening} and get one of the six cards J, J, Q, Q, K, K (K is highest).\n"
+        "There are two betting rounds; before the second, one table card is shown. "
+        "A card that pairs with the table card wins, else the higher card; equal cards share.\n"
+        "check: add nothing. bet: add 2 chips (4 in the second round). After a bet, call: add as "
+        "much, raise: add that much and the same again (once per round), or fold: give up the pot.\n"
+        + end
+    )
