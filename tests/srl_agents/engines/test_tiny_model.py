@@ -69,13 +69,13 @@ def test_prompts_of_connect_four_are_short(options: dict[str, int]) -> None:
 @pytest.mark.parametrize("options", BOARDS)
 def test_writes_legal_columns(options: dict[str, int]) -> None:
     cases = tiny_report.positions("connect_four-v0", options, 60)
-    assert tiny_report.legal_share(player(), cases) >= 0.93
+    assert tiny_report.legal_share(player(), cases) >= 0.96
 
 
 @pytest.mark.parametrize("difficulty", [1, 3, 5])
 def test_writes_legal_answers(difficulty: int) -> None:
     cases = tiny_report.positions("math_duel-v0", {"difficulty": difficulty}, 40)
-    assert tiny_report.legal_share(player(), cases) >= 0.85
+    assert tiny_report.legal_share(player(), cases) >= 0.96
 
 
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
@@ -85,14 +85,14 @@ def test_writes_legal_programs_and_attacks(difficulty: int) -> None:
         tiny_report.legal_share(player(), cases, max_new_tokens=tiny_report.CODE_TOKENS)
         for cases in (writing, attacking)
     ]
-    assert sum(shares) / 2 >= 0.6
+    assert sum(shares) / 2 >= 0.82
 
 
 @pytest.mark.parametrize("options", BOARDS)
 def test_prefers_columns_that_win_at_once(options: dict[str, int]) -> None:
     """Far from always: what training has to amplify must be there, but weak."""
     found, uniform = tiny_report.urgent_mass(player(), options, 60)
-    assert found > uniform + 0.02
+    assert found > uniform + 0.1
 
 
 def test_knows_some_small_sums() -> None:
