@@ -1,4 +1,8 @@
-"""Gets runs through the fork server: starts it, keeps it busy, replaces it, retries what it lost."""
+"""Gets runs through the fork server: starts it, keeps it busy, replaces it, retries what it lost.
+
+Any number of threads may ask at once. There is no thread of our own: one of the callers leads, and
+serves the runs of all, until its own are finished; then another one that still waits takes over.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +52,28 @@ class Run:
             os.close(self.descriptors.pop())
 
 
+_TRIES = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """What one caller waits for."""
+
+    left: int
+    """Jobs without a result."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """Runs that start together: one, or a program and its tests with pipes between them."""
+
+    runs: tuple[Run, ...]
+    batch: _Batch
+    tries: int = 0
+    left: int = 0
+    """Runs that have not ended."""
+
+
 class Dispatcher:
     """One server at a time, and whatever it takes to get every run a report.
 
@@ -56,43 +82,78 @@ class Dispatcher:
         isolation: tier to insist on, or ``"strongest"``.
         allow_unsafe: accept a server without isolation.
         packages: third-party packages that programs may import.
+        language: of the programs, as in `inside.languages`.
 
     Raises:
         SandboxError: the server does not start, or offers less than was asked for.
     """
 
     def __init__(
-        self, limits: Limits, isolation: str, allow_unsafe: bool, packages: Sequence[str]
+        self,
+        limits: Limits,
+        isolation: str,
+        allow_unsafe: bool,
+        packages: Sequence[str],
+        language: str,
     ) -> None:
         self._limits = limits
         self._isolation = isolation
         self._allow_unsafe = allow_unsafe
         self._packages = packages
-        self._lock = threading.RLock()
+        self._language = language
         self._owner = os.getpid()
         self._numbers = 0
         self._in_flight = _in_flight(limits)
         self._holder: list[ServerProcess] = []
         self._finalizer = weakref.finalize(self, _close_all, self._holder)
+        self._forget()
         self.layers: tuple[str, ...] = ()
         self.tier = "none"
         self._connect()
 
+    def _forget(self) -> None:
+        """Start with nothing to do, also in a forked process, whose callers do not exist."""
+        self._changed = threading.Condition()
+        self._leading = False
+        self._waiting: deque[_Job] = deque()
+        self._started: set[_Job] = set()
+        self._active: dict[int, tuple[_Job, Run]] = {}
+
     def close(self) -> None:
         """End the server; the next run starts another one."""
-        with self._exclusive():
-            _close_all(self._holder)
+        self._check_owner()
+        with self._leadership():
+            self._disconnect()
+            if self._started:  # of callers that still wait, or were interrupted
+                self._lose("the executor was closed")
 
     @property
     def server_pid(self) -> int:
         """Process id of the server, as the host sees it."""
         return self._holder[0].pid
 
-    def _exclusive(self) -> threading.RLock:
-        """The lock; a new one in a forked process, where the old one's holder does not exist."""
+    def _check_owner(self) -> None:
         if self._owner != os.getpid():
-            self._owner, self._lock = os.getpid(), threading.RLock()
-        return self._lock
+            self._owner = os.getpid()
+            for _, run in self._active.values():
+                run.close()
+            self._forget()
+
+    @contextlib.contextmanager
+    def _leadership(self) -> Iterator[None]:
+        """Be the one that talks to the server."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._leading)
+            self._leading = True
+        try:
+            yield
+        finally:
+            self._step_down()
+
+    def _step_down(self) -> None:
+        with self._changed:
+            self._leading = False
+            self._changed.notify_all()
 
     def _connect(self) -> ServerProcess:
         """The server, started if there is none."""
@@ -104,14 +165,15 @@ class Dispatcher:
             if sys.platform != "linux" and not self._allow_unsafe:
                 raise SandboxError(_NO_TIER.format(why=f"{sys.platform} has none of them"))
             tier = "namespaces" if self._isolation == "strongest" else self._isolation
-            server = ServerProcess(tier, self._packages)
-            self._holder.append(server)
+            server = ServerProcess(tier, self._packages, self._language)
+            with self._changed:
+                self._holder.append(server)
             self.layers = tuple(server.greeting["layers"])
             self.tier = str(server.greeting["tier"])
             try:
                 self._accept(server.greeting)
             except SandboxError:
-                self.close()
+                self._disconnect()
                 raise
         return self._holder[0]
 
@@ -134,72 +196,121 @@ class Dispatcher:
 
     def execute(self, runs: Sequence[Run]) -> None:
         """Run all; what fails through no fault of the program is tried a second time."""
-        with self._exclusive():
-            self._attempt(runs)
-            again = [run for run in runs if run.fault]
-            if again:
-                self._attempt(again)
-
-    def _attempt(self, runs: Sequence[Run]) -> None:
-        waiting = deque(runs)
-        active: dict[int, Run] = {}
-        for run in runs:
-            run.fault = ""
-        try:
-            while waiting or active:
-                server = self._connect()
-                while waiting and len(active) < self._in_flight:
-                    run = waiting.popleft()
-                    active[self._next_number(run)] = run
-                    self._submit(server, run)
-                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
-                    finished = active.pop(report.run, None)
-                    if finished is not None:
-                        self._finish(finished, report)
-        except (ServerGone, SandboxError, OSError) as error:
-            for run in (*active.values(), *waiting):
-                run.fault = f"{type(error).__name__}: {error}"
-            self.close()
-        finally:
-            for run in runs:
-                run.close()
+        self._complete([(run,) for run in runs])
 
     def execute_pair(self, candidate: Run, tester: Run) -> None:
         """Run a program and its tests with pipes between them; tried twice like `execute`."""
-        with self._exclusive():
-            for _ in range(2):
-                self._attempt_pair(candidate, tester)
-                if not (candidate.fault or tester.fault):
-                    return
+        self._complete([(candidate, tester)])
 
-    def _attempt_pair(self, candidate: Run, tester: Run) -> None:
-        """Start both with pipes between them, and stop the candidate when the tests are over."""
-        candidate.fault = tester.fault = ""
+    def _complete(self, groups: Sequence[tuple[Run, ...]]) -> None:
+        """Wait until all have ended; lead where nobody does."""
+        self._check_owner()
+        batch = _Batch(len(groups))
+        jobs = [_Job(runs, batch) for runs in groups]
+        try:
+            with self._changed:
+                self._waiting.extend(jobs)
+                for server in self._holder:
+                    server.wake()  # a leader may be waiting for reports only
+            while batch.left:
+                with self._changed:
+                    self._changed.wait_for(lambda: not (batch.left and self._leading))
+                    if not batch.left:
+                        return
+                    self._leading = True
+                try:
+                    self._lead(batch)
+                except BaseException:  # interrupted at an unknown place: start over for the others
+                    self._lose("the leading caller was interrupted")
+                    raise
+                finally:
+                    self._step_down()
+        except BaseException:  # interrupted: what has not started need not start
+            with self._changed:
+                self._waiting = deque(job for job in self._waiting if job.batch is not batch)
+            raise
+
+    def _lead(self, batch: _Batch) -> None:
+        """Serve all callers until ``batch`` has ended."""
+        while batch.left:
+            try:
+                server = self._connect()
+                self._start_waiting(server)
+                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
+                    self._take(server, report)
+            except (ServerGone, SandboxError, OSError) as error:
+                self._lose(f"{type(error).__name__}: {error}")
+
+    def _start_waiting(self, server: ServerProcess) -> None:
+        while True:
+            with self._changed:
+                room = self._in_flight - len(self._active)
+                if not self._waiting or (len(self._waiting[0].runs) > room and self._active):
+                    return
+                job = self._waiting.popleft()
+                self._started.add(job)
+                job.left = len(job.runs)
+                for run in job.runs:
+                    run.fault = ""
+                    self._active[self._next_number(run)] = (job, run)
+            if len(job.runs) == 1:
+                self._submit(server, job.runs[0])
+            else:
+                self._submit_pair(server, *job.runs)
+
+    def _take(self, server: ServerProcess, report: wire.Report) -> None:
+        """Book the end of one run."""
+        job, run = self._active.pop(report.run, (None, None))
+        if job is None or run is None:
+            return
+        self._finish(run, report)
+        job.left -= 1
+        if not job.left:
+            self._settle(job)
+        elif run is job.runs[-1]:  # the tests are over
+            server.submit(wire.Request(wire.STOP, job.runs[0].number))
+
+    def _settle(self, job: _Job) -> None:
+        """A job's runs have all ended: it is done, or, where the fault is ours, due once more."""
+        job.tries += 1
+        with self._changed:
+            self._started.discard(job)
+            if job.tries < _TRIES and any(run.fault for run in job.runs):
+                self._waiting.append(job)
+                return
+            job.batch.left -= 1
+            if not job.batch.left:
+                self._changed.notify_all()
+
+    def _lose(self, fault: str) -> None:
+        """The server is gone, and with it all that it was running, or nothing could start."""
+        self._disconnect()
+        jobs = list(self._started)
+        self._active.clear()
+        if not jobs:
+            with self._changed:
+                jobs = list(self._waiting)
+                self._waiting.clear()
+        for job in jobs:
+            for run in job.runs:
+                run.fault = fault
+                run.close()
+            self._settle(job)
+
+    def _disconnect(self) -> None:
+        with self._changed:  # nobody wakes a server while it closes
+            _close_all(self._holder)
+
+    def _submit_pair(self, server: ServerProcess, candidate: Run, tester: Run) -> None:
+        """Start a program and its tests with a pipe in each direction."""
         asked: tuple[int, ...] = os.pipe()
         answered: tuple[int, ...] = os.pipe()
         try:
-            server = self._connect()
-            active = {self._next_number(run): run for run in (candidate, tester)}
             self._submit(server, candidate, stdin=asked[0], result=answered[1])
             self._submit(server, tester, stdin=answered[0], result=asked[1])
-            for end in (*asked, *answered):
-                os.close(end)  # so that each side notices when the other has ended
-            asked = answered = ()
-            while active:
-                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
-                    finished = active.pop(report.run, None)
-                    if finished is not None:
-                        self._finish(finished, report)
-                    if finished is tester and active:
-                        server.submit(wire.Request(wire.STOP, candidate.number))
-        except (ServerGone, SandboxError, OSError) as error:
-            candidate.fault = tester.fault = f"{type(error).__name__}: {error}"
-            self.close()
         finally:
             for end in (*asked, *answered):
-                os.close(end)
-            candidate.close()
-            tester.close()
+                os.close(end)  # so that each side notices when the other has ended
 
     def _next_number(self, run: Run) -> int:
         self._numbers = run.number = (self._numbers + 1) & 0xFFFFFFFF

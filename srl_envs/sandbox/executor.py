@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,32 +11,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, SandboxError, nearest
 from srl_envs.sandbox.compare import same_text, same_value
 from srl_envs.sandbox.dispatch import Dispatcher, Run, seems_to_write
 from srl_envs.sandbox.inside import codec, wire
+from srl_envs.sandbox.inside.languages import LANGUAGES
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.outcome import Outcome, Status
 
 ISOLATION = ("strongest", "namespaces", "landlock", "seccomp", "none")
 _PROGRAM_BYTES = 4 << 20
 _MESSAGE_CHARS = 300
+_FULL = 0.8  # of the limit of memory, resident, when an interpreter gives up
 
 
 class CodeExecutor:
     """Runs programs of an untrusted author, each in a fresh process, and says what became of them.
 
-    The verdict is computed in the calling process: expected values never enter the sandbox. Use one
-    executor from one thread; calls from several threads wait for each other. Close it, or use it as
-    a context manager; it also ends with the interpreter.
+    The verdict is computed in the calling process: expected values never enter the sandbox. Threads
+    may share one executor; what they ask for runs side by side, as many processes at once as there
+    are processors. From asyncio, use the methods that end in ``_async``. Close it, or use it as a
+    context manager; it also ends with the interpreter.
 
     Args:
         limits: what one run may use.
         isolation: ``"strongest"`` that the kernel grants, or one tier to insist on:
             ``"namespaces"``, ``"landlock"`` or ``"seccomp"``. See `docs/design/sandbox.md`.
         allow_unsafe: where no tier holds, run with resource limits alone instead of refusing.
-        language: ``"python"``, the only one so far.
-        packages: installed third-party packages that programs may import.
+        language: of the programs: ``"python"``, or ``"javascript"`` where `node` is installed.
+        packages: installed third-party packages that programs may import; Python only.
 
     Raises:
         ConfigError: an argument has an impossible value.
@@ -54,12 +58,18 @@ class CodeExecutor:
         if isolation not in ISOLATION:
             hint = nearest(str(isolation), ISOLATION)
             raise ConfigError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}.{hint}")
-        if language != "python":
-            raise ConfigError(f"language={language!r}: only 'python'.")
+        if language not in LANGUAGES:
+            hint = nearest(str(language), LANGUAGES)
+            raise ConfigError(f"language={language!r}: one of {', '.join(LANGUAGES)}.{hint}")
+        self.language = language
         self.limits = limits if limits is not None else Limits()
         self.isolation = isolation
         self.allow_unsafe = allow_unsafe
-        self._dispatcher = Dispatcher(self.limits, isolation, allow_unsafe, tuple(packages))
+        self._dispatcher = Dispatcher(
+            self.limits, isolation, allow_unsafe, tuple(packages), language
+        )
+        if LANGUAGES[language].command:
+            self._try_interpreter()
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -75,6 +85,17 @@ class CodeExecutor:
     def close(self) -> None:
         """End the server. The executor starts another one when it is used again."""
         self._dispatcher.close()
+
+    def _try_interpreter(self) -> None:
+        """Refuse at once where another interpreter than ours does not start in the sandbox."""
+        (outcome,) = self.run_stdin("", [""])
+        if outcome.status != "ok":
+            self.close()
+            name = LANGUAGES[self.language].command[0]
+            raise SandboxError(
+                f"{name} does not run an empty program within {self.limits!r}: {outcome!r}. "
+                "Give it more memory, or check that it starts outside the sandbox."
+            )
 
     def run(
         self,
@@ -102,26 +123,83 @@ class CodeExecutor:
             ConfigError: a call is malformed, or its arguments have no JSON form.
             SandboxError: the host takes the sandbox away entirely.
         """
+        return self.run_batch([(program, calls)], one_process=one_process, check=check)[0]
+
+    def run_batch(
+        self,
+        submissions: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
+        *,
+        one_process: bool = False,
+        check: Callable[[Any, Any], bool] = same_value,
+    ) -> list[list[Outcome]]:
+        """Like `run`, for several programs at once.
+
+        Args:
+            submissions: (program, calls) each.
+            one_process: each program has one process for all of its calls.
+            check: compares a value with ``expected``.
+
+        Returns:
+            Per submission, one outcome per call.
+        """
+        plans = [self._plan(program, calls, one_process) for program, calls in submissions]
+        self._dispatcher.execute([run for plan in plans for run, _ in plan])
+        return [
+            self._judge(program, calls, plan, check)
+            for (program, calls), plan in zip(submissions, plans, strict=True)
+        ]
+
+    def _plan(
+        self, program: str, calls: Sequence[Mapping[str, Any]], one_process: bool
+    ) -> list[tuple[Run, int]]:
+        """The processes to start, and how many calls each has; none for a program that is refused."""
         tasks = [_task(call) for call in calls]
+        if _refusal(program):
+            return []
+        groups = [tasks] if one_process and tasks else [[task] for task in tasks]
+        writes = seems_to_write(program)
+        return [
+            (Run(_payload(mode="call", program=program, calls=group), None, writes), len(group))
+            for group in groups
+        ]
+
+    def _judge(
+        self,
+        program: str,
+        calls: Sequence[Mapping[str, Any]],
+        plan: Sequence[tuple[Run, int]],
+        check: Callable[[Any, Any], bool],
+    ) -> list[Outcome]:
         if refusal := _refusal(program):
             refused = self._outcome("refused", refusal)
             return [_judged(refused, call, lambda *_: False) for call in calls]
-        groups = [tasks] if one_process and tasks else [[task] for task in tasks]
-        writes = seems_to_write(program)
-        runs = [
-            Run(_payload(mode="call", program=program, calls=group), None, writes)
-            for group in groups
-        ]
-        self._dispatcher.execute(runs)
-        outcomes = [
-            outcome
-            for run, group in zip(runs, groups, strict=True)
-            for outcome in self._claims(run, len(group))
-        ]
+        outcomes = [outcome for run, count in plan for outcome in self._claims(run, count)]
         return [
             _judged(outcome, call, lambda out, want: check(out.value, want))
             for outcome, call in zip(outcomes, calls, strict=True)
         ]
+
+    async def run_async(
+        self, program: str, calls: Sequence[Mapping[str, Any]], **options: Any
+    ) -> list[Outcome]:
+        """`run` off the event loop; ``options`` are its keyword arguments."""
+        return await asyncio.to_thread(self.run, program, calls, **options)
+
+    async def run_batch_async(
+        self, submissions: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], **options: Any
+    ) -> list[list[Outcome]]:
+        """`run_batch` off the event loop; ``options`` are its keyword arguments."""
+        return await asyncio.to_thread(self.run_batch, submissions, **options)
+
+    async def run_stdin_async(
+        self, program: str, inputs: Sequence[str], *, expected: Sequence[str] | None = None
+    ) -> list[Outcome]:
+        """`run_stdin` off the event loop."""
+        return await asyncio.to_thread(self.run_stdin, program, inputs, expected=expected)
+
+    async def run_asserts_async(self, program: str, tests: str) -> Outcome:
+        """`run_asserts` off the event loop."""
+        return await asyncio.to_thread(self.run_asserts, program, tests)
 
     def run_stdin(
         self, program: str, inputs: Sequence[str], *, expected: Sequence[str] | None = None
@@ -169,6 +247,8 @@ class CodeExecutor:
         Returns:
             One outcome, ``ok`` and passed, or with the reason why not.
         """
+        if not LANGUAGES[self.language].asserts:
+            raise ConfigError(f"assert tests in {self.language} are not supported; use run().")
         if not tests.strip():
             raise ConfigError("tests='': no asserts; every program would pass.")
         if refusal := _refusal(program):
@@ -196,18 +276,26 @@ class CodeExecutor:
             return self._outcome("infrastructure", run.fault)
         report = run.report
         cap = self.limits.output_kib << 10
+        if max(len(run.stdout), len(run.result)) > cap:
+            run.stdout = run.stdout[:cap]
+            return self._outcome("output_limit", f"more than {self.limits.output_kib} KiB", run)
         if report.reason == wire.CPU:
             return self._outcome("timeout", f"more than {self.limits.cpu_s:g} s of cpu time", run)
         if report.reason == wire.WALL:
             return self._outcome("timeout", f"more than {self.limits.wall_s:g} s", run)
-        if max(len(run.stdout), len(run.result)) > cap:
-            run.stdout = run.stdout[:cap]
-            return self._outcome("output_limit", f"more than {self.limits.output_kib} KiB", run)
         if os.WIFSIGNALED(report.wait_status):
             number = os.WTERMSIG(report.wait_status)
+            if self._used_up_memory(number, report.peak_kib):
+                return self._outcome("memory", f"more than {self.limits.memory_mib} MiB", run)
             status: Status = "timeout" if number in (signal.SIGXCPU, signal.SIGKILL) else "crashed"
             return self._outcome(status, _signal_name(number), run)
         return None
+
+    def _used_up_memory(self, number: int, peak_kib: int) -> bool:
+        """Whether the interpreter ended itself because its memory was full."""
+        language = LANGUAGES[self.language]
+        full = peak_kib / 1024 > _FULL * self.limits.memory_mib
+        return full and number in language.memory_signals
 
     def _duet_outcome(self, candidate: Run, tester: Run) -> Outcome:
         """The verdict is the tester's; a limit that the candidate hit explains it."""

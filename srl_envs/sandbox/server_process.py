@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from srl_envs.errors import SandboxError
+from srl_envs.sandbox.inside.languages import LANGUAGES
 from srl_envs.sandbox.inside.wire import REPORT_BYTES, Report, Request
 
 _INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
@@ -49,18 +51,22 @@ class ServerProcess:
     Args:
         tier: strongest tier to try, as in `inside.confine.TIERS`.
         packages: names of installed packages that programs may import.
+        language: of the programs, as in `inside.languages`.
 
     Raises:
-        SandboxError: the server cannot be started.
+        SandboxError: the server cannot be started, or the language's interpreter is not installed.
     """
 
-    def __init__(self, tier: str, packages: Sequence[str]) -> None:
+    def __init__(self, tier: str, packages: Sequence[str], language: str = "python") -> None:
+        interpreter = _interpreter(language)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         settings = {
             "control": theirs.fileno(),
             "tier": tier,
             "packages": list(packages),
             "search": [path for path in sys.path if path],
+            "language": language,
+            "interpreter": interpreter,
         }
         python = getattr(sys, "_base_executable", None) or sys.executable
         errors = memory_file()
@@ -82,6 +88,9 @@ class ServerProcess:
         finally:
             theirs.close()
         self._control = ours
+        self._wake_read, self._wake_write = os.pipe()
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
         self._pending = b""
         self.closed = False
         _inherited.add(self)
@@ -130,16 +139,29 @@ class ServerProcess:
         except OSError as error:
             raise ServerGone(str(error)) from error
 
+    def wake(self) -> None:
+        """Let a `collect` in another thread return at once."""
+        if not self.closed:
+            with contextlib.suppress(BlockingIOError):  # full: it is awake
+                os.write(self._wake_write, b"x")
+
     def collect(self, timeout_s: float) -> list[Report]:
-        """Reports that have arrived; waits for the first of them.
+        """Reports that have arrived; waits for the first of them, or for `wake`.
 
         Raises:
             ServerGone: it ended, or nothing came in time.
         """
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
-        if not poll.poll(timeout_s * 1000):
+        poll.register(self._wake_read, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(timeout_s * 1000)}
+        if not ready:
             raise ServerGone(f"no report within {timeout_s:.0f} s")
+        if self._wake_read in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_read, 4096)
+        if self._control.fileno() not in ready:
+            return []
         try:
             data = self._control.recv(64 * REPORT_BYTES)
         except OSError as error:
@@ -155,8 +177,7 @@ class ServerProcess:
         """End the server and everything it started; waits until it is gone."""
         if self.closed:
             return
-        self.closed = True
-        self._control.close()  # its sign to leave
+        self._let_go()  # the closed socket is its sign to leave
         deadline = time.monotonic() + _STOP_S
         while self._process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -168,9 +189,28 @@ class ServerProcess:
 
     def forget(self) -> None:
         """In a forked copy of the trusted process: let go without touching the parent's server."""
-        self.closed = True
-        self._control.close()
+        self._let_go()
         self._process.returncode = 0  # no child of this process
+
+    def _let_go(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._control.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+
+def _interpreter(language: str) -> str:
+    """Path of the executable that runs programs of a language; empty for Python."""
+    command = LANGUAGES[language].command
+    if not command:
+        return ""
+    found = shutil.which(command[0])
+    if found is None:
+        raise SandboxError(
+            f"{language} programs need {command[0]!r}, which is not on the PATH; install it."
+        )
+    return os.path.realpath(found)
 
 
 def memory_file(data: bytes = b"") -> int:

@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 MAX_GENERATED = 200_000
 """Items taken from a returned generator before it counts as endless."""
 _EQUAL_HASHES = 64  # more keys than this with one hash value were made to be slow
-_SMALL = 1 << 63
+_SMALL = 1 << 53  # beyond, JSON readers of other languages lose digits
 
 
 class CodecError(ValueError):

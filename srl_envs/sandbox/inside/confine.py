@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import filters, jail, kernel, packages, paths, programs, wire
+from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
 SETUP_FAILED = 121
@@ -25,6 +26,7 @@ _PARKED = 200  # the server's lasting descriptors lie above those that a program
 _UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
 _UIDS = 4_000
 _STACK_BYTES = 256 << 20
+_THREAD_STACK_BYTES = 8 << 20  # where an interpreter gives each of its threads as much
 _THREADS = 64
 _SHARED_UID_THREADS = 4096  # where the user's other processes count too
 _SCRATCH_FILES = 1000
@@ -45,6 +47,8 @@ class Confinement:
     rights: dict[str, int] = field(default_factory=dict)
     filters: dict[tuple[bool, bool], bytes] = field(default_factory=dict)
     """(scratch, spawning) -> filter to be completed with the process's number."""
+    interpreter: Interpreter | None = None
+    """What takes the place of a program's process; None where the process itself is Python."""
 
     def run(
         self, request: wire.Request, descriptors: Sequence[int], started: int, base_bytes: int
@@ -58,14 +62,14 @@ class Confinement:
             base_bytes: address space of the server.
         """
         payload = _read_all(descriptors[0])
-        _place(descriptors[1:], started)
+        _place(descriptors, started)
         scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
         if scratch:
             jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
         if request.processes > 1 and self.tier == "namespaces":
             jail.enter_process_namespace()
         self._landlock(scratch)
-        kernel.close_from(5)
+        kernel.close_from(TASK + (self.interpreter is not None))
         self._limit(request, base_bytes)
         if sys.platform == "linux":
             kernel.drop_capabilities()
@@ -74,6 +78,8 @@ class Confinement:
             kernel.install_filter(filters.for_process(template, os.getpid()))
         os.write(4, request.run.to_bytes(4, "little"))
         os.close(4)
+        if self.interpreter is not None:
+            self.interpreter.start(request.memory_bytes)
         programs.run(payload)
 
     def _landlock(self, scratch: bool) -> None:
@@ -98,17 +104,22 @@ class Confinement:
         _limit("RLIMIT_CPU", cpu_s, required=True)
         with contextlib.suppress(ValueError, OSError):  # honest programs raise it themselves
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-            resource.setrlimit(resource.RLIMIT_STACK, (_at_most(_STACK_BYTES, hard), hard))
-        _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)
+            stack = _STACK_BYTES if self.interpreter is None else _THREAD_STACK_BYTES
+            resource.setrlimit(resource.RLIMIT_STACK, (_at_most(stack, hard), hard))
+        if self.interpreter is None:
+            _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)
+        else:  # such interpreters reserve far more addresses than they use
+            bound = self.interpreter.base_bytes + request.memory_bytes
+            _limit("RLIMIT_DATA", bound, required=True)
 
 
 def _place(descriptors: Sequence[int], started: int) -> None:
-    """Put stdin, stdout, stderr, the result and the announcement at 0 to 4."""
-    stdin, stdout, result = descriptors
+    """Put stdin, stdout, stderr, the result, the announcement and the payload at 0 to 5."""
+    payload, stdin, stdout, result = descriptors
     null = os.open("/dev/null", os.O_RDWR)
-    for target, source in enumerate((stdin, stdout, null, result, started)):
+    for target, source in enumerate((stdin, stdout, null, result, started, payload)):
         os.dup2(source, _PARKED + 10 + target)
-    for target in range(5):
+    for target in range(TASK + 1):
         os.dup2(_PARKED + 10 + target, target, inheritable=True)
 
 
@@ -143,12 +154,16 @@ def strongest(settings: dict[str, Any], control: int) -> Confinement:
     """
     confinement = Confinement()
     found = packages.locate(settings["packages"], settings["search"])
+    executable = settings["interpreter"]
+    if executable:
+        confinement.interpreter = Interpreter(settings["language"], executable)
     if sys.platform != "linux":
         confinement.missing["seccomp"] = f"{sys.platform} has none of the layers"
         return confinement
     wanted = TIERS[TIERS.index(settings["tier"]) :]
     _volunteer_for_oom()
-    view = _View(paths.readable(), paths.hidden(), packages.folders(found))
+    readable = paths.readable([executable] if executable else [])
+    view = _View(readable, paths.hidden(), packages.folders(found))
     uid = os.getuid() or _UNPRIVILEGED + os.getpid() % _UIDS
     if "namespaces" in wanted:
         _enter_namespaces(confinement, view, uid, control)
@@ -288,13 +303,20 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         confinement.tier = "none"
         return
     if confinement.tier == "none":
+        if confinement.interpreter is not None:
+            confinement.missing["seccomp"] = "alone it opens no file, and so no other interpreter"
+            return
         confinement.tier = "seccomp"
         packages.load(found)  # no file can be opened later
     kernel.install_filter(base)
     sealed = confinement.tier == "seccomp"
     confinement.filters = {
         (scratch, spawning): filters.program_filter(
-            machine, sealed=sealed, scratch=scratch, spawning=spawning
+            machine,
+            sealed=sealed,
+            scratch=scratch,
+            spawning=spawning,
+            replacing=confinement.interpreter is not None,
         )
         for scratch in (False, True)
         for spawning in (False, True)

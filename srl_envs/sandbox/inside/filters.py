@@ -93,7 +93,9 @@ def for_process(template: bytes, pid: int) -> bytes:
     return template.replace(struct.pack("<I", _PID), struct.pack("<I", pid))
 
 
-def program_filter(machine: str, *, sealed: bool, scratch: bool, spawning: bool) -> bytes:
+def program_filter(
+    machine: str, *, sealed: bool, scratch: bool, spawning: bool, replacing: bool = False
+) -> bytes:
     """Installed last in each program's process, through `for_process`.
 
     Args:
@@ -101,6 +103,7 @@ def program_filter(machine: str, *, sealed: bool, scratch: bool, spawning: bool)
         sealed: no file can be opened at all (nothing else guards the file system).
         scratch: a private directory may be written.
         spawning: more processes are allowed; they live in a process namespace of their own.
+        replacing: the process may become another interpreter.
     """
     rules = dict.fromkeys(SERVER_ONLY, _refuse(errno.EPERM))
     if not scratch:
@@ -119,6 +122,8 @@ def program_filter(machine: str, *, sealed: bool, scratch: bool, spawning: bool)
         rules["tkill"] = _signal_self(1)
         rules["prlimit64"] = _own_limits()
         rules["setrlimit"] = _one_of(0, tuple(range(1, 16)), errno.EPERM)
+    if replacing:
+        rules.pop("execve", None)
     rules["prctl"] = _one_of(0, _PRCTL_NAMES, errno.EINVAL)
     return assemble(machine, rules, default=_allow())
 

@@ -13,10 +13,11 @@ _SYSTEM = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/share/zon
 _FILES = ("/etc/ld.so.cache",)
 
 
-def readable() -> list[str]:
-    """Directories and files of the interpreter and of the shared libraries it loads."""
+def readable(executables: Iterable[str] = ()) -> list[str]:
+    """Directories and files of the interpreters and of the shared libraries they load."""
     wanted = [*_SYSTEM, *_FILES, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     wanted += [path for path in sys.path if path]
+    wanted += executables
     libraries = sysconfig.get_config_var("LIBDIR")
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and libraries:
         wanted.append(libraries)

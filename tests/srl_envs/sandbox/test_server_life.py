@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -192,7 +193,7 @@ def test_a_forked_copy_uses_a_server_of_its_own() -> None:
         assert server_pid(executor) == mine
 
 
-def test_threads_wait_for_each_other() -> None:
+def test_threads_share_one_executor() -> None:
     with CodeExecutor() as executor:
         results: list[bool] = []
         threads = [
@@ -203,6 +204,89 @@ def test_threads_wait_for_each_other() -> None:
         for thread in threads:
             thread.join()
     assert results == [True] * 8
+
+
+def test_a_slow_program_holds_up_no_other_thread() -> None:
+    slow = "import time\ndef solve(a, b): time.sleep(3); return a + b"
+    with CodeExecutor() as executor:
+        thread = threading.Thread(target=executor.run, args=(slow, CALLS))
+        thread.start()
+        while not executor._dispatcher._active:
+            time.sleep(0.001)
+        assert passed(executor)
+        assert executor.run_asserts(ADD, "assert solve(3, 4) == 7").passed
+        assert thread.is_alive()
+        thread.join()
+
+
+def test_what_is_asked_for_while_the_server_dies_is_not_lost() -> None:
+    slow = "import time\ndef solve(a, b): time.sleep(0.2); return a + b"
+    with CodeExecutor() as executor:
+        results: list[bool | None] = []
+        threads = [
+            threading.Thread(
+                target=lambda: results.extend(o.passed for o in executor.run(slow, CALLS * 3))
+            )
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        for pid in descendants(server_pid(executor)):
+            os.kill(pid, 9)
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 12
+
+
+def test_an_interrupted_leader_leaves_the_others_their_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = "import time\ndef solve(a, b): time.sleep(0.3); return a + b"
+    with CodeExecutor() as executor:
+        dispatcher = executor._dispatcher
+        leads = threading.Event()
+        collect = ServerProcess.collect
+
+        def interrupted(server: ServerProcess, timeout_s: float) -> object:
+            if threading.current_thread() is threading.main_thread():
+                leads.set()
+                while len(dispatcher._active) < 2:  # until the other thread's run has started, too
+                    dispatcher._start_waiting(server)
+                raise KeyboardInterrupt
+            return collect(server, timeout_s)
+
+        results: list[bool] = []
+        follower = threading.Thread(
+            target=lambda: (
+                leads.wait(),
+                results.append(executor.run(slow, CALLS)[0].passed is True),
+            )
+        )
+        follower.start()
+        with monkeypatch.context() as patch:
+            patch.setattr(ServerProcess, "collect", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                executor.run(slow, CALLS)
+            follower.join()
+        assert results == [True]
+        assert passed(executor)
+
+
+def test_coroutines_run_side_by_side() -> None:
+    async def all_of_them(executor: CodeExecutor) -> list[object]:
+        calls = [executor.run_async(ADD, CALLS) for _ in range(20)]
+        scripts = executor.run_stdin_async("print(input())", ["a"], expected=["a"])
+        tests = executor.run_asserts_async(ADD, "assert solve(3, 4) == 7")
+        batch = executor.run_batch_async([(ADD, CALLS), ("x", CALLS)], one_process=True)
+        return await asyncio.gather(asyncio.gather(*calls), scripts, tests, batch)
+
+    with CodeExecutor() as executor:
+        calls, scripts, tests, batch = asyncio.run(all_of_them(executor))
+    assert [outcome.passed for (outcome,) in calls] == [True] * 20
+    assert scripts[0].passed
+    assert tests.passed
+    assert [outcome.passed for (outcome,) in batch] == [True, False]
 
 
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
