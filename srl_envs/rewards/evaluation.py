@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from srl_envs.rewards import functions
+from srl_envs.rewards import complex_numbers, functions
+from srl_envs.rewards.complex_numbers import Value
 from srl_envs.rewards.trees import Const, Node, Num, Op, Sym, Unreadable
 
 MAX_BITS = 40_000
@@ -30,13 +31,21 @@ _ORDINARY = Decimal("1e-15")
 _ARITHMETIC = (decimal.DecimalException, Unreadable, OverflowError, ValueError, ZeroDivisionError)
 
 
+IMAGINARY_UNIT = "i"
+"""This variable is the imaginary unit wherever no sum binds it."""
+
+
 def symbols(node: Node) -> frozenset[str]:
-    """Names of the free variables of an expression."""
+    """Names of the free variables of an expression; the imaginary unit is none."""
+    return _names(node) - {IMAGINARY_UNIT}
+
+
+def _names(node: Node) -> frozenset[str]:
     if isinstance(node, Sym):
         return frozenset((node.name,))
     if not isinstance(node, Op):
         return frozenset()
-    names = frozenset[str]().union(*(symbols(part) for part in node.args))
+    names = frozenset[str]().union(*(_names(part) for part in node.args))
     if node.name == "sum" and isinstance(node.args[0], Sym):
         return names - {node.args[0].name}
     return names
@@ -185,31 +194,48 @@ _RATIONAL: Mapping[str, Callable[..., Fraction | None]] = {
 }
 
 
-def approximate(node: Node, point: Mapping[str, Fraction], digits: int) -> Decimal:
+def approximate(
+    node: Node, point: Mapping[str, Fraction], digits: int, *, complex_values: bool | None = None
+) -> Value:
     """The value of an expression with ``digits`` significant digits.
 
     Args:
         point: a value for each free variable.
+        complex_values: whether roots of negative numbers have values; by default, where ``node`` has
+            an ``i``.
 
     Raises:
         Unreadable, decimal.DecimalException: undefined there, or beyond the limits.
     """
     with decimal.localcontext(functions.context(digits)):
-        return _Approximate(digits).value(node, point)
+        if complex_values is None:
+            complex_values = IMAGINARY_UNIT in _names(node)
+        return _Approximate(digits, complex_values).value(node, point)
+
+
+def approximate_real(node: Node, point: Mapping[str, Fraction], digits: int) -> Decimal:
+    """Like `approximate`; a complex value is refused."""
+    value = approximate(node, point, digits)
+    if not isinstance(value, Decimal):
+        raise Unreadable("a complex number")
+    return value
 
 
 class _Approximate:
-    def __init__(self, digits: int) -> None:
+    def __init__(self, digits: int, complex_values: bool) -> None:
         self.digits = digits
+        self.complex_values = complex_values
         self.steps = 0
 
-    def value(self, node: Node, point: Mapping[str, Fraction]) -> Decimal:
+    def value(self, node: Node, point: Mapping[str, Fraction]) -> Value:
         self.steps += 1
         if self.steps > MAX_STEPS // 10:
             raise Unreadable("too many steps")
         if isinstance(node, Num):
             return functions.ratio(node.value)
         if isinstance(node, Sym):
+            if node.name == IMAGINARY_UNIT and node.name not in point:
+                return complex_numbers.I
             return functions.ratio(point[node.name])
         if isinstance(node, Const) and node.name != "inf":
             return functions.pi(self.digits) if node.name == "pi" else Decimal(1).exp()
@@ -217,17 +243,20 @@ class _Approximate:
             raise Unreadable("no finite value")
         if node.name == "sum":
             return self._sum(node, point)
+        values = [self.value(part, point) for part in node.args]
+        if self.complex_values:
+            return complex_numbers.apply(node.name, *values)
         rule = functions.RULES.get(node.name)
         if rule is None:
             raise Unreadable(f"no value for {node.name}")
-        return rule(*(self.value(part, point) for part in node.args))
+        return rule(*values)  # all of them real: only ``complex_values`` makes others
 
-    def _sum(self, node: Op, point: Mapping[str, Fraction]) -> Decimal:
+    def _sum(self, node: Op, point: Mapping[str, Fraction]) -> Value:
         name, low, high, body = node.args
         first, last = exact(low), exact(high)
         if first is None or last is None or not isinstance(name, Sym):
             raise Unreadable("a sum without whole bounds")
-        total = Decimal(0)
+        total: Value = Decimal(0)
         for index in range(int(first), int(min(last, first + MAX_STEPS)) + 1):
             total += self.value(body, {**point, name.name: Fraction(index)})
         return total
@@ -255,17 +284,29 @@ def same_value(left: Node, right: Node, *, rounded_digits: int | None = None) ->
     a, b = exact(left), exact(right)
     if a is not None and b is not None:
         return a == b or _rounds_to(left, right, rounded_digits)
+    if _infinite(left) or _infinite(right):
+        return _infinite(left) == _infinite(right)
     try:
         return _agree(left, right, {}) or _rounds_to(left, right, rounded_digits)
     except _ARITHMETIC:
-        return False
+        raise Unreadable("a value that is undefined or too large") from None
+
+
+def _infinite(node: Node) -> int:
+    """1 for infinity, -1 for its negative, 0 for anything else."""
+    if isinstance(node, Op) and node.name == "neg":
+        return -_infinite(node.args[0])
+    return int(node == Const("inf"))
 
 
 def _agree(left: Node, right: Node, point: Mapping[str, Fraction]) -> bool:
     """Whether the difference vanishes as the precision grows; one precision can only deny it."""
     earlier: Decimal | None = None
+    with_roots = IMAGINARY_UNIT in _names(left) | _names(right)
     for digits in _CONSTANT_DIGITS if not point else _FUNCTION_DIGITS:
-        a, b = approximate(left, point, digits), approximate(right, point, digits)
+        a, b = (
+            approximate(side, point, digits, complex_values=with_roots) for side in (left, right)
+        )
         with decimal.localcontext(functions.context(digits)):
             gap, size = abs(a - b), max(abs(a), abs(b))
             if earlier is None:
@@ -289,7 +330,8 @@ def _rounds_to(reference: Node, given: Node, digits: int | None) -> bool:
         return False
     if number.significant < digits or _is_decimal(reference):
         return False
-    gap = approximate(Op("-", (reference, Num(sign * number.value))), {}, _CONSTANT_DIGITS[1])
+    difference = Op("-", (reference, Num(sign * number.value)))
+    gap = approximate_real(difference, {}, _CONSTANT_DIGITS[1])
     with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
         return abs(gap) * 2 <= Decimal(1).scaleb(-number.places)
 
@@ -332,7 +374,7 @@ def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
         agreed += 1
         if agreed == _NEEDED:
             return True
-    return False
+    raise Unreadable("expressions that are hardly anywhere defined")
 
 
 def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | None:
@@ -340,7 +382,7 @@ def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | 
     ratios = []
     for point in points(names, left, right):
         try:
-            a, b = (approximate(side, point, _CONSTANT_DIGITS[1]) for side in (left, right))
+            a, b = (approximate_real(side, point, _CONSTANT_DIGITS[1]) for side in (left, right))
             with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
                 ratios.append(a / b)
         except _ARITHMETIC:

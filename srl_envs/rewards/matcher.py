@@ -12,10 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.rewards import wording
-from srl_envs.rewards.extraction import EXTRACTORS, last_boxed
+from srl_envs.rewards.evaluation import same_value
+from srl_envs.rewards.extraction import EXTRACTORS, MARKED, last_boxed
 from srl_envs.rewards.notation import MAX_ANSWER_CHARS, unify
 from srl_envs.rewards.number import read_number
 from srl_envs.rewards.parser import parse
@@ -23,24 +25,38 @@ from srl_envs.rewards.policy import AnswerPolicy
 from srl_envs.rewards.quantities import Quantity, read_clock, read_quantity, same_dimension
 from srl_envs.rewards.score import Score
 from srl_envs.rewards.structures import is_calculation, same_answer, scaled
-from srl_envs.rewards.trees import Unreadable
+from srl_envs.rewards.trees import Unreadable, show
 
 MATCH_REASONS = (
     "match", "mismatch", "no_answer", "too_long", "unreadable", "unreadable_reference",
-    "wrong_unit", "hedged", "unevaluated",
+    "undecided", "wrong_unit", "hedged", "unevaluated",
 )  # fmt: skip
 """Every label that a score of the matcher can carry."""
+
+UNDECIDED = ("unreadable", "unreadable_reference", "undecided")
+"""The labels after which a fallback is asked."""
 
 _MATCH, _MISMATCH = Score(1.0, "match"), Score(0.0, "mismatch")
 _WRONG_UNIT = Score(0.0, "wrong_unit")
 _ONE = Fraction(1)
-_COMMA_DECIMAL = re.compile(r"([+-]?[0-9]+),([0-9]+)")
+_DECIMAL_COMMA = re.compile(r"(?<![0-9,.])(0|[0-9]+(?!,[0-9]{3}(?![0-9]))),([0-9]+)(?![0-9,])")
 _LEADING = re.compile(r"^(?:\\approx|=|\\therefore)\s*")
 _POWERS_OF_TEN = re.compile(r"([0-9])\s+(hundred|thousand|million|billion|trillion)\b")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_NAME_IN_MATHS = re.compile(
+    r"[A-Za-z]{0,2}|and|or|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|gcd|lcm"
+)
 _EMPTY_SETS = ("\\emptyset", "\\{\\}", "\\{ \\}", "{}")
+
+
+class Fallback(Protocol):
+    """Judges what the matcher cannot read; see `math_verify.MathVerify`."""
+
+    def same(self, given: str, *, answer: str) -> bool | None:
+        """Whether the two are the same; None where this cannot tell either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +65,10 @@ class Explanation:
 
     score: Score
     rule: str
-    """The kind of the reference: ``number``, ``choice``, ``text``, ``quantity``, ``math``, ..."""
+    """The kind of the reference: ``number``, ``choice``, ``text``, ``quantity``, ``math``, ...;
+    ``fallback`` where the fallback decided."""
     answer: str
-    """The reference as it was read."""
+    """The reference as it was read; ``unreadable: ...`` where it could not be."""
     given: str
     """The extracted answer as it was read; empty where there was none."""
 
@@ -64,10 +81,15 @@ class AnswerMatcher:
     Args:
         policy: what counts as the same where opinions differ.
         extract: names out of `extraction.EXTRACTORS`, tried in this order.
+        fallback: asked where mathematics is left undecided (`UNDECIDED`); by default nobody is.
     """
 
     def __init__(
-        self, policy: AnswerPolicy | None = None, *, extract: Sequence[str] = tuple(EXTRACTORS)
+        self,
+        policy: AnswerPolicy | None = None,
+        *,
+        extract: Sequence[str] = MARKED,
+        fallback: Fallback | None = None,
     ) -> None:
         for name in extract:
             if name not in EXTRACTORS:
@@ -76,6 +98,7 @@ class AnswerMatcher:
                     f"Known: {', '.join(EXTRACTORS)}."
                 )
         self.policy = policy or AnswerPolicy()
+        self.fallback = fallback
         self._extractors = [EXTRACTORS[name] for name in extract]
         self._rules = (
             ("number", self._number),
@@ -94,10 +117,9 @@ class AnswerMatcher:
         """Like `score`, with the rule that decided and both sides as they were read."""
         given = self.extract(reply)
         if given is None:
-            return Explanation(Score(0.0, "no_answer"), "none", unify(answer), "")
+            return Explanation(Score(0.0, "no_answer"), "none", self._reading(answer, "none"), "")
         score, rule = self._compare(given, answer)
-        shown = given if len(given) > MAX_ANSWER_CHARS else unify(given)
-        return Explanation(score, rule, unify(answer), shown)
+        return Explanation(score, rule, self._reading(answer, rule), self._reading(given, rule))
 
     def extract(self, reply: str) -> str | None:
         """The answer's text, found by the first extraction that finds one."""
@@ -112,13 +134,21 @@ class AnswerMatcher:
         return self._compare(given, answer)[0]
 
     def _compare(self, given: str, answer: str) -> tuple[Score, str]:
+        score, rule = self._decide(given, answer)
+        if self.fallback and score.reason in UNDECIDED and _mathematical(given, answer):
+            same = self.fallback.same(given, answer=answer)
+            if same is not None:
+                return _verdict(same), "fallback"
+        return score, rule
+
+    def _decide(self, given: str, answer: str) -> tuple[Score, str]:
         if len(given) > MAX_ANSWER_CHARS:
             return Score(0.0, "too_long"), "none"
         number, target = read_number(given), read_number(answer)
         if number is not None and target is not None:
             if number == target:
                 return _MATCH, "number"
-            if not self.policy.relative_tolerance and "." not in given:
+            if not self.policy.tolerant and "." not in given:
                 return _MISMATCH, "number"
         given, answer = _tidy(given), _tidy(answer)
         if not given:
@@ -127,17 +157,52 @@ class AnswerMatcher:
             return Score(0.0, "unreadable_reference"), "none"
         if given == answer:
             return _MATCH, "same text"
-        for rule, judge in self._rules:
-            score = judge(given, answer)
-            if score is not None:
+        given, answer = _without_labels(given, answer)
+        verdict = self._by_kind(given, answer)
+        if self.policy.comma_decimal and verdict[0] != _MATCH:
+            dotted = tuple(map(_with_decimal_point, (given, answer)))
+            return self._by_kind(*dotted) if dotted != (given, answer) else verdict
+        return verdict
+
+    def _by_kind(self, given: str, answer: str) -> tuple[Score, str]:
+        exact, rounded = _approximation(answer)
+        answer = exact or rounded
+        exact, rounded = _approximation(given)
+        if exact and rounded:
+            score, rule = self._by_kind(exact, answer)
+            if score == _MATCH or not _rounds(exact, rounded):
                 return score, rule
+        given = rounded or exact
+        for rule, judge in self._rules:
+            verdict = judge(given, answer)
+            if verdict is not None:
+                return verdict, rule
         return self._math(given, answer), "math"
+
+    def _reading(self, text: str, rule: str) -> str:
+        """A text as the rule read it."""
+        if len(text) > MAX_ANSWER_CHARS:
+            return f"unreadable: {len(text)} characters"
+        text = _tidy(text)
+        if rule == "choice":
+            return wording.read_choice(text) or f"unreadable: {text}"
+        if rule == "text":
+            return wording.plain_text(text, keep_articles=not self.policy.ignore_articles)
+        if rule == "time":
+            return str(wording.read_date(text) or read_clock(text))
+        number = self._as_number(text)
+        if number is not None:
+            return str(number)
+        quantity = read_quantity(text, glued=True) if rule == "quantity" else None
+        unit = f" * {quantity.factor} [{quantity.dimension}]" if quantity else ""
+        try:
+            return show(parse(quantity.number if quantity else text)) + unit
+        except Unreadable as reason:
+            return f"unreadable: {reason}"
 
     # --- one rule per kind of reference; None hands on to the next ---
 
     def _as_number(self, text: str) -> Fraction | None:
-        if self.policy.comma_decimal and _COMMA_DECIMAL.fullmatch(text):
-            text = text.replace(",", ".")
         value = read_number(text.replace(" ", "") if _GROUPED.fullmatch(text) else text)
         if value is None and self.policy.words_as_numbers:
             word = wording.read_number_word(text)
@@ -187,7 +252,12 @@ class AnswerMatcher:
                 wanted or Quantity(answer, "", Fraction(1)),
                 found or Quantity(given, "", Fraction(1)),
             )
-        return None if score.reason.startswith("unreadable") else score
+        if wanted and found:
+            return None if score.reason in UNDECIDED else score
+        if score == _MATCH or "\\circ" in answer + given:
+            return score
+        whole = self._math(given, answer)  # ``3 t`` may be a product
+        return whole if whole == _MATCH or score.reason in UNDECIDED else score
 
     def _quantities(self, wanted: Quantity, found: Quantity) -> Score:
         if not same_dimension(wanted, found):
@@ -220,14 +290,19 @@ class AnswerMatcher:
             return _MATCH if same else Score(0.0, "unreadable_reference")
         try:
             found = parse(given)
+        except Unreadable:
+            return Score(0.0, "unreadable")
+        except RecursionError:  # where the caller's stack is deep
+            return Score(0.0, "undecided")
+        try:
             if not same_answer(reference, scaled(found, given_factor), self.policy):
                 return _MISMATCH
             restated = read_number(answer) is not None and is_calculation(found)
             return (
                 Score(0.0, "unevaluated") if restated and not self.policy.unevaluated_ok else _MATCH
             )
-        except (Unreadable, RecursionError):  # the latter where the caller's stack is deep
-            return Score(0.0, "unreadable")
+        except (Unreadable, RecursionError):
+            return Score(0.0, "undecided")
 
 
 def _verdict(same: bool) -> Score:
@@ -240,3 +315,37 @@ def _tidy(text: str) -> str:
         text = last_boxed(text) or text
     text = _LEADING.sub("", unify(text))
     return _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
+
+
+def _without_labels(given: str, answer: str) -> tuple[str, str]:
+    """Both without a label in words, ``total area = 12``, unless they are labelled differently."""
+    (name, value), (wanted, reference) = wording.word_label(given), wording.word_label(answer)
+    if name and wanted and name != wanted:
+        return given, answer
+    return value, reference
+
+
+def _approximation(text: str) -> tuple[str, str]:
+    """What stands before and after a sign of approximation; a mere name before it is dropped."""
+    exact, sign, rounded = (part.strip() for part in text.partition("\\approx"))
+    return ("", rounded) if sign and len(exact) < 2 else (exact, rounded)
+
+
+def _rounds(exact: str, rounded: str) -> bool:
+    """Whether ``exact`` rounds to the decimal that is said to be near it."""
+    try:
+        return same_value(parse(exact), parse(rounded), rounded_digits=1)
+    except (Unreadable, RecursionError):
+        return False
+
+
+def _mathematical(*texts: str) -> bool:
+    """Whether texts hold no words, in which a fallback would find any number to be the answer."""
+    return all(
+        _NAME_IN_MATHS.fullmatch(word) for text in texts for word in _WORD.findall(unify(text))
+    )
+
+
+def _with_decimal_point(text: str) -> str:
+    """``2,74 €`` as ``2.74 €``; thousands, and whatever stands in brackets, keep their commas."""
+    return text if set(text) & set("([{") else _DECIMAL_COMMA.sub(r"\1.\2", text)

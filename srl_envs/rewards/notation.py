@@ -44,11 +44,18 @@ _REWRITES = (
         "μ": "\\mu ", "σ": "\\sigma ", "φ": "\\phi ", "ω": "\\omega ", "ℓ": "\\ell ",
     }
 )  # fmt: skip
-_PIECE = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+|\\(?:[A-Za-z]+|.)|\{,\}|~|[^\x00-\x7f]", re.DOTALL)
+_PIECE = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+|\\q?quad|\\(?:[A-Za-z]+|.)|\{,\}|~|[^\x00-\x7f]", re.DOTALL)
 _UPRIGHT = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mathit|mathsf|mbox|hbox|operatorname"
-    r"|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
+    r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|textup|mathrm|mathtt|mathbf|mathit"
+    r"|mathsf|mbox|hbox|operatorname|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
 )
+_ESCAPED_TWICE = re.compile(
+    r"\\\\(?=(?:[dtc]?frac|sqrt|left|right|boxed|text|pi|cdot|times|infty|le|leq|ge|geq|ne|neq|cup"
+    r"|pm|in|circ)(?![A-Za-z])|[{}])"
+)
+_INNER_DOLLARS = re.compile(r"\$\s*(,|;|and|or|)\s*\$")
+_GAP_IN_NUMBER = re.compile(r"(?<=[0-9]),\s*\\!\s*(?=[0-9]{3})|(?<=[0-9])\s?\{,\s?\}(?=[0-9]{3})")
+_DOLLARS_THEN_UNIT = re.compile(r"\$([^$]+)\$\s*(?=[%A-Za-z])")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s?\{")
 _FENCES = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"),
@@ -60,7 +67,13 @@ _MAX_WRAPPERS = 12
 def unify(text: str) -> str:
     """One notation for one meaning; unknown commands and characters stay as they are."""
     text = unicodedata.normalize("NFC", plain_characters(text))
+    if "\\\\" in text and "\\begin" not in text:
+        text = _ESCAPED_TWICE.sub(r"\\", text)
+    if "," in text:
+        text = _GAP_IN_NUMBER.sub(",", text)
     text = strip_wrappers(text)
+    if "$" in text:
+        text = _DOLLARS_THEN_UNIT.sub(r"\1 ", _INNER_DOLLARS.sub(r" \1 ", text))
     text = _PIECE.sub(_rewrite, text)
     for _ in range(2):
         text = _UPRIGHT.sub(r" \1 ", text)

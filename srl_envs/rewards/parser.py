@@ -99,11 +99,15 @@ class _Parser:
     # --- answers: lists, relations, unions ---
 
     def answer(self) -> Node:
-        items = [self.entry()]
-        while self.eat(",", ";", "or", "and"):
+        rows = [[self.entry()]]
+        while sign := self.eat(",", ";", "or", "and"):
             self.eat("or", "and")
-            items.append(self.entry())
-        return items[0] if len(items) == 1 else Many(tuple(items))
+            if sign == ";":
+                rows.append([])
+            rows[-1].append(self.entry())
+        if len(rows) > 1 and any(len(row) > 1 for row in rows):  # ``x=1, y=2; x=3, y=4``
+            return Many(tuple(_listed(row) for row in rows))
+        return _listed([item for row in rows for item in row])
 
     def entry(self) -> Node:
         sides = [self.union()]
@@ -336,6 +340,8 @@ class _Parser:
         while True:
             rows[-1].append(_scalar(self.sum()))
             if self.eat("\\\\"):
+                if self.peek().text == "\\end":
+                    break
                 rows.append([])
             elif not self.eat("&"):
                 break
@@ -343,6 +349,10 @@ class _Parser:
         if len({len(row) for row in rows}) != 1:
             raise Unreadable("a matrix with uneven rows")
         return Matrix(tuple(tuple(row) for row in rows))
+
+
+def _listed(items: list[Node]) -> Node:
+    return items[0] if len(items) == 1 else Many(tuple(items))
 
 
 def _scalar(node: Node) -> Node:

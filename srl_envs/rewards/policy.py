@@ -27,6 +27,9 @@ class AnswerPolicy:
     many significant digits on; None asks for the exact form."""
     relative_tolerance: float = 0.0
     """Largest accepted relative error of a number."""
+    significant_figures: int | None = None
+    """Accept a number within half a unit of this significant digit of the reference: with 3,
+    ``0.333`` for ``1/3`` and ``1230`` for ``1234``. None, the default, accepts no such error."""
     words_as_numbers: bool = True
     """``seven`` for ``7``."""
     comma_decimal: bool = False
@@ -41,7 +44,16 @@ class AnswerPolicy:
     def __post_init__(self) -> None:
         if self.rounded_digits is not None and self.rounded_digits < 1:
             raise ConfigError(f"rounded_digits={self.rounded_digits}: use 1 or more, or None.")
+        if self.significant_figures is not None and self.significant_figures < 1:
+            raise ConfigError(
+                f"significant_figures={self.significant_figures}: use 1 or more, or None."
+            )
         if not 0.0 <= self.relative_tolerance < 1.0:
             raise ConfigError(
                 f"relative_tolerance={self.relative_tolerance}: use a number from 0 to below 1."
             )
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether any error of a number is accepted."""
+        return bool(self.relative_tolerance) or self.significant_figures is not None

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from srl_envs.rewards.evaluation import (
-    approximate,
+    approximate_real,
     constant_ratio,
     same_value,
     symbols,
@@ -75,11 +75,18 @@ class _Comparison:
             given = _renamed(given, "c", "C")
         if same_value(reference, given, rounded_digits=self.policy.rounded_digits):
             return True
-        tolerance = self.policy.relative_tolerance
-        if not tolerance or symbols(reference) or symbols(given):
+        if not self.policy.tolerant or symbols(reference) or symbols(given):
             return False
-        target, value = (Decimal(approximate(node, {}, 40)) for node in (reference, given))
-        return abs(target - value) <= Decimal(tolerance) * abs(target)
+        target, value = (approximate_real(node, {}, 40) for node in (reference, given))
+        return abs(target - value) <= self._allowed(target)
+
+    def _allowed(self, target: Decimal) -> Decimal:
+        """The largest error that the policy accepts at a number of this size."""
+        allowed = Decimal(self.policy.relative_tolerance) * abs(target)
+        digits = self.policy.significant_figures
+        if digits is None or not target:
+            return allowed
+        return max(allowed, Decimal("0.5").scaleb(target.adjusted() - digits + 1))
 
     # --- several items ---
 
@@ -110,6 +117,8 @@ class _Comparison:
         if not isinstance(given, Many):
             return False
         found = _without_first_label(given.items)
+        if all(isinstance(item, Group) for item in (*wanted, *found)):  # a solution twice is one
+            wanted, found = self._distinct(wanted), self._distinct(found)
         return (self._in_order if self.policy.order_matters else self._any_order)(wanted, found)
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
@@ -231,8 +240,10 @@ def _both_signs(node: Node) -> Node:
     """An expression with a plus-minus sign as the list of its two values."""
     if isinstance(node, Many):
         items: list[Node] = []
-        for item in map(_both_signs, node.items):
-            items += item.items if isinstance(item, Many) else (item,)
+        for item in node.items:
+            signed = _both_signs(item)
+            two = isinstance(signed, Many) and not isinstance(item, Many)
+            items += signed.items if two and isinstance(signed, Many) else (signed,)
         return Many(tuple(items))
     if not _has_sign_choice(node):
         return node
@@ -247,11 +258,11 @@ def _with_sign(node: Node, plus_minus: str, minus_plus: str) -> Node:
 
 
 def _names_something(node: Node) -> bool:
-    """``x``, ``f(x)`` or ``(x, y)``: the left side that only names what the right side says."""
+    """``x``, ``f(x)``, ``|AB|``, ``a/b``, ``(x, y)``: a left side that only names what is said."""
     if isinstance(node, Group):
         return node.opening == "(" and all(isinstance(item, Sym) for item in node.items)
-    if isinstance(node, Op) and node.name == "*":
-        return all(isinstance(part, Sym) for part in node.args)
+    if isinstance(node, Op) and node.name in ("*", "/", "abs"):
+        return all(map(_names_something, node.args))
     return isinstance(node, Sym)
 
 
@@ -280,12 +291,12 @@ def _difference(relation: Relation) -> Node | None:
     return Op("-", (left, right)) if scalars else None
 
 
-def _solution_set(relation: Relation) -> tuple[Sym, Node] | None:
+def _solution_set(relation: Relation) -> tuple[Node, Node] | None:
     """The variable and the interval that an inequality in one variable describes."""
     signs, sides = relation.signs, relation.sides
     if set(signs) <= {">", ">="} and len(signs) == 2:
         signs, sides = tuple(_FLIPPED[sign] for sign in reversed(signs)), tuple(reversed(sides))
-    if len(signs) == 2 and set(signs) <= {"<", "<="} and isinstance(sides[1], Sym):
+    if len(signs) == 2 and set(signs) <= {"<", "<="} and _names_something(sides[1]):
         if symbols(sides[0]) or symbols(sides[2]):
             return None
         opening, closing = "(["[signs[0] == "<="], ")]"[signs[1] == "<="]
@@ -293,6 +304,8 @@ def _solution_set(relation: Relation) -> tuple[Sym, Node] | None:
     if len(signs) != 1:
         return None
     sign, (left, right) = signs[0], sides
+    if sign == "in" and _names_something(left) and isinstance(right, Group | Union):
+        return left, right
     if isinstance(right, Sym) and not isinstance(left, Sym):
         sign, left, right = _FLIPPED.get(sign, sign), right, left
     if not isinstance(left, Sym) or not isinstance(right, _SCALARS) or symbols(right):

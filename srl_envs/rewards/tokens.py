@@ -35,7 +35,7 @@ class Token(NamedTuple):
 _TOKEN = re.compile(
     r"\s*(?:(?P<num>(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?P<exp>[eE][+-]?[0-9]{1,6}(?![\w.]))?"
-    r"|\\(?P<env>begin|end)\{(?P<name>[A-Za-z]{1,12})\}"
+    r"|\\(?P<env>begin|end)\{(?P<name>[A-Za-z]{1,12})\}(?:\{[lcr|\s]{1,40}\})?"
     r"|(?P<cmd>\\[A-Za-z]+|\\[{}|\\])|(?P<op>\*\*|<=|>=|!=|==|[-+*/^_!()\[\]{}|=<>,;:%&])"
     r"|(?P<word>[A-Za-z]+)|(?P<bad>\S))"
 )
@@ -54,6 +54,8 @@ def tokenize(text: str) -> list[Token]:
         if found["num"] and depth and "," in found["num"]:
             position = found.start("num") + found["num"].index(",")
             tokens.append(Token("num", text[found.start("num") : position]))
+        elif found["word"] and [token.text for token in tokens[-2:]] == ["_", "{"]:
+            tokens.append(Token("sym", found["word"]))
         else:
             tokens += _lexed(found)
         depth += (tokens[-1].text in ("(", "[", "\\{")) - (tokens[-1].text in (")", "]", "\\}"))
@@ -66,7 +68,7 @@ def _lexed(found: re.Match[str]) -> list[Token]:
     if found["num"]:
         return [Token("num", found["num"] + (found["exp"] or ""))]
     if found["env"]:
-        if not found["name"].endswith("matrix"):
+        if not found["name"].endswith("matrix") and found["name"] != "array":
             raise Unreadable(f"the environment {found['name']!r}")
         return [Token("op", f"\\{found['env']}")]
     if found["op"]:

@@ -101,3 +101,26 @@ def is_proper_fraction(node: Node) -> bool:
         return False
     top, bottom = node.args
     return isinstance(top, Num) and isinstance(bottom, Num) and top.value < bottom.value
+
+
+def show(node: Node) -> str:
+    """A tree as text, every operation in brackets: how an answer was read."""
+    if isinstance(node, Num):
+        return str(node.value)
+    if isinstance(node, Sym | Const):
+        return node.name
+    if isinstance(node, Op):
+        parts = [show(part) for part in node.args]
+        infix = len(parts) == 2 and not node.name.isalpha()
+        return f"({f' {node.name} '.join(parts)})" if infix else f"{node.name}({', '.join(parts)})"
+    if isinstance(node, Group):
+        return f"{node.opening}{', '.join(map(show, node.items))}{node.closing}"
+    if isinstance(node, Many):
+        return ", ".join(map(show, node.items))
+    if isinstance(node, Union):
+        return " \\cup ".join(map(show, node.items))
+    if isinstance(node, Matrix):
+        return f"[{', '.join('[' + ', '.join(map(show, row)) + ']' for row in node.rows)}]"
+    return " ".join(
+        f"{sign} {show(side)}" for sign, side in zip(("", *node.signs), node.sides, strict=True)
+    ).strip()

@@ -22,14 +22,27 @@ _MONTHS = (
      "october", "november", "december",
 )  # fmt: skip
 _ISO_DATE = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
-_MONTH_FIRST = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2})(?:st|nd|rd|th)?,? ([0-9]{4})")
-_DAY_FIRST = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th)?(?: of)? ([a-z]{3,9})\.?,? ([0-9]{4})")
+_MONTH_FIRST = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2})(?:st|nd|rd|th)?(?:,? ([0-9]{4}))?")
+_DAY_FIRST = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th)?(?: of)? ([a-z]{3,9})\.?(?:,? ([0-9]{4}))?")
+_NUMERIC_DATE = re.compile(r"([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})")
+_WEEKDAY = re.compile(r"^(?:on )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?(?:the )?")
 _UNITS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
      "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
      "nineteen",
 )  # fmt: skip
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+
+_WORD_LABEL = re.compile(
+    r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20}){0,4})\s?[=:]\s?(?=[^\s=])(.*)", re.DOTALL
+)
+
+
+def word_label(text: str) -> tuple[str, str]:
+    """``total area = 12`` as (``total area``, ``12``); the label is empty where there is none."""
+    found = _WORD_LABEL.fullmatch(text)
+    return (found[1].lower(), found[2]) if found else ("", text)
 
 
 def read_choice(text: str) -> str | None:
@@ -71,15 +84,24 @@ def plain_text(text: str, *, keep_articles: bool = False) -> str:
     return text if keep_articles else _ARTICLE.sub("", text)
 
 
-def read_date(text: str) -> tuple[int, int, int] | None:
-    """Year, month and day of an unambiguous date; ``03/05/2024`` is ambiguous and so None."""
-    text = " ".join(text.lower().split())
-    if found := _ISO_DATE.fullmatch(text):
+def read_date(text: str) -> tuple[int | str, ...] | None:
+    """Year (0 where none is given), month and day of a date, None for anything else.
+
+    ``03/05/2024`` is the third of May to some and the fifth of March to others: it comes back with
+    its parts in the order in which they stand, and so equals no date but itself.
+    """
+    text = _WEEKDAY.sub("", " ".join(text.lower().split()))
+    if found := _NUMERIC_DATE.fullmatch(text):
+        first, second, year = (int(part) for part in found.groups())
+        if first <= 12 and second <= 12 and first != second:
+            return ("as written", first, second, year)
+        month, day = sorted((first, second))
+    elif found := _ISO_DATE.fullmatch(text):
         year, month, day = (int(part) for part in found.groups())
     elif found := _MONTH_FIRST.fullmatch(text):
-        year, month, day = int(found[3]), _month(found[1]), int(found[2])
+        year, month, day = int(found[3] or 0), _month(found[1]), int(found[2])
     elif found := _DAY_FIRST.fullmatch(text):
-        year, month, day = int(found[3]), _month(found[2]), int(found[1])
+        year, month, day = int(found[3] or 0), _month(found[2]), int(found[1])
     else:
         return None
     return (year, month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None

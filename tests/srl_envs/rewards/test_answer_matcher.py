@@ -198,11 +198,11 @@ def test_impossible_policies_are_refused(options: dict[str, object]) -> None:
 
 def test_explain_shows_both_sides() -> None:
     explained = MATCHER.explain(reply="\\boxed{\\dfrac{1}{2}}", answer="$0.5$")
-    assert (explained.score.value, explained.given, explained.answer) == (
-        1.0,
-        "\\frac{1}{2}",
-        "0.5",
-    )
+    assert (explained.score.value, explained.given, explained.answer) == (1.0, "1/2", "1/2")
+    explained = MATCHER.explain(reply="\\boxed{x(x+1)", answer="x^2+x")
+    assert explained.score.reason == "unreadable"
+    explained = MATCHER.explain(reply="\\boxed{x(x+1)}", answer="x^2+x")
+    assert (explained.given, explained.answer) == ("(x * (x + 1))", "((x ^ 2) + x)")
     assert MATCHER.explain(reply="\\boxed{4 m}", answer="4 s").rule == "quantity"
 
 
@@ -243,7 +243,7 @@ def test_extractions_are_tried_in_the_order_given() -> None:
     assert AnswerMatcher(extract=["answer", "boxed"]).extract(reply) == "8"
     assert AnswerMatcher(extract=["action"]).score(reply=reply, answer="7").reason == "no_answer"
     with pytest.raises(ConfigError, match="Did you mean 'boxed'"):
-        AnswerMatcher(extract=["box"])
+        AnswerMatcher(extract=["boxd"])
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_a_deep_caller_stack_is_survived(spare: int) -> None:
         return deep(levels - 1) if levels else verdict("(" * 20 + "x" + ")" * 20 + "^3", "x+1")
 
     used = len(inspect.stack())
-    assert deep(sys.getrecursionlimit() - used - spare) in ("unreadable", "mismatch")
+    assert deep(sys.getrecursionlimit() - used - spare) in ("undecided", "unreadable", "mismatch")
 
 
 @pytest.mark.parametrize(
