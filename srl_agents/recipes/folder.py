@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from srl_agents.recipes.loading import dump
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
+from srl_envs.settings import dump
 
 RECIPE = "recipe.yaml"
 

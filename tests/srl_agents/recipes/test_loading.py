@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.recipes.loading import build, dump, find_recipe, load
+from srl_agents.recipes.loading import find_recipe, load
 from srl_envs.errors import ConfigError
+from srl_envs.settings import build, dump
 
 
 @dataclass(frozen=True, kw_only=True)

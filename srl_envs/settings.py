@@ -1,0 +1,144 @@
+"""Plain values to frozen dataclasses and back: unknown keys and wrong types fail at once.
+
+Every message names the place, what stood there, and the nearest valid key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import types
+import typing
+from typing import Any, Literal, TypeVar, Union
+
+from srl_envs.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], data: Any, place: str) -> T:
+    """Make ``kind`` from plain values; ``place`` starts every message."""
+    return typing.cast("T", _convert(data, kind, place))
+
+
+def dump(value: Any) -> dict[str, Any]:
+    """A dataclass as plain values that `build` reads back."""
+    plain = _plain(dataclasses.asdict(value))
+    return typing.cast("dict[str, Any]", plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _convert(value: Any, kind: Any, place: str) -> Any:
+    origin = typing.get_origin(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(value, kind, place)
+    if origin in (Union, types.UnionType):
+        return _union(value, typing.get_args(kind), place)
+    if origin is Literal:
+        return _literal(value, typing.get_args(kind), place)
+    if origin is tuple:
+        item = typing.get_args(kind)[0]
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"{place}: expected a list, found {describe(value)}.")
+        return tuple(_convert(v, item, f"{place}[{i}]") for i, v in enumerate(value))
+    if origin is dict:
+        item = typing.get_args(kind)[1]
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
+        return {key: _convert(v, item, f"{place}.{key}") for key, v in value.items()}
+    return _scalar(value, kind, place)
+
+
+def _dataclass(value: Any, kind: Any, place: str) -> Any:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
+    hints = typing.get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key in value:
+        if key not in fields:
+            raise ConfigError(
+                f"{place}: unknown key {key!r}.{nearest(str(key), fields)} Keys: {', '.join(fields)}."
+            )
+    missing = [
+        name
+        for name, f in fields.items()
+        if name not in value
+        and f.default is dataclasses.MISSING
+        and f.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{place}: {missing[0]!r} is missing; it has no default.")
+    arguments = {key: _convert(v, hints[key], f"{place}: {key}") for key, v in value.items()}
+    try:
+        return kind(**arguments)
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(place) else f"{place}: {text}") from None
+
+
+def _union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    rest = [kind for kind in kinds if kind is not type(None)]
+    if len(rest) == 1:
+        return _convert(value, rest[0], place)
+    for kind in rest:
+        try:
+            return _convert(value, kind, place)
+        except ConfigError:
+            continue
+    names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in rest)
+    raise ConfigError(f"{place}: expected {names}, found {describe(value)}.")
+
+
+def _literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
+    if value not in allowed:
+        hint = nearest(value, map(str, allowed)) if isinstance(value, str) else ""
+        raise ConfigError(f"{place}: {value!r} is not one of {', '.join(map(str, allowed))}.{hint}")
+    return value
+
+
+def _scalar(value: Any, kind: type, place: str) -> Any:
+    if kind is float and isinstance(value, str):
+        # YAML 1.1 reads 1e-3 (no dot) as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{place}: {value} is no finite number.")
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ConfigError(
+            f"{place}: expected {_NAMES.get(kind, kind.__name__)}, found {describe(value)}."
+        )
+    return value
+
+
+_NAMES: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+}
+
+
+def describe(value: Any) -> str:
+    """What kind of plain value this is, in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "`key: value` lines"
+    if isinstance(value, list):
+        return "a list"
+    name = _NAMES.get(type(value), type(value).__name__)
+    return f"{name} ({str(value)[:40]!r})" if isinstance(value, str) else f"{name} ({value})"
