@@ -7,6 +7,7 @@ _DILEMMAS = "srl_envs.families.dilemmas"
 _REASONING = "srl_envs.families.reasoning"
 _CODING = "srl_envs.families.coding"
 _CARDS = "srl_envs.families.cards"
+_TEAMWORK = "srl_envs.families.teamwork"
 _WORDS = "srl_envs.families.words"
 
 register(
@@ -163,5 +164,63 @@ register(
         "soldiers": "of each seat in every round, 5 to 50 (20)",
         "fields": "3 to 7, worth 1, 2, 3 and so on (5)",
         "rounds": "1 to 5 (3)",
+    },
+)
+
+register(
+    id="liars_dice-v0",
+    entry_point=f"{_CARDS}.liars_dice:LiarsDice",
+    mode="competitive",
+    seats=3,
+    summary="Bid on hidden dice, and call the others' bluff.",
+    bots={
+        "random": f"{_CARDS}.liars_dice_bots:random_bot",
+        "middle": f"{_CARDS}.liars_dice_bots:middle_bot",
+        "strong": f"{_CARDS}.liars_dice_bots:strong_bot",
+        "held_out": f"{_CARDS}.liars_dice_bots:held_out_bot",
+    },
+    options={
+        "players": "seats, 2 to 5 (3)",
+        "dice": "dice of each seat at the start, 1 to 5 (3)",
+        "wild": "true: a 6 counts as every face (false)",
+    },
+)
+
+register(
+    id="schema_relay-v0",
+    entry_point=f"{_TEAMWORK}.schema_relay:SchemaRelay",
+    mode="cooperative",
+    seats=3,
+    summary="Pass an order along: prose to JSON, to other JSON, to a strict report.",
+    bots={
+        "random": f"{_TEAMWORK}.schema_relay_bots:random_bot",
+        "middle": f"{_TEAMWORK}.schema_relay_bots:middle_bot",
+        "strong": f"{_TEAMWORK}.schema_relay_bots:strong_bot",
+        "held_out": f"{_TEAMWORK}.schema_relay_bots:held_out_bot",
+    },
+    options={
+        "fields": "fields of an order, 2 to 8 (5)",
+        "difficulty": "1 (same names and forms in every step) to 3 (2)",
+    },
+)
+
+register(
+    id="public_goods-v0",
+    entry_point=f"{_DILEMMAS}.public_goods:PublicGoods",
+    mode="mixed",
+    seats=4,
+    summary="Give to a pot that feeds all four, or keep your own; later, cut the stingy.",
+    bots={
+        "random": f"{_DILEMMAS}.public_goods_bots:random_bot",
+        "free_rider": f"{_DILEMMAS}.public_goods_bots:free_rider_bot",
+        "generous": f"{_DILEMMAS}.public_goods_bots:generous_bot",
+        "middle": f"{_DILEMMAS}.public_goods_bots:middle_bot",
+        "punisher": f"{_DILEMMAS}.public_goods_bots:punisher_bot",
+        "strong": f"{_DILEMMAS}.public_goods_bots:strong_bot",
+        "held_out": f"{_DILEMMAS}.public_goods_bots:held_out_bot",
+    },
+    options={
+        "rounds": "1 to 12 (8)",
+        "cuts_from": "first round in which cuts are possible, 0 for never (5)",
     },
 )
