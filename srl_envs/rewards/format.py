@@ -1,147 +1,242 @@
 """Format checker: does a reply have the parts it was asked for, in order, once, and nothing else?
 
 A format is declared once; the check and the instruction that asks a model for it come from the same
-declaration, so they cannot drift apart. The check is linear in the reply and uses no regular
-expression that can backtrack.
+declaration, and the instruction's example must pass the check before a checker exists, so they
+cannot drift apart. The check is linear in the reply: nothing in it backtracks.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from srl_envs.errors import ConfigError
-from srl_envs.rewards.blocks import THINK_CLOSE, THINK_OPEN, Scan, outside, scan_fences, scan_tags
-from srl_envs.rewards.extraction import boxes
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.rewards.blocks import (
+    THINK_CLOSE,
+    THINK_OPEN,
+    Scan,
+    around,
+    scan_boxes,
+    scan_fences,
+    scan_tags,
+)
+from srl_envs.rewards.format_reasons import FORMAT_REASONS
+from srl_envs.rewards.format_spec import WHOLE_REPLY, FormatSpec
+from srl_envs.rewards.format_wording import instructions, make_example
+from srl_envs.rewards.json_schema import JsonSchema
+from srl_envs.rewards.linear_regex import LinearRegex
 from srl_envs.rewards.score import Score
+from srl_envs.rewards.strict_json import JsonFaultError, parse_json
 
-Think = Literal["optional", "required", "prefilled", "forbidden"]
-THINK_CHOICES: tuple[Think, ...] = ("optional", "required", "prefilled", "forbidden")
+__all__ = ["FORMAT_REASONS", "FormatChecker", "FormatReport", "FormatSpec", "Part"]
 
-FORMAT_REASONS = (
-    "ok", "missing", "unclosed", "unopened", "nested", "duplicate", "empty", "block_too_long",
-    "think_missing", "think_unclosed", "think_duplicate", "think_empty", "think_not_first",
-    "think_forbidden", "box_missing", "box_duplicate", "box_empty", "fence_missing",
-    "fence_unclosed", "fence_duplicate", "fence_language", "fence_empty", "order", "outside_text",
-    "too_long", "too_few_words", "too_many_words", "forbidden_text",
-)  # fmt: skip
-"""Every label that a score of the format checker can carry."""
-
-_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
+WHOLE = "whole"
+"""The weight of a reply without any fault, beside its parts."""
+MAX_WEIGHT, MIN_WHOLE_WEIGHT = 1000.0, 0.01
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FormatSpec:
-    """What a reply must look like. Everything but ``think`` is about the text after it."""
+class Part(NamedTuple):
+    """The verdict on one part of a reply."""
 
-    blocks: tuple[str, ...] = ()
-    """Tags; each must come exactly once as ``<tag>...</tag>``, not empty and not nested."""
-    ordered: bool = True
-    """The blocks must come in the order of ``blocks``."""
-    only_blocks: bool = False
-    """Nothing but white space may stand outside the blocks."""
-    max_block_chars: int | None = None
-    """Longest body of a block, white space around it not counted."""
-    think: Think = "optional"
-    """``required``: the reply opens with one ``<think>...</think>``. ``prefilled``: the prompt
-    already opened it, so the reply only closes it. Thoughts are never searched for parts."""
-    boxed: bool = False
-    r"""Exactly one ``\\boxed{...}``."""
-    fence: str | None = None
-    """Exactly one code fence, of this language."""
-    max_chars: int | None = None
-    """Longest reply, thoughts included."""
-    min_words: int = 0
-    """Fewest words after the thoughts."""
-    max_words: int | None = None
-    """Most words after the thoughts."""
-    forbidden: tuple[str, ...] = ()
-    """Texts that must not occur after the thoughts, whatever their case."""
-
-    def __post_init__(self) -> None:
-        for tag in self.blocks:
-            if not _TAG.fullmatch(tag) or tag == "think":
-                raise ConfigError(f"blocks: {tag!r} is no tag; use letters, digits, - and _.")
-        if isinstance(self.blocks, str) or len(set(self.blocks)) != len(self.blocks):
-            raise ConfigError(f"blocks={self.blocks!r}: give distinct tags, such as ('answer',).")
-        if self.think not in THINK_CHOICES:
-            raise ConfigError(f"think={self.think!r}: use one of {', '.join(THINK_CHOICES)}.")
-        if self.only_blocks and not self.blocks:
-            raise ConfigError("only_blocks=True needs at least one tag in blocks.")
-        if any(not text for text in self.forbidden) or isinstance(self.forbidden, str):
-            raise ConfigError(f"forbidden={self.forbidden!r}: give a tuple of non-empty texts.")
-        if self.max_words is not None and self.max_words < self.min_words:
-            raise ConfigError(f"max_words={self.max_words} is below min_words={self.min_words}.")
+    reason: str
+    """``ok`` or what is wrong."""
+    credit: float
+    """In [0, 1]: 1 where it is right, and in between for JSON that is partly right."""
+    body: str | None = None
+    """The text of a part that is right: what stands between the tags, or in the box or the fence."""
 
 
+@dataclass(frozen=True, slots=True)
+class FormatReport:
+    """How a score came about."""
+
+    score: Score
+    parts: dict[str, Part]
+    """By the names of `FormatSpec.parts`."""
+
+
+@dataclass(frozen=True, slots=True)
 class FormatChecker:
     """Scores the form of a reply; says nothing about its content.
 
     ``FormatChecker(FormatSpec(blocks=("answer",))).check("<answer>7</answer>")`` is
     ``Score(1.0, "ok")``.
 
-    Args:
-        spec: the format.
-        partial: pay for parts: a faulty reply earns ``right parts / (all parts + 1)``, so that it
-            never earns what a right one does and a better reply never earns less. Parts are the
-            thoughts (where required), each block, the box and the fence.
+    Raises:
+        ConfigError: from the constructor: a setting is wrong, a package that the format needs is
+            missing, or no reply is known that has the format.
     """
 
-    def __init__(self, spec: FormatSpec, *, partial: bool = False) -> None:
-        self.spec = spec
-        self.partial = partial
+    spec: FormatSpec
+    partial: bool = field(default=False, kw_only=True)
+    """Pay for parts: a faulty reply earns the weights of its right parts over all weights, so that
+    it never earns what a right one does and a further right part never earns less."""
+    weights: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    """Part to weight, for ``partial``; 1 for parts that are not named. ``whole`` is what only a
+    reply without fault earns."""
+    _schemas: dict[str, JsonSchema] = field(init=False, repr=False, compare=False)
+    _patterns: dict[str, LinearRegex] = field(init=False, repr=False, compare=False)
+    _example: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        if not isinstance(self.partial, bool):
+            raise ConfigError(f"partial={self.partial!r}: use true or false.")
+        self._check_weights()
+        derived = {
+            "weights": dict(self.weights),
+            "_schemas": {
+                place: JsonSchema(schema, place=f"json[{place!r}]")
+                for place, schema in spec.json.items()
+            },
+            "_patterns": {
+                place: LinearRegex(pattern, place=f"patterns[{place!r}]")
+                for place, pattern in spec.patterns.items()
+            },
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_example", self._proven_example())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FormatChecker.from_config, (self.to_config(),)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> FormatChecker:
+        """Build a checker from plain values: the fields of `FormatSpec`, ``partial``, ``weights``.
+
+        Raises:
+            ConfigError: a key is unknown (the nearest valid one is named) or a value is wrong.
+        """
+        if not isinstance(config, Mapping):
+            raise ConfigError(f"a format is a mapping of settings, not {config!r}.")
+        for key in config:
+            if key not in _KEYS:
+                raise ConfigError(
+                    f"format: unknown key {key!r}.{nearest(str(key), _KEYS)} "
+                    f"Keys: {', '.join(_KEYS)}."
+                )
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config.items()
+        }
+        own = {key: values.pop(key) for key in _OWN_KEYS if key in values}
+        return cls(FormatSpec(**values), **own)
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain values that `from_config` reads back; settings at their default are left out."""
+        default = FormatSpec()
+        config = {
+            key: copy.deepcopy(getattr(self.spec, key))
+            for key in _SPEC_KEYS
+            if getattr(self.spec, key) != getattr(default, key)
+        }
+        if self.partial:
+            config["partial"] = True
+        if self.weights:
+            config["weights"] = dict(self.weights)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in config.items()}
 
     def check(self, reply: str) -> Score:
         """1 for the exact format, else 0 or the partial credit; the reason is the first fault."""
-        parts = self.parts(reply)
-        faults = [reason for reason in parts.values() if reason != "ok"]
-        faults = faults or self._faults_of_the_whole(reply)
+        return self.explain(reply).score
+
+    def explain(self, reply: str) -> FormatReport:
+        """Like `check`, with the verdict on each part and the text that was found for it."""
+        tail = _after_thoughts(reply, prefilled=self.spec.think_prefilled)
+        scan = scan_tags(tail, self.spec.blocks)
+        parts = dict(self._judge(reply, tail, scan))
+        faults = [self._fault_of_free_thoughts(reply), *(part.reason for part in parts.values())]
+        faults = [reason for reason in faults if reason != "ok"]
+        faults = faults or self._faults_of_the_whole(reply, tail, scan)
         if not faults:
-            return Score(1.0, "ok")
-        right = sum(reason == "ok" for reason in parts.values())
-        return Score(right / (len(parts) + 1) if self.partial else 0.0, faults[0])
+            return FormatReport(Score(1.0, "ok"), parts)
+        return FormatReport(Score(self._credit(parts) if self.partial else 0.0, faults[0]), parts)
 
-    def parts(self, reply: str) -> dict[str, str]:
-        """The verdict on each part by name: ``ok`` or what is wrong with it."""
-        spec, tail = self.spec, _after_thoughts(reply)
-        verdicts = {}
-        if spec.think in ("required", "prefilled"):
-            verdicts["think"] = _judge_thoughts(reply, prefilled=spec.think == "prefilled")
-        scan = scan_tags(tail, spec.blocks)
+    def instructions(self) -> str:
+        """The text that asks a model for this format; ends in `example`."""
+        return instructions(self.spec, self._example)
+
+    def example(self) -> str:
+        """A reply that has this format: the one of the settings, or one made up."""
+        return self._example
+
+    def _credit(self, parts: Mapping[str, Part]) -> float:
+        weights = {name: self.weights.get(name, 1.0) for name in (*parts, WHOLE)}
+        earned = sum(weights[name] * part.credit for name, part in parts.items())
+        return earned / sum(weights.values())
+
+    def _judge(self, reply: str, tail: str, scan: Scan) -> Iterator[tuple[str, Part]]:
+        """The verdicts in the order of `FormatSpec.parts`."""
+        spec = self.spec
+        texts: dict[str, str | None] = {WHOLE_REPLY: tail}
+        judged = {}
+        if spec.judges_thoughts:
+            yield "think", _judge_thoughts(reply, prefilled=spec.think_prefilled)
         for tag in spec.blocks:
-            verdicts[f"<{tag}>"] = self._judge_block(scan, tag)
+            judged[f"<{tag}>"] = self._judge_block(scan, tag)
         if spec.boxed:
-            verdicts["box"] = _judge_single(
-                [body.strip() for body in boxes(tail)],
-                ("box_missing", "box_duplicate", "box_empty"),
-            )
+            judged["box"] = _judge_box(tail)
         if spec.fence is not None:
-            verdicts["fence"] = _judge_fences(tail, spec.fence)
-        return verdicts
+            judged["fence"] = _judge_fences(tail, spec.languages, many=spec.many_fences)
+        for name, part in judged.items():
+            texts[name] = part.body
+            yield name, part
+        for place in spec.json:
+            yield f"json:{place}", self._judge_json(place, texts[place])
+        for place in spec.patterns:
+            yield f"pattern:{place}", self._judge_pattern(place, texts[place])
 
-    def _judge_block(self, scan: Scan, tag: str) -> str:
+    def _fault_of_free_thoughts(self, reply: str) -> str:
+        """What is wrong with thoughts that are no part: hidden text would escape every other rule."""
+        if self.spec.judges_thoughts or not (THINK_OPEN in reply or THINK_CLOSE in reply):
+            return "ok"
+        if self.spec.think == "forbidden":
+            return "think_forbidden"
+        reason = _judge_thoughts(reply, prefilled=False).reason
+        return "ok" if reason == "think_empty" else reason
+
+    def _judge_block(self, scan: Scan, tag: str) -> Part:
         if tag in scan.faults:
-            return scan.faults[tag]
-        bodies = [block.body.strip() for block in scan.blocks if block.tag == tag]
-        verdict = _judge_single(bodies, ("missing", "duplicate", "empty"))
+            return Part(scan.faults[tag], 0.0)
+        part = _single(
+            [block.body for block in scan.blocks if block.tag == tag],
+            ("missing", "duplicate", "empty"),
+        )
         limit = self.spec.max_block_chars
-        if verdict == "ok" and limit is not None and len(bodies[0]) > limit:
-            return "block_too_long"
-        return verdict
+        if part.body is not None and limit is not None and len(part.body.strip()) > limit:
+            return Part("block_too_long", 0.0)
+        return part
 
-    def _faults_of_the_whole(self, reply: str) -> list[str]:
+    def _judge_json(self, place: str, text: str | None) -> Part:
+        spec, schema = self.spec, self._schemas[place]
+        try:
+            value = parse_json(
+                text or "", max_chars=spec.max_json_chars, max_depth=spec.max_json_depth
+            )
+        except JsonFaultError as fault:
+            return Part(fault.reason, 0.0)
+        credit = schema.credit(value)
+        return Part("ok" if credit == 1.0 else "json_schema", credit, text)
+
+    def _judge_pattern(self, place: str, text: str | None) -> Part:
+        if text is None or not self._patterns[place].matches(text.strip()):
+            return Part("pattern_mismatch", 0.0)
+        return Part("ok", 1.0, text)
+
+    def _faults_of_the_whole(self, reply: str, tail: str, scan: Scan) -> list[str]:
         """Faults of a reply whose parts are all right."""
-        spec, tail = self.spec, _after_thoughts(reply)
-        blocks = scan_tags(tail, spec.blocks).blocks
+        spec = self.spec
+        gaps = around(tail, scan.blocks) if spec.only_blocks else ("",)
         words = len(tail.split())
-        lowered = tail.casefold()
+        lowered = tail.casefold() if spec.forbidden else ""
         faults = {
-            "think_forbidden": spec.think == "forbidden"
-            and (THINK_OPEN in reply or THINK_CLOSE in reply),
-            "order": spec.ordered and tuple(block.tag for block in blocks) != spec.blocks,
-            "outside_text": spec.only_blocks and bool(outside(tail, blocks).strip()),
+            "order": spec.ordered and tuple(block.tag for block in scan.blocks) != spec.blocks,
+            "leading_text": bool(gaps[0].strip()),
+            "text_between": any(gap.strip() for gap in gaps[1:-1]),
+            "trailing_text": bool(gaps[-1].strip()),
             "too_long": spec.max_chars is not None and len(reply) > spec.max_chars,
             "too_few_words": words < spec.min_words,
             "too_many_words": spec.max_words is not None and words > spec.max_words,
@@ -149,72 +244,102 @@ class FormatChecker:
         }
         return [reason for reason, found in faults.items() if found]
 
-    def instructions(self) -> str:
-        """The text that asks a model for this format."""
-        spec = self.spec
-        lines = [_THINK_INSTRUCTIONS[spec.think]] if spec.think in _THINK_INSTRUCTIONS else []
-        if spec.blocks:
-            shown = " ".join(f"<{tag}>...</{tag}>" for tag in spec.blocks)
-            how = "in this order" if spec.ordered and len(spec.blocks) > 1 else "once"
-            lines.append(f"Write {shown} {how}{', and nothing else' if spec.only_blocks else ''}.")
-        if spec.max_block_chars is not None:
-            lines.append(f"Write at most {spec.max_block_chars} characters between two tags.")
-        if spec.boxed:
-            lines.append("Put your final answer in \\boxed{...}, once.")
-        if spec.fence is not None:
-            lines.append(
-                f"Write one code block that starts with ```{spec.fence} and ends with ```."
+    def _proven_example(self) -> str:
+        """A reply that passes the check."""
+        reasons = []
+        for reply in self._candidate_examples():
+            score = self.check(reply)
+            if score.value == 1.0:
+                return reply
+            reasons.append(score.reason)
+        if self.spec.example is not None:
+            raise ConfigError(
+                f"example={self.spec.example!r:.200} does not have the format: {reasons[-1]} "
+                f"({FORMAT_REASONS[reasons[-1]]}). Correct the example or the format."
             )
-        if spec.min_words:
-            lines.append(f"Use at least {spec.min_words} words.")
-        if spec.max_words is not None:
-            lines.append(f"Use at most {spec.max_words} words.")
-        if spec.max_chars is not None:
-            lines.append(f"The whole reply may have {spec.max_chars} characters.")
-        if spec.forbidden:
-            lines.append(f"Do not write: {', '.join(spec.forbidden)}.")
-        return "\n".join(lines)
+        raise ConfigError(
+            f"no reply could be made up that has this format (last fault: {reasons[-1]}, "
+            f"{FORMAT_REASONS[reasons[-1]]}). Give one as example, or loosen the format."
+        )
+
+    def _candidate_examples(self) -> Iterator[str]:
+        if self.spec.example is not None:
+            yield self.spec.example
+            return
+        values = {place: schema.example() for place, schema in self._schemas.items()}
+        for terse in (False, True):
+            yield make_example(self.spec, values, terse=terse)
+
+    def _check_weights(self) -> None:
+        if not isinstance(self.weights, Mapping):
+            raise ConfigError(f"weights={self.weights!r}: give `part: weight` pairs.")
+        names = (*self.spec.parts, WHOLE)
+        for name, weight in self.weights.items():
+            if name not in names:
+                raise ConfigError(
+                    f"weights: this format has no part {name!r}.{nearest(str(name), names)} "
+                    f"Parts: {', '.join(names)}."
+                )
+            least = MIN_WHOLE_WEIGHT if name == WHOLE else 0.0
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+                raise ConfigError(f"weights[{name!r}]={weight!r}: give a number.")
+            if not least <= weight <= MAX_WEIGHT:
+                raise ConfigError(
+                    f"weights[{name!r}]={weight}: use a number from {least} to {MAX_WEIGHT:g}."
+                )
 
 
-_THINK_INSTRUCTIONS = {
-    "required": "Think first, inside <think>...</think>.",
-    "prefilled": "Think first, then write </think>.",
-    "forbidden": "Do not use <think> tags.",
-}
+_SPEC_KEYS = tuple(f.name for f in dataclasses.fields(FormatSpec))
+_OWN_KEYS = ("partial", "weights")
+_KEYS = (*_SPEC_KEYS, *_OWN_KEYS)
 
 
-def _after_thoughts(reply: str) -> str:
+def _after_thoughts(reply: str, *, prefilled: bool) -> str:
     """The text after the last thought; a thought that is never closed goes on to the end."""
+    if prefilled and THINK_CLOSE not in reply:
+        return ""
     return reply.rpartition(THINK_CLOSE)[2].partition(THINK_OPEN)[0]
 
 
-def _judge_thoughts(reply: str, *, prefilled: bool) -> str:
-    opened, closed = reply.count(THINK_OPEN), reply.count(THINK_CLOSE)
-    if not opened and not closed:
-        return "think_missing"
-    if not closed:
-        return "think_unclosed"
-    if closed > 1 or opened > (0 if prefilled else 1):
-        return "think_duplicate"
-    text = reply.lstrip()
-    if not prefilled and not text.startswith(THINK_OPEN):
-        return "think_not_first"
-    body = text[0 if prefilled else len(THINK_OPEN) : text.index(THINK_CLOSE)]
-    return "ok" if body.strip() else "think_empty"
+def _judge_thoughts(reply: str, *, prefilled: bool) -> Part:
+    if prefilled and reply.lstrip().startswith(THINK_OPEN):
+        return Part("think_prefilled", 0.0)
+    text = THINK_OPEN + reply if prefilled else reply
+    scan = scan_tags(text, ("think",))
+    if scan.faults:
+        return Part(f"think_{scan.faults['think']}", 0.0)
+    part = _single(
+        [block.body for block in scan.blocks], ("think_missing", "think_duplicate", "think_empty")
+    )
+    if part.body is not None and text[: scan.blocks[0].start].strip():
+        return Part("think_not_first", 0.0)
+    return part
 
 
-def _judge_single(bodies: Sequence[str], reasons: tuple[str, str, str]) -> str:
-    """``ok`` for exactly one body that is not empty, else the missing, duplicate or empty reason."""
-    if len(bodies) == 1 and bodies[0]:
-        return "ok"
-    return reasons[0] if not bodies else reasons[1] if len(bodies) > 1 else reasons[2]
-
-
-def _judge_fences(text: str, language: str) -> str:
-    fences, unclosed = scan_fences(text)
+def _judge_box(text: str) -> Part:
+    spans, unclosed = scan_boxes(text)
     if unclosed:
-        return "fence_unclosed"
-    wanted = [fence.body.strip() for fence in fences if fence.language == language.lower()]
+        return Part("box_unclosed", 0.0)
+    if len(spans) > 1:
+        return Part("box_duplicate", 0.0)
+    return _single([text[a:b] for a, b in spans], ("box_missing", "box_duplicate", "box_empty"))
+
+
+def _judge_fences(text: str, languages: tuple[str, ...], *, many: bool) -> Part:
+    """With ``many``, the last complete fence counts, whatever is left open after it."""
+    fences, unclosed = scan_fences(text)
+    allowed = {language.lower() for language in languages}
+    wanted = [fence.body for fence in fences if fence.language in allowed]
+    wanted = wanted[-1:] if many else wanted
+    if unclosed and not (many and wanted):
+        return Part("fence_unclosed", 0.0)
     if fences and not wanted:
-        return "fence_language"
-    return _judge_single(wanted, ("fence_missing", "fence_duplicate", "fence_empty"))
+        return Part("fence_language", 0.0)
+    return _single(wanted, ("fence_missing", "fence_duplicate", "fence_empty"))
+
+
+def _single(bodies: list[str], reasons: tuple[str, str, str]) -> Part:
+    """Right for exactly one body that is not empty, else the missing, duplicate or empty reason."""
+    if len(bodies) == 1 and bodies[0].strip():
+        return Part("ok", 1.0, bodies[0])
+    return Part(reasons[0] if not bodies else reasons[1] if len(bodies) > 1 else reasons[2], 0.0)

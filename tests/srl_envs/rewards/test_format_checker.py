@@ -1,144 +1,110 @@
+import copy
+import itertools
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import FORMAT_REASONS, FormatChecker, FormatSpec
-from srl_envs.rewards.blocks import scan_fences, scan_tags
+from srl_envs.rewards.blocks import scan_boxes, scan_fences, scan_tags
+from srl_envs.rewards.format_wording import EXAMPLE_HEADING
 
-R1 = FormatSpec(blocks=("answer",), think="required", only_blocks=True)
-PREFILLED = FormatSpec(blocks=("answer",), think="prefilled", only_blocks=True)
-FREE = FormatSpec(blocks=("answer",))
-ACTION = FormatSpec(blocks=("action",), think="forbidden", max_block_chars=5)
-PLAN = FormatSpec(blocks=("plan", "action"), max_chars=80, forbidden=("I cannot", "as an AI"))
-BOXED = FormatSpec(boxed=True, min_words=2, max_words=6)
-CODE = FormatSpec(fence="python")
-
+HERE = Path(__file__).parent
+SETTINGS: dict[str, dict[str, Any]] = json.loads((HERE / "format_settings.json").read_text())
 LABELLED = [
-    # one think block, then one answer, nothing else
-    (R1, "<think>a</think><answer>7</answer>", "ok"),
-    (R1, "<think>\na\n</think>\n\n<answer>\n7\n</answer>\n", "ok"),
-    (R1, "  <think>maybe <answer>6</answer></think> <answer>7</answer>", "ok"),
-    (R1, "<answer>7</answer>", "think_missing"),
-    (R1, "", "think_missing"),
-    (R1, "just 7", "think_missing"),
-    (R1, "<think>a <answer>7</answer>", "think_unclosed"),
-    (R1, "<think>", "think_unclosed"),
-    (R1, "<think>a<think>b <answer>7</answer>", "think_unclosed"),
-    (R1, "<think>a</think><think>b</think><answer>7</answer>", "think_duplicate"),
-    (R1, "<think>a<think>b</think><answer>7</answer>", "think_duplicate"),
-    (R1, "<think>a</think></think><answer>7</answer>", "think_duplicate"),
-    (R1, "<think></think><answer>7</answer>", "think_empty"),
-    (R1, "<think> \n</think><answer>7</answer>", "think_empty"),
-    (R1, "<think>\t</think>", "think_empty"),
-    (R1, "well <think>a</think><answer>7</answer>", "think_not_first"),
-    (R1, "<answer>7</answer><think>a</think>", "think_not_first"),
-    (R1, "a</think><answer>7</answer>", "think_not_first"),
-    (R1, "<think>a</think>7", "missing"),
-    (R1, "<think>a</think>", "missing"),
-    (R1, "<think>a <answer>7</answer></think>", "missing"),
-    (R1, "<think>a</think><answer>7", "unclosed"),
-    (R1, "<think>a</think><answer>7<answer/>", "unclosed"),
-    (R1, "<think>a</think><answer>7</answer ><answer>", "nested"),
-    (R1, "<think>a</think>7</answer>", "unopened"),
-    (R1, "<think>a</think></answer><answer>7", "unopened"),
-    (R1, "<think>a</think><answer>7</answer></answer>", "unopened"),
-    (R1, "<think>a</think><answer><answer>7</answer></answer>", "nested"),
-    (R1, "<think>a</think><answer>7<answer>8</answer>", "nested"),
-    (R1, "<think>a</think><answer>7</answer><answer>8</answer>", "duplicate"),
-    (R1, "<think>a</think><answer>7</answer><answer>7</answer>", "duplicate"),
-    (R1, "<think>a</think><answer>7</answer>\n<answer></answer>", "duplicate"),
-    (R1, "<think>a</think><answer></answer>", "empty"),
-    (R1, "<think>a</think><answer> \n </answer>", "empty"),
-    (R1, "<think>a</think><answer>\t</answer> so", "empty"),
-    (R1, "<think>a</think><answer>7</answer> done", "outside_text"),
-    (R1, "<think>a</think>so <answer>7</answer>", "outside_text"),
-    (R1, "<think>a</think><answer>7</answer>\n\nText\n", "outside_text"),
-    (R1, "</answer></think><think><answer>", "think_not_first"),
-    # the prompt opened the thoughts already
-    (PREFILLED, "a</think><answer>7</answer>", "ok"),
-    (PREFILLED, "<think>a</think><answer>7</answer>", "think_duplicate"),
-    (PREFILLED, "</think><answer>7</answer>", "think_empty"),
-    (PREFILLED, "<answer>7</answer>", "think_missing"),
-    # a thought that is cut off hides what is in it
-    (FREE, "<answer>7</answer>", "ok"),
-    (FREE, "<think>a</think>so <answer>7</answer>", "ok"),
-    (FREE, "<think>a <answer>7</answer>", "missing"),
-    # one short action, no thoughts
-    (ACTION, "I play <action>42; 1</action>.", "ok"),
-    (ACTION, "<action>  42; 1  </action>", "ok"),
-    (ACTION, "<action>42; 17</action>", "block_too_long"),
-    (ACTION, "<action>123456</action>", "block_too_long"),
-    (ACTION, f"<action>{'9' * 999}</action>", "block_too_long"),
-    (ACTION, "<think>a</think><action>4</action>", "think_forbidden"),
-    (ACTION, "a</think><action>4</action>", "think_forbidden"),
-    (ACTION, "<think></think>\n<action>4</action>", "think_forbidden"),
-    (ACTION, "<action>4", "unclosed"),
-    # two blocks in order
-    (PLAN, "<plan>go</plan> then <action>4</action>", "ok"),
-    (PLAN, "<think>I cannot</think><plan>go</plan><action>4</action>", "ok"),
-    (PLAN, "<action>4</action><plan>go</plan>", "order"),
-    (PLAN, "so <action>4</action> and <plan>go</plan>", "order"),
-    (PLAN, "<think>a</think><action>4</action>\n<plan>go</plan>", "order"),
-    (PLAN, "<plan>go <action>4</action></plan>", "nested"),
-    (PLAN, "<plan>go</plan><action>4</action>" + " " * 80, "too_long"),
-    (PLAN, "<plan>go</plan><action>4</action>" + "x" * 48, "too_long"),
-    (PLAN, f"<think>{'a' * 60}</think><plan>go</plan><action>4</action>", "too_long"),
-    (PLAN, "<plan>I CANNOT</plan><action>4</action>", "forbidden_text"),
-    (PLAN, "<plan>go</plan><action>4</action> as an ai", "forbidden_text"),
-    (PLAN, "As an AI <plan>go</plan><action>4</action>", "forbidden_text"),
-    # one box, a few words
-    (BOXED, "It is \\boxed{\\frac{1}{2}}", "ok"),
-    (BOXED, "<think>\\boxed{3}</think> It is \\boxed{7}", "ok"),
-    (BOXED, "It is 7", "box_missing"),
-    (BOXED, "It is \\boxed{7", "box_missing"),
-    (BOXED, "<think>\\boxed{7}</think> It is 7", "box_missing"),
-    (BOXED, "\\boxed{7} or \\boxed{8}", "box_duplicate"),
-    (BOXED, "It is \\boxed{7} \\boxed{7}", "box_duplicate"),
-    (BOXED, "\\boxed{1} \\boxed{2} \\boxed{3}", "box_duplicate"),
-    (BOXED, "It is \\boxed{}", "box_empty"),
-    (BOXED, "It is \\boxed{ }", "box_empty"),
-    (BOXED, "\\boxed{\n}", "box_empty"),
-    (BOXED, "\\boxed{7}", "too_few_words"),
-    (BOXED, "<think>a b c</think>\\boxed{7}", "too_few_words"),
-    (BOXED, " \n\\boxed{x}\n", "too_few_words"),
-    (BOXED, "so it must of course be \\boxed{7}", "too_many_words"),
-    (BOXED, "a b c d e f \\boxed{7}", "too_many_words"),
-    (BOXED, "\\boxed{1 + 2 + 3 + 4}", "too_many_words"),
-    # one code fence
-    (CODE, "Here:\n```python\nx = 1\n```\n", "ok"),
-    (CODE, "~~~Python\nx = '```'\n~~~", "ok"),
-    (CODE, "````python\n```\n````", "ok"),
-    (CODE, "```json\n{}\n```\n```python\nx\n```", "ok"),
-    (CODE, "x = 1", "fence_missing"),
-    (CODE, "`python`", "fence_missing"),
-    (CODE, "``python\nx\n``", "fence_missing"),
-    (CODE, "```python\nx = 1", "fence_unclosed"),
-    (CODE, "```python\nx\n``` done", "fence_unclosed"),
-    (CODE, "````python\nx\n```", "fence_unclosed"),
-    (CODE, "```python\nx\n```\n```python\ny\n```", "fence_duplicate"),
-    (CODE, "~~~python\nx\n~~~\n```python\nx\n```", "fence_duplicate"),
-    (CODE, "```python\nx\n```\n```python\n```", "fence_duplicate"),
-    (CODE, "```\nx\n```", "fence_language"),
-    (CODE, "```js\nx\n```", "fence_language"),
-    (CODE, "```py\nx\n```", "fence_language"),
-    (CODE, "```python\n```", "fence_empty"),
-    (CODE, "```python\n\n```", "fence_empty"),
-    (CODE, "~~~python\n \n~~~", "fence_empty"),
+    json.loads(line) for line in (HERE / "format_completions.jsonl").read_text().splitlines()
 ]
+MORE_SETTINGS = {
+    **SETTINGS,
+    "nothing": {},
+    "solution": {
+        "blocks": ["plan", "answer"],
+        "think": "required",
+        "only_blocks": True,
+        "boxed": True,
+        "fence": ["python", "py"],
+        "min_words": 15,
+        "max_words": 40,
+        "max_chars": 400,
+        "json": {"fence": {"type": "array", "items": {"type": "number"}, "minItems": 2}},
+        "forbidden": ["as an AI"],
+        "partial": True,
+        "weights": {"box": 3, "whole": 0.5},
+    },
+    "any_order": {"blocks": ["a", "b"], "ordered": False, "min_words": 4},
+}
 
 
-@pytest.mark.parametrize(("spec", "reply", "reason"), LABELLED)
-def test_labelled_replies(spec: FormatSpec, reply: str, reason: str) -> None:
-    score = FormatChecker(spec).check(reply)
-    assert score.reason == reason
-    assert score.value == (1.0 if reason == "ok" else 0.0)
+def checker(name: str, **changes: Any) -> FormatChecker:
+    return FormatChecker.from_config({**MORE_SETTINGS[name], **changes})
+
+
+@pytest.mark.parametrize("row", LABELLED, ids=lambda row: f"{row['format']}-{row['reason']}")
+def test_labelled_replies(row: dict[str, str]) -> None:
+    score = checker(row["format"]).check(row["reply"])
+    assert score.reason == row["reason"]
+    assert score.value == (1.0 if row["reason"] == "ok" else 0.0)
 
 
 def test_every_reason_is_labelled_at_least_three_times() -> None:
-    seen = [reason for _, _, reason in LABELLED]
+    seen = [row["reason"] for row in LABELLED]
     assert [reason for reason in FORMAT_REASONS if seen.count(reason) < 3] == []
     assert set(seen) == set(FORMAT_REASONS)
+    assert len({(row["format"], row["reply"]) for row in LABELLED}) == len(LABELLED) >= 100
+
+
+@pytest.mark.parametrize("name", MORE_SETTINGS)
+def test_the_example_that_ends_the_instructions_passes(name: str) -> None:
+    """Fails where the wording asks for one thing and the check for another."""
+    text = checker(name).instructions()
+    _, heading, reply = text.partition(EXAMPLE_HEADING)
+    assert heading
+    assert checker(name).check(reply).value == 1.0
+
+
+@pytest.mark.parametrize("name", MORE_SETTINGS)
+def test_instructions_name_all_that_is_checked(name: str) -> None:
+    spec = checker(name).spec
+    text = checker(name).instructions().partition(EXAMPLE_HEADING)[0]
+    wanted = [f"<{tag}>...</{tag}>" for tag in spec.blocks] + list(spec.forbidden)
+    wanted += ["<think>", "</think>"]
+    wanted += ["\\boxed{...}"] if spec.boxed else []
+    wanted += [f"```{language}" for language in spec.languages]
+    wanted += ["nothing before, between or after"] if spec.only_blocks else []
+    wanted += ["in this order"] if spec.ordered and len(spec.blocks) > 1 else []
+    wanted += [json.dumps(schema, separators=(",", ":")) for schema in spec.json.values() if schema]
+    wanted += list(spec.patterns.values())
+    limits = (spec.max_chars, spec.max_words, spec.min_words, spec.max_block_chars)
+    wanted += [f" {limit} " for limit in limits if limit]
+    assert [part for part in wanted if part not in text] == []
+
+
+def test_unordered_blocks_may_come_either_way() -> None:
+    assert checker("any_order").check("<b>1</b> now then <a>2</a>").reason == "ok"
+    assert "in this order" not in checker("any_order").instructions()
+
+
+@pytest.mark.parametrize("name", MORE_SETTINGS)
+def test_a_checker_survives_plain_values(name: str) -> None:
+    made = checker(name)
+    config = json.loads(json.dumps(made.to_config()))
+    assert config == MORE_SETTINGS[name]
+    assert FormatChecker.from_config(config) == made
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+
+
+def test_a_checker_is_frozen() -> None:
+    schema = {"type": "string"}
+    made = FormatChecker(FormatSpec(json={"reply": schema}))
+    schema["type"] = "integer"
+    assert made.check('"a"').value == 1.0
+    with pytest.raises(AttributeError):
+        made.partial = True  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -153,69 +119,66 @@ def test_every_reason_is_labelled_at_least_three_times() -> None:
     ],
 )
 def test_partial_credit_by_hand(reply: str, value: float) -> None:
-    assert FormatChecker(R1, partial=True).check(reply).value == pytest.approx(value)
-
-
-PIECES = st.lists(
-    st.sampled_from(
-        [
-            "<think>",
-            "</think>",
-            "<answer>",
-            "</answer>",
-            "7",
-            " ",
-            "\n",
-            "\\boxed{",
-            "}",
-            "```python\n",
-        ]
-    ),
-    max_size=14,
-).map("".join)
-
-
-@given(PIECES | st.text(max_size=60), st.sampled_from([R1, PREFILLED, ACTION, PLAN, BOXED, CODE]))
-def test_any_reply_gets_a_known_reason(reply: str, spec: FormatSpec) -> None:
-    strict, partial = (
-        FormatChecker(spec).check(reply),
-        FormatChecker(spec, partial=True).check(reply),
-    )
-    assert strict.reason == partial.reason
-    assert strict.reason in FORMAT_REASONS
-    assert (strict.value == 1.0) == (partial.value == 1.0) == (strict.reason == "ok")
-    assert strict.value <= partial.value <= 1.0
-
-
-@given(PIECES)
-def test_an_accepted_reply_is_what_was_asked_for(reply: str) -> None:
-    if FormatChecker(R1).check(reply).value == 1.0:
-        thought, _, rest = reply.strip().partition("</think>")
-        assert thought.startswith("<think>")
-        assert rest.strip().startswith("<answer>")
-        assert rest.strip().endswith("</answer>")
-        assert rest.count("answer>") == 2
+    assert checker("r1", partial=True).check(reply).value == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("answer", "value"),
     [
-        "<think>\n" + "\n</think>\n<answer>\n" * 40_000,
-        "</think>" * 125_000,
-        "<answer>" * 125_000,
-        "<think>" * 140_000,
-        "\\boxed{" * 140_000,
-        "```python\n" * 100_000,
-        "`" * 1_000_000,
-        "<" * 1_000_000,
-        "</answer" * 125_000,
+        # weights: block 1, JSON 2, whole 1; two required keys share 0.6, each half for presence
+        ('{"move": "left", "steps": 2}', 1.0),
+        ("left", (1 + 2 * 0.0) / 4),
+        ("[]", (1 + 2 * 0.2) / 4),
+        ('{"move": "up"}', (1 + 2 * 0.35) / 4),
+        ('{"move": "left"}', (1 + 2 * 0.5) / 4),
+        ('{"move": "left", "steps": 0}', (1 + 2 * 0.65) / 4),
+        ('{"move": "left", "steps": 2, "why": 0}', (1 + 2 * 0.8) / 4),
     ],
 )
-def test_a_megabyte_is_read_in_one_pass(reply: str) -> None:
-    everything = FormatSpec(
-        blocks=("answer", "plan"), think="required", boxed=True, fence="python", forbidden=("x",)
-    )
-    assert FormatChecker(everything).check(reply).value == 0.0
+def test_partial_credit_for_json_by_hand(answer: str, value: float) -> None:
+    made = checker("move", partial=True, weights={"json:<answer>": 2})
+    assert made.check(f"<answer>{answer}</answer>").value == pytest.approx(value)
+
+
+def test_a_further_right_part_never_earns_less() -> None:
+    """All 64 replies out of six parts that are right or wrong each."""
+    right = ("<think>a</think>", "<plan>a</plan>", "<answer>7</answer>", "\\boxed{1}")
+    right = (*right, "\n```py\nx\n```\n", "<data>[1]</data>")
+    wrong = ("", "<plan></plan>", "<answer>8</answer><answer>7</answer>", "\\boxed{1")
+    wrong = (*wrong, "\n```js\nx\n```\n", "<data>[1</data>")
+    spec = FormatSpec(
+        blocks=("plan", "answer", "data"), think="required", boxed=True, fence="py",
+        json={"<data>": {}},
+    )  # fmt: skip
+    made = FormatChecker(spec, partial=True, weights={"box": 0.0, "fence": 7.0})
+    values = {
+        choice: made.check(
+            "".join(pair[c] for pair, c in zip(zip(wrong, right, strict=True), choice, strict=True))
+        ).value
+        for choice in itertools.product((0, 1), repeat=6)
+    }
+    assert values[(1,) * 6] == 1.0
+    for low, high in itertools.permutations(values, 2):
+        if all(a <= b for a, b in zip(low, high, strict=True)):
+            assert values[low] <= values[high]
+        if high != (1,) * 6:
+            assert values[high] < 1.0
+
+
+def test_thoughts_are_never_searched_for_parts() -> None:
+    reply = "<think><answer>7</answer>\\boxed{1}</think>"
+    report = FormatChecker(FormatSpec(blocks=("answer",), boxed=True)).explain(reply)
+    assert {name: part.reason for name, part in report.parts.items()} == {
+        "<answer>": "missing",
+        "box": "box_missing",
+    }
+    assert checker("prefilled", partial=True).check("<answer>7</answer>").value == 0.0
+
+
+def test_the_report_holds_what_was_found() -> None:
+    reply = "```python\na\n```\n```py\nb = 1\n```"
+    assert checker("last_code").explain(reply).parts["fence"].body == "b = 1\n"
+    assert checker("move").explain("<answer> 7 </answer>").parts["<answer>"].body == " 7 "
 
 
 def test_blocks_inside_each_other_are_no_blocks() -> None:
@@ -230,37 +193,111 @@ def test_a_block_closes_with_its_own_tag() -> None:
     assert scan.faults == {"b": "nested"}
 
 
-def test_fences_keep_their_body() -> None:
-    fences, unclosed = scan_fences("a\n```Python title=x\nx = 1\n\ny\n```\nb")
-    assert [(fence.language, fence.body) for fence in fences] == [("python", "x = 1\n\ny\n")]
+@pytest.mark.parametrize(
+    ("text", "fences", "unclosed"),
+    [
+        ("a\n```Python title=x\nx = 1\n\ny\n```\nb", [("python", "x = 1\n\ny\n")], False),
+        ("   ```py\n     a\n b\n```", [("py", "  a\nb\n")], False),
+        ("~~~ a`b\n~~~~", [("a`b", "")], False),
+        ("```a`b\nx", [], False),
+        ("```\n   ```  \n", [("", "")], False),
+        ("```\n    ```\n", [], True),
+        ("```\na\r\n```\r\n~~~\rb\r~~~", [("", "a\n"), ("", "b\n")], False),
+        ("```\na\x0b```\n\u2028```\n```", [("", "a\x0b```\n\u2028```\n")], False),
+    ],
+)
+def test_fences_by_the_rules_of_commonmark(
+    text: str, fences: list[tuple[str, str]], unclosed: bool
+) -> None:
+    found, left_open = scan_fences(text)
+    assert [tuple(fence) for fence in found] == fences
+    assert left_open == unclosed
+
+
+def test_boxes_are_found_by_their_braces() -> None:
+    text = "} \\boxed{a{b}\\}} { \\boxed{\\boxed{c}}"
+    spans, unclosed = scan_boxes(text)
+    assert [text[a:b] for a, b in spans] == ["a{b}\\}", "c", "\\boxed{c}"]
     assert not unclosed
 
 
-@pytest.mark.parametrize("spec", [R1, PREFILLED, ACTION, PLAN, BOXED, CODE])
-def test_instructions_name_all_that_is_checked(spec: FormatSpec) -> None:
-    text = FormatChecker(spec).instructions()
-    wanted = [f"<{tag}>...</{tag}>" for tag in spec.blocks] + list(spec.forbidden)
-    wanted += ["think>"] if spec.think != "optional" else []
-    wanted += ["\\boxed{...}"] if spec.boxed else []
-    wanted += [f"```{spec.fence}"] if spec.fence else []
-    limits = (spec.max_chars, spec.max_words, spec.min_words, spec.max_block_chars)
-    wanted += [f" {limit} " for limit in limits if limit]
-    assert [part for part in wanted if part not in text] == []
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"blocks": ["think"]}, "'think' is no tag"),
+    ({"blocks": ["a b"]}, "'a b' is no tag"),
+    ({"blocks": ["a", "a"]}, "distinct"),
+    ({"blocks": "answer"}, "list"),
+    ({"blocks": [1]}, "list"),
+    ({"block": ["answer"]}, "Did you mean 'blocks'"),
+    ({"think": "requird"}, "Did you mean 'required'"),
+    ({"think": "prefilled"}, "think_prefilled"),
+    ({"think": "forbidden", "think_prefilled": True}, "contradict"),
+    ({"only_blocks": True}, "at least one tag"),
+    ({"ordered": 1}, "true or false"),
+    ({"partial": "yes"}, "true or false"),
+    ({"max_block_chars": 5}, "at least one tag"),
+    ({"max_chars": 0}, "from 1 on"),
+    ({"max_words": True}, "from 1 on"),
+    ({"min_words": -1}, "from 0 on"),
+    ({"min_words": 2.5}, "from 0 on"),
+    ({"min_words": 5, "max_words": 4}, "below"),
+    ({"max_json_depth": 101}, "100 or less"),
+    ({"forbidden": [""]}, "forbidden"),
+    ({"fence": ""}, "no language"),
+    ({"fence": []}, "name a language"),
+    ({"fence": "a b"}, "no language"),
+    ({"many_fences": True}, "needs a language"),
+    ({"blocks": ["answer"], "json": {"<anwser>": {}}}, "Did you mean '<answer>'"),
+    ({"json": {"box": {}}}, "no place 'box'"),
+    ({"json": {"reply": "string"}}, "mapping"),
+    ({"json": ["reply"]}, "place: rule"),
+    ({"patterns": {"reply": 7}}, "pattern as text"),
+    ({"weights": {"reply": 1}}, "no part 'reply'"),
+    ({"blocks": ["answer"], "weights": {"answer": 1}}, "Did you mean '<answer>'"),
+    ({"weights": {"whole": 0}}, "from 0.01"),
+    ({"weights": {"whole": "1"}}, "give a number"),
+    ({"weights": {"whole": float("nan")}}, "from 0.01"),
+    ({"weights": [1]}, "part: weight"),
+    ({"example": 7}, "whole reply"),
+    ({"blocks": ["answer"], "example": "7"}, "does not have the format: missing"),
+    ({"patterns": {"reply": "[0-9]+"}}, "Give one as example"),
+    ({"blocks": ["answer"], "max_chars": 10}, "Give one as example"),
+    ({"blocks": ["answer"], "forbidden": ["<ANSWER>"]}, "forbidden_text"),
+    ({"blocks": ["answer"], "json": {"reply": {}}}, "missing"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), IMPOSSIBLE)
+def test_impossible_formats_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=r".") as caught:
+        FormatChecker.from_config(settings)
+    assert message in str(caught.value)
+
+
+def test_a_format_is_a_mapping() -> None:
+    with pytest.raises(ConfigError, match="mapping"):
+        FormatChecker.from_config(["blocks"])  # type: ignore[arg-type]
+
+
+def test_a_format_without_json_and_patterns_needs_no_further_package() -> None:
+    program = (
+        "import sys; import srl_envs, srl_envs.rewards as r;"
+        "assert r.FormatChecker(r.FormatSpec(blocks=('a',))).check('<a>1</a>').value == 1;"
+        "assert not {'jsonschema', 're2', 'yaml', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("package", "settings"),
     [
-        {"blocks": ("think",)},
-        {"blocks": ("a b",)},
-        {"blocks": ("a", "a")},
-        {"blocks": "answer"},
-        {"think": "always"},
-        {"only_blocks": True},
-        {"forbidden": ("",)},
-        {"min_words": 5, "max_words": 4},
+        ("jsonschema", {"json": {"reply": {}}}),
+        ("re2", {"patterns": {"reply": "a"}, "example": "a"}),
+        ("re2", {"json": {"reply": {"pattern": "a"}}}),
     ],
 )
-def test_impossible_specs_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigError):
-        FormatSpec(**options)  # type: ignore[arg-type]
+def test_an_absent_package_is_named_with_the_way_to_get_it(
+    package: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=r"srl\[rewards\]"):
+        FormatChecker.from_config(settings)
