@@ -39,6 +39,7 @@ class EnvSpec:
     """``package.module:Name`` of a `Game` subclass, or of a callable returning a ParallelEnv."""
     mode: Mode
     seats: int
+    """With the default options; an option of the game may change it (`count_seats`)."""
     summary: str
     """One line for listings."""
     bots: Mapping[str, str] = field(default_factory=dict)
@@ -142,6 +143,15 @@ def make(env_id: str, **options: Any) -> ParallelEnv[str, dict[str, Any], str]:
     shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
     rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
     return GameEnv(found, _make_game(found, target, rules), rules, **shell)
+
+
+def count_seats(env_id: str, **options: Any) -> int:
+    """Seats of an environment that is made with ``options``; raises what `make` raises."""
+    env = make(env_id, **options)
+    try:
+        return len(env.possible_agents)
+    finally:
+        env.close()
 
 
 def make_aec(env_id: str, **options: Any) -> AECEnv[str, dict[str, Any], str]:

@@ -116,10 +116,10 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
     spec = srl_envs.spec(options.env)
     env: Any = srl_envs.make(spec.id, **read_options(options.option))
     try:
-        table = Table(spec, options, view)
+        table = Table(spec, len(env.possible_agents), options, view)
         if options.save is not None and not options.save.parent.is_dir():
             raise ConfigError(f"--save {options.save}: there is no folder {options.save.parent}.")
-        turns = range(spec.seats if options.mirror else 1)
+        turns = range(table.seats if options.mirror else 1)
         games = [(options.seed + n, turn) for n in range(options.episodes) for turn in turns]
         for number, (seed, turn) in enumerate(games, 1):
             players = table.seated(turn, seed)
@@ -199,13 +199,15 @@ class Table:
     """Who sits where, and what they have won."""
 
     spec: EnvSpec
+    seats: int
+    """Of the environment as it was made; an option may change it."""
     options: PlayOptions
     view: TranscriptView
     models: dict[int, Player] = field(default_factory=dict)
     played: list[tuple[int, Transcript]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        policies, seats = self.options.policies, self.spec.seats
+        policies, seats = self.options.policies, self.seats
         if len(policies) != seats:
             given = f"{len(policies)} given ({', '.join(policies)})" if policies else "none given"
             example = " ".join([*policies, *list(self.spec.bots), *["random"] * seats][:seats])
@@ -222,12 +224,12 @@ class Table:
 
     def names(self, turn: int) -> dict[int, str]:
         """Seat -> policy name, everyone ``turn`` seats further."""
-        seats = self.spec.seats
+        seats = self.seats
         return {(i + turn) % seats: name for i, name in enumerate(self.options.policies)}
 
     def seated(self, turn: int, seed: int) -> dict[int, Player]:
         """Seat -> player of one game; bots are made anew for its seed, models are kept."""
-        seats = self.spec.seats
+        seats = self.seats
         return {
             (i + turn) % seats: Human((i + turn) % seats)
             if name == HUMAN
@@ -244,7 +246,7 @@ class Table:
         return [self._result(i, name) for i, name in enumerate(self.options.policies)]
 
     def _result(self, index: int, name: str) -> Result:
-        seats = self.spec.seats
+        seats = self.seats
         mine = [((index + turn) % seats, game) for turn, game in self.played]
         outcomes = [game.outcomes[seat] for seat, game in mine]
         best = [max(game.outcomes) for _, game in mine]

@@ -31,6 +31,7 @@ from srl_agents.rollouts import Runner
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError, ConfigError, SandboxError
+from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
 FINAL = "eval/final"
@@ -76,7 +77,7 @@ class LeagueTraining:
         arena = Arena(
             env_id=env_spec(recipe.env).id,
             options=recipe.env_options,
-            seats=env_spec(recipe.env).seats,
+            seats=count_seats(recipe.env, **recipe.env_options),
         )
         self.league = League(
             arena=arena,

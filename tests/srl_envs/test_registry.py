@@ -132,6 +132,13 @@ def test_the_same_registration_twice_is_one_and_another_is_refused() -> None:
         registry.register(id="game-v0", entry_point="elsewhere:Game", mode="competitive")
 
 
+def test_seats_are_those_of_the_options() -> None:
+    assert registry.count_seats("liars_dice-v0") == srl_envs.spec("liars_dice-v0").seats == 3
+    assert registry.count_seats("liars_dice-v0", players=5) == 5
+    with pytest.raises(ConfigError, match="players=6"):
+        registry.count_seats("liars_dice-v0", players=6)
+
+
 def test_bots_of_one_seed_are_the_same_and_of_two_are_not() -> None:
     seen = srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"]
 

@@ -74,6 +74,15 @@ def test_quiet_prints_results_and_a_summary_that_adds_up(capsys: Streams) -> Non
     assert float(random[5]) == -float(strong[5]) < 0
 
 
+def test_the_option_decides_how_many_policies_are_needed(capsys: Streams) -> None:
+    two = ["liars_dice-v0", "--option", "players=2", "strong", "random", "--mirror", "--json"]
+    assert main(["play", *two]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [len(line["outcomes"]) for line in lines] == [2, 2]
+    assert main(["play", *two[:4]]) == 2
+    assert "liars_dice-v0 has 2 seats" in capsys.readouterr().err
+
+
 def test_a_saved_transcript_replays(tmp_path: Path, capsys: Streams) -> None:
     path = tmp_path / "game.jsonl"
     args = ["play", "math_duel-v0", "middle", "strong", "--save", str(path)]
