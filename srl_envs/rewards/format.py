@@ -234,9 +234,9 @@ class FormatChecker:
         lowered = tail.casefold() if spec.forbidden else ""
         faults = {
             "order": spec.ordered and tuple(block.tag for block in scan.blocks) != spec.blocks,
-            "leading_text": bool(gaps[0].strip()),
-            "text_between": any(gap.strip() for gap in gaps[1:-1]),
-            "trailing_text": bool(gaps[-1].strip()),
+            "leading_text": not _blank(gaps[0]),
+            "text_between": not all(map(_blank, gaps[1:-1])),
+            "trailing_text": not _blank(gaps[-1]),
             "too_long": spec.max_chars is not None and len(reply) > spec.max_chars,
             "too_few_words": words < spec.min_words,
             "too_many_words": spec.max_words is not None and words > spec.max_words,
@@ -296,9 +296,12 @@ _KEYS = (*_SPEC_KEYS, *_OWN_KEYS)
 
 def _after_thoughts(reply: str, *, prefilled: bool) -> str:
     """The text after the last thought; a thought that is never closed goes on to the end."""
-    if prefilled and THINK_CLOSE not in reply:
+    closed = reply.rfind(THINK_CLOSE)
+    if prefilled and closed < 0:
         return ""
-    return reply.rpartition(THINK_CLOSE)[2].partition(THINK_OPEN)[0]
+    start = closed + len(THINK_CLOSE) if closed >= 0 else 0
+    opened = reply.find(THINK_OPEN, start)
+    return reply[start : opened if opened >= 0 else len(reply)]
 
 
 def _judge_thoughts(reply: str, *, prefilled: bool) -> Part:
@@ -311,7 +314,7 @@ def _judge_thoughts(reply: str, *, prefilled: bool) -> Part:
     part = _single(
         [block.body for block in scan.blocks], ("think_missing", "think_duplicate", "think_empty")
     )
-    if part.body is not None and text[: scan.blocks[0].start].strip():
+    if part.body is not None and not _blank(text[: scan.blocks[0].start]):
         return Part("think_not_first", 0.0)
     return part
 
@@ -340,6 +343,10 @@ def _judge_fences(text: str, languages: tuple[str, ...], *, many: bool) -> Part:
 
 def _single(bodies: list[str], reasons: tuple[str, str, str]) -> Part:
     """Right for exactly one body that is not empty, else the missing, duplicate or empty reason."""
-    if len(bodies) == 1 and bodies[0].strip():
+    if len(bodies) == 1 and not _blank(bodies[0]):
         return Part("ok", 1.0, bodies[0])
     return Part(reasons[0] if not bodies else reasons[1] if len(bodies) > 1 else reasons[2], 0.0)
+
+
+def _blank(text: str) -> bool:
+    return not text or text.isspace()

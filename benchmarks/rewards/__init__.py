@@ -1,0 +1,1 @@
+"""Rewards: how often scorers are right, and what hostile replies cost them."""
