@@ -155,6 +155,7 @@ _RULES: Mapping[str, Callable[..., Value]] = {
     "neg": lambda a: -a,
     "abs": abs,
     "sqrt": _sqrt,
+    "root": lambda a, degree: _power(a, _complex(Decimal(1)) / degree),
     "exp": _exp,
     "ln": _ln,
     "sin": _sin,

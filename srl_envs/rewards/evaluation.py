@@ -144,6 +144,15 @@ def _root(a: Fraction, degree: int) -> Fraction | None:
     return Fraction(parts[0], parts[1])
 
 
+def _any_root(a: Fraction, degree: Fraction) -> Fraction | None:
+    if degree.denominator != 1 or degree < 1:
+        return None
+    if a < 0:
+        positive = _root(-a, int(degree)) if degree % 2 else None
+        return None if positive is None else -positive
+    return _root(a, int(degree))
+
+
 def _integer_root(whole: int, degree: int) -> int:
     low, high = 0, 1 << (whole.bit_length() // degree + 1)
     while low < high - 1:
@@ -182,6 +191,7 @@ _RATIONAL: Mapping[str, Callable[..., Fraction | None]] = {
     "!": _factorial,
     "binom": _binomial,
     "sqrt": lambda a: _root(a, 2),
+    "root": _any_root,
     "abs": abs,
     "floor": lambda a: Fraction(math.floor(a)),
     "ceil": lambda a: Fraction(math.ceil(a)),
@@ -348,14 +358,23 @@ def _is_decimal(node: Node) -> bool:
     return bottom == 1
 
 
-def points(names: frozenset[str], left: Node, right: Node) -> list[dict[str, Fraction]]:
-    """Pseudo-random points, fixed by what is compared: nobody can prepare an answer for them."""
+def points(
+    names: frozenset[str], left: Node, right: Node, *, whole: bool = False
+) -> list[dict[str, Fraction]]:
+    """Pseudo-random points, fixed by what is compared: nobody can prepare an answer for them.
+
+    Args:
+        whole: positive whole numbers, for what is defined on those only, such as ``n!``.
+    """
     seed = hashlib.sha256(repr((left, right)).encode()).digest()
     found = []
     for number in range(_POINTS):
         point = {}
         for name in sorted(names):
             digest = hashlib.sha256(seed + f"{number} {name}".encode()).digest()
+            if whole:
+                point[name] = Fraction(digest[0] % 32 + 1)
+                continue
             size = Fraction(int.from_bytes(digest[:4], "big") + 1, 2**30)
             point[name] = -size if digest[4] % 2 and number % 2 else size
         found.append(point)
@@ -363,9 +382,13 @@ def points(names: frozenset[str], left: Node, right: Node) -> list[dict[str, Fra
 
 
 def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
-    """Whether two expressions agree wherever both are defined, tried at several points."""
+    """Whether two expressions agree wherever both are defined, tried at several points.
+
+    Raises:
+        Unreadable: they are defined at too few of them.
+    """
     agreed = 0
-    for point in points(names, left, right):
+    for point in points(names, left, right) + points(names, left, right, whole=True):
         try:
             if not _agree(left, right, point):
                 return False

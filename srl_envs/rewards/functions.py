@@ -13,6 +13,7 @@ from srl_envs.rewards.trees import Unreadable
 _GUARD_DIGITS = 15
 _MAX_ANGLE = Decimal(10) ** 12
 _MAX_FACTORIAL = 2_500
+_MAX_CHOSEN = 500
 
 
 def context(digits: int) -> decimal.Context:
@@ -128,7 +129,19 @@ def _factorial(x: Decimal) -> Decimal:
 
 
 def _binomial(n: Decimal, k: Decimal) -> Decimal:
-    return _factorial(n) / (_factorial(k) * _factorial(n - k))
+    if k != k.to_integral_value() or not 0 <= k <= _MAX_CHOSEN:
+        return _factorial(n) / (_factorial(k) * _factorial(n - k))
+    product = Decimal(1)
+    for i in range(int(k)):
+        product = product * (n - i) / (i + 1)
+    return product
+
+
+def _real_root(a: Decimal, degree: Decimal) -> Decimal:
+    """The real root; of negative numbers, too, where the degree is odd."""
+    if a < 0 and degree == degree.to_integral_value() and degree % 2:
+        return -_power(-a, 1 / degree)
+    return _power(a, 1 / degree)
 
 
 RULES: Mapping[str, Callable[..., Decimal]] = {
@@ -142,6 +155,7 @@ RULES: Mapping[str, Callable[..., Decimal]] = {
     "binom": _binomial,
     "deg": lambda a: a * pi(decimal.getcontext().prec) / 180,
     "sqrt": lambda a: a.sqrt(),
+    "root": _real_root,
     "abs": abs,
     "exp": lambda a: a.exp(),
     "ln": lambda a: a.ln(),

@@ -43,6 +43,8 @@ _DECIMAL_COMMA = re.compile(r"(?<![0-9,.])(0|[0-9]+(?!,[0-9]{3}(?![0-9]))),([0-9
 _LEADING = re.compile(r"^(?:\\approx|=|\\therefore)\s*")
 _POWERS_OF_TEN = re.compile(r"([0-9])\s+(hundred|thousand|million|billion|trillion)\b")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
+_TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
@@ -158,6 +160,8 @@ class AnswerMatcher:
         if given == answer:
             return _MATCH, "same text"
         given, answer = _without_labels(given, answer)
+        if ":" in answer:
+            given = _RATIO_IN_WORDS.sub(r"\1:\2", given)
         verdict = self._by_kind(given, answer)
         if self.policy.comma_decimal and verdict[0] != _MATCH:
             dotted = tuple(map(_with_decimal_point, (given, answer)))
@@ -236,8 +240,19 @@ class AnswerMatcher:
         keep = not self.policy.ignore_articles
         wanted = wording.plain_text(answer, keep_articles=keep)
         empty = self.policy.no_solution_is_empty_set and wanted in _NO_SOLUTION
-        same = wording.plain_text(given, keep_articles=keep) == wanted
-        return _verdict(same or (empty and given in _EMPTY_SETS))
+        said = wording.plain_text(given, keep_articles=keep)
+        if said == wanted or (empty and (given in _EMPTY_SETS or said in _NO_SOLUTION)):
+            return _MATCH
+        return _verdict(self._same_names(given, answer))
+
+    def _same_names(self, given: str, answer: str) -> bool:
+        """Whether two enumerations in words, ``red and blue``, name the same."""
+        keep = not self.policy.ignore_articles
+        wanted, joint = wording.read_names(answer, keep_articles=keep)
+        found, other_joint = wording.read_names(given, keep_articles=keep)
+        if len(wanted) < 2 or (joint and other_joint and joint != other_joint):
+            return False
+        return wanted == found if self.policy.order_matters else sorted(wanted) == sorted(found)
 
     def _quantity(self, given: str, answer: str) -> Score | None:
         wanted, found = read_quantity(answer), read_quantity(given)
@@ -314,7 +329,13 @@ def _tidy(text: str) -> str:
     if "\\boxed" in text or "\\fbox" in text:
         text = last_boxed(text) or text
     text = _LEADING.sub("", unify(text))
-    return _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
+    text = _TIMES_TEN.sub("*", text)
+    text = _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
+    if text[:1] == "]" or text[-1:] == "[":  # open ends of intervals, in French notation
+        text = ("(" + text[1:] if text[0] == "]" else text).removesuffix("[") + ")" * (
+            text[-1] == "["
+        )
+    return text
 
 
 def _without_labels(given: str, answer: str) -> tuple[str, str]:

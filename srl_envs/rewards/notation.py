@@ -32,6 +32,7 @@ _REWRITES = (
         "\\times": "*", "\\ast": "*", "\\div": "/", "\\dots": "...", "\\ldots": "...",
         "\\land": " and ", "\\lor": " or ", "\\tbinom": "\\binom", "\\dbinom": "\\binom",
         "\\colon": ":", "\\vert": "|", "\\lvert": "|", "\\rvert": "|", "\\mid": "|",
+        "\\langle": "(", "\\rangle": ")", "⟨": "(", "⟩": ")", "\\backslash": "\\setminus",
         "\\infin": "\\infty", "\\bmod": "\\mod", "\\pmod": "\\mod", "\\euro": "€",
         "×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ",
         "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "⩽": "\\le ", "⩾": "\\ge ", "√": "\\sqrt ",
@@ -54,7 +55,10 @@ _ESCAPED_TWICE = re.compile(
     r"|pm|in|circ)(?![A-Za-z])|[{}])"
 )
 _INNER_DOLLARS = re.compile(r"\$\s*(,|;|and|or|)\s*\$")
-_GAP_IN_NUMBER = re.compile(r"(?<=[0-9]),\s*\\!\s*(?=[0-9]{3})|(?<=[0-9])\s?\{,\s?\}(?=[0-9]{3})")
+_GAP_IN_NUMBER = re.compile(
+    r"(?<=[0-9]),\s*\\!\s*(?=[0-9]{3})|(?<=[0-9])\s?\{,\s?\}(?=[0-9]{3})"
+    r"|(?<=[0-9])'(?=[0-9]{3}(?![0-9]))"
+)
 _DOLLARS_THEN_UNIT = re.compile(r"\$([^$]+)\$\s*(?=[%A-Za-z])")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s?\{")
 _FENCES = (
@@ -69,7 +73,7 @@ def unify(text: str) -> str:
     text = unicodedata.normalize("NFC", plain_characters(text))
     if "\\\\" in text and "\\begin" not in text:
         text = _ESCAPED_TWICE.sub(r"\\", text)
-    if "," in text:
+    if "," in text or "'" in text:
         text = _GAP_IN_NUMBER.sub(",", text)
     text = strip_wrappers(text)
     if "$" in text:

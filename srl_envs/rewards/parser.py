@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 
 from srl_envs.rewards.number import MAX_NUMBER_CHARS
-from srl_envs.rewards.tokens import Token, tokenize, written_number
+from srl_envs.rewards.tokens import FUNCTIONS, Token, tokenize, written_number
 from srl_envs.rewards.trees import (
     Const,
     Group,
@@ -23,10 +23,12 @@ from srl_envs.rewards.trees import (
     Sym,
     Union,
     Unreadable,
+    Without,
     is_proper_fraction,
 )
 
 MAX_DEPTH = 100
+_MAX_DETERMINANT = 4
 
 _RELATIONS = {
     "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=",
@@ -36,6 +38,7 @@ _CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "{": ("}",)}
 
 
 _END = Token("end", "")
+_MINUS_ONE = Op("neg", (Num(Fraction(1)),))
 _REPEATING = re.compile(r"(?<![0-9])([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?")
 
 
@@ -99,15 +102,17 @@ class _Parser:
     # --- answers: lists, relations, unions ---
 
     def answer(self) -> Node:
-        rows = [[self.entry()]]
+        rows, joints = [[self.entry()]], set()
         while sign := self.eat(",", ";", "or", "and"):
-            self.eat("or", "and")
+            sign = self.eat("or", "and") or sign
+            joints.add(sign)
             if sign == ";":
                 rows.append([])
             rows[-1].append(self.entry())
         if len(rows) > 1 and any(len(row) > 1 for row in rows):  # ``x=1, y=2; x=3, y=4``
             return Many(tuple(_listed(row) for row in rows))
-        return _listed([item for row in rows for item in row])
+        joint = joints.pop() if len(joints) == 1 else ""
+        return _listed([item for row in rows for item in row], joint if joint.isalpha() else "")
 
     def entry(self) -> Node:
         sides = [self.union()]
@@ -118,10 +123,21 @@ class _Parser:
         return Relation(tuple(signs), tuple(sides)) if signs else sides[0]
 
     def union(self) -> Node:
-        items = [self.sum()]
+        items = [self.ratio()]
         while self._eat_union(items[-1]):
-            items.append(self.sum())
-        return items[0] if len(items) == 1 else Union(tuple(items))
+            items.append(self.ratio())
+        whole = items[0] if len(items) == 1 else Union(tuple(items))
+        return Without(whole, self.ratio()) if self.eat("\\setminus") else whole
+
+    def ratio(self) -> Node:
+        """``3:2`` is a quotient, ``1:2:3`` a group of its own."""
+        items = [self.sum()]
+        while self.eat(":"):
+            items.append(_scalar(self.sum()))
+        if len(items) == 1:
+            return items[0]
+        parts = (_scalar(items[0]), *items[1:])
+        return Op("/", parts) if len(parts) == 2 else Group(":", parts, ":")
 
     def _eat_union(self, left: Node) -> bool:
         """A union sign, or the letter U between two sets."""
@@ -144,8 +160,8 @@ class _Parser:
     def product(self) -> Node:
         left = self.signed()
         while True:
-            if sign := self.eat("*", "/", ":"):
-                left = Op("/" if sign == ":" else sign, (_scalar(left), _scalar(self.signed())))
+            if sign := self.eat("*", "/"):
+                left = Op(sign, (_scalar(left), _scalar(self.signed())))
             elif self._starts_factor():
                 left = self._times(left, self.power())
             else:
@@ -256,9 +272,7 @@ class _Parser:
         closers = _CLOSERS[opening]
         items: list[Node] = []
         if not (closing := self.eat(*closers)):
-            items.append(self.entry())
-            while self.eat(",", ";"):
-                items.append(self.entry())
+            items = self._items()
             closing = self.need(*closers)
         matching = closing == closers[0]
         if opening != "\\{" and len(items) == 1 and matching and not isinstance(items[0], Group):
@@ -271,15 +285,28 @@ class _Parser:
             raise Unreadable("brackets that do not match")
         return Group(opening, tuple(items), closing)
 
+    def _items(self) -> list[Node]:
+        """What stands in brackets; ``1,2;3,4`` are two rows."""
+        rows = [[self.entry()]]
+        while sign := self.eat(",", ";"):
+            if sign == ";":
+                rows.append([])
+            rows[-1].append(self.entry())
+        if len(rows) > 1 and any(len(row) > 1 for row in rows):
+            return [Group("[", tuple(row), "]") for row in rows]
+        return [item for row in rows for item in row]
+
     def function(self, name: str) -> Node:
         if name == "sqrt" and self.eat("["):
             degree = _scalar(self.sum())
             self.need("]")
-            return Op("^", (self.argument(), Op("/", (Num(Fraction(1)), degree))))
+            return Op("root", (self.argument(), degree))
         if name == "log" and self.eat("_"):
             base = self.argument()
             return Op("/", (Op("ln", (self._operand(),)), Op("ln", (base,))))
         power = self.argument() if self.eat("^") else None
+        if power == _MINUS_ONE and f"arc{name}" in FUNCTIONS:
+            name, power = f"arc{name}", None
         if name in ("min", "max", "gcd", "lcm"):
             self.need("(")
             group = self.brackets("(")
@@ -319,8 +346,9 @@ class _Parser:
                 return Op(name, (inner,))
         if text == "\\sum":
             return self.finite_sum()
-        if text == "\\begin":
-            return self.matrix()
+        if text in ("\\begin", "\\begin|"):
+            rows = self.matrix()
+            return _determinant(rows) if text.endswith("|") else Matrix(rows)
         raise Unreadable(f"unexpected {text!r}")
 
     def finite_sum(self) -> Node:
@@ -335,7 +363,7 @@ class _Parser:
         self.need("^")
         return Op("sum", (Sym(name.text), low, self.argument(), _scalar(self.product())))
 
-    def matrix(self) -> Node:
+    def matrix(self) -> tuple[tuple[Node, ...], ...]:
         rows: list[list[Node]] = [[]]
         while True:
             rows[-1].append(_scalar(self.sum()))
@@ -348,11 +376,24 @@ class _Parser:
         self.need("\\end")
         if len({len(row) for row in rows}) != 1:
             raise Unreadable("a matrix with uneven rows")
-        return Matrix(tuple(tuple(row) for row in rows))
+        return tuple(tuple(row) for row in rows)
 
 
-def _listed(items: list[Node]) -> Node:
-    return items[0] if len(items) == 1 else Many(tuple(items))
+def _listed(items: list[Node], joint: str = "") -> Node:
+    return items[0] if len(items) == 1 else Many(tuple(items), joint)
+
+
+def _determinant(rows: tuple[tuple[Node, ...], ...]) -> Node:
+    """Expanded along the first row."""
+    if len(rows) > _MAX_DETERMINANT or len(rows) != len(rows[0]):
+        raise Unreadable("a determinant of this form")
+    if len(rows) == 1:
+        return rows[0][0]
+    total: Node = Num(Fraction(0))
+    for column, entry in enumerate(rows[0]):
+        minor = _determinant(tuple(row[:column] + row[column + 1 :] for row in rows[1:]))
+        total = Op("-" if column % 2 else "+", (total, Op("*", (entry, minor))))
+    return total
 
 
 def _scalar(node: Node) -> Node:

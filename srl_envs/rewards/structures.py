@@ -6,6 +6,7 @@ what kind of thing is compared.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,7 @@ from fractions import Fraction
 from srl_envs.rewards.evaluation import (
     approximate_real,
     constant_ratio,
+    exact,
     same_value,
     symbols,
 )
@@ -28,6 +30,7 @@ from srl_envs.rewards.trees import (
     Relation,
     Sym,
     Union,
+    Without,
     is_proper_fraction,
 )
 
@@ -55,7 +58,7 @@ class _Comparison:
     def same(self, reference: Node, given: Node) -> bool:
         if reference == given:
             return True
-        reference, given = _both_signs(reference), _both_signs(given)
+        reference, given = _region(_both_signs(reference)), _region(_both_signs(given))
         if isinstance(reference, Relation) or isinstance(given, Relation):
             return self._relations(reference, given)
         if isinstance(reference, Many):
@@ -66,6 +69,8 @@ class _Comparison:
             return self._groups(reference, given)
         if isinstance(reference, Matrix):
             return self._matrices(reference, _as_matrix(given, column=len(reference.rows) > 1))
+        if _is_set(given) and isinstance(given, Group) and len(given.items) == 1:
+            given = given.items[0]
         return isinstance(given, _SCALARS) and self._values(reference, given)
 
     # --- values ---
@@ -114,6 +119,8 @@ class _Comparison:
             return self._in_order([_unlabelled(item) for item in wanted], given.items)
         if isinstance(given, Group) and given.opening == "\\{":
             return self._any_order(self._distinct(wanted), self._distinct(given.items))
+        if isinstance(given, Group) and given.opening == "[" and len(given.items) > 2:
+            given = Many(given.items)  # two could be an interval
         if not isinstance(given, Many):
             return False
         found = _without_first_label(given.items)
@@ -130,14 +137,21 @@ class _Comparison:
 
     def _groups(self, reference: Group, given: Node) -> bool:
         if reference.opening == "\\{":
+            if len(reference.items) == 1 and isinstance(given, _SCALARS):
+                return self.same(reference.items[0], given)
             items = given.items if isinstance(given, Many | Group) else ()
             if not isinstance(given, Many) and not _is_set(given):
                 return False
             return self._any_order(self._distinct(reference.items), self._distinct(items))
         if isinstance(given, Matrix):
             return self._matrices(_as_matrix(reference, column=len(given.rows) > 1), given)
+        if isinstance(given, Many) and reference.opening == "(" and all(map(_label, given.items)):
+            by_name = sorted(given.items, key=lambda item: repr(_label(item)))
+            return self._in_order(reference.items, [_unlabelled(item) for item in by_name])
         if not isinstance(given, Group):
             return False
+        if reference.opening == given.opening == ":":
+            return self._in_order(_shares(reference.items), _shares(given.items))
         brackets = (reference.opening, reference.closing) == (given.opening, given.closing)
         return brackets and self._in_order(reference.items, given.items)
 
@@ -199,6 +213,54 @@ class _Comparison:
         return sign == reference.signs[0]
 
 
+def _shares(items: Sequence[Node]) -> list[Node]:
+    """The parts of a ratio, in units of the first."""
+    return [Op("/", (item, items[0])) for item in items]
+
+
+def _region(node: Node) -> Node:
+    """``x < 1 or x > 2``, ``1 < x and x < 2`` and the reals without points, as intervals."""
+    if isinstance(node, Without):
+        return _reals_without(node)
+    if not isinstance(node, Many) or not node.joint:
+        return node
+    sets = [_solution_set(item) if isinstance(item, Relation) else None for item in node.items]
+    known = [found for found in sets if found]
+    if len(known) < len(sets) or any(found[0] != known[0][0] for found in known):
+        return node
+    if node.joint == "or":
+        return Relation(("in",), (known[0][0], Union(tuple(found[1] for found in known))))
+    below = [found[1] for found in known if _starts(found[1], Op("neg", (_INFINITE,)))]
+    above = [found[1] for found in known if found[1] not in below]
+    if (
+        len(below) == len(above) == 1
+        and isinstance(below[0], Group)
+        and isinstance(above[0], Group)
+    ):
+        low, high = above[0], below[0]
+        both = Group(low.opening, (low.items[0], high.items[1]), high.closing)
+        return Relation(("in",), (known[0][0], both))
+    return node
+
+
+def _starts(node: Node, end: Node) -> bool:
+    return isinstance(node, Group) and len(node.items) == 2 and node.items[0] == end
+
+
+def _reals_without(node: Without) -> Node:
+    """The reals without finitely many rational points, as a union of open intervals."""
+    below = Op("neg", (_INFINITE,))
+    reals = Group("(", (below, _INFINITE), ")")
+    if node.whole != reals or not isinstance(node.points, Group) or not _is_set(node.points):
+        return node
+    values = {exact(point) for point in node.points.items if isinstance(point, _SCALARS)}
+    ends = sorted(value for value in values if value is not None)
+    if not ends or len(ends) < len(node.points.items):
+        return node
+    marks: list[Node] = [below, *(Num(value) for value in ends), _INFINITE]
+    return Union(tuple(Group("(", pair, ")") for pair in itertools.pairwise(marks)))
+
+
 def _is_set(node: Node) -> bool:
     return isinstance(node, Group) and node.opening == "\\{"
 
@@ -244,7 +306,7 @@ def _both_signs(node: Node) -> Node:
             signed = _both_signs(item)
             two = isinstance(signed, Many) and not isinstance(item, Many)
             items += signed.items if two and isinstance(signed, Many) else (signed,)
-        return Many(tuple(items))
+        return Many(tuple(items), node.joint)
     if not _has_sign_choice(node):
         return node
     return Many((_with_sign(node, "+", "-"), _with_sign(node, "-", "+")))

@@ -70,7 +70,8 @@ def _lexed(found: re.Match[str]) -> list[Token]:
     if found["env"]:
         if not found["name"].endswith("matrix") and found["name"] != "array":
             raise Unreadable(f"the environment {found['name']!r}")
-        return [Token("op", f"\\{found['env']}")]
+        bars = "|" if found["name"] == "vmatrix" and found["env"] == "begin" else ""
+        return [Token("op", f"\\{found['env']}{bars}")]
     if found["op"]:
         return [Token("op", "^" if found["op"] == "**" else found["op"])]
     name = found["cmd"][1:] if found["cmd"] else found["word"]

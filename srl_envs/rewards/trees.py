@@ -68,6 +68,8 @@ class Many:
     """Several answers side by side: ``1, 2`` or ``1 or 2``."""
 
     items: tuple[Node, ...]
+    joint: str = field(default="", compare=False)
+    """``or`` or ``and`` where the items are joined by that word alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,14 @@ class Union:
     """Sets or intervals joined by a union sign."""
 
     items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """A set without the points of another."""
+
+    whole: Node
+    points: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ class Relation:
     sides: tuple[Node, ...]
 
 
-Node: TypeAlias = Num | Sym | Const | Op | Group | Many | Union | Matrix | Relation
+Node: TypeAlias = Num | Sym | Const | Op | Group | Many | Union | Without | Matrix | Relation
 
 
 def is_proper_fraction(node: Node) -> bool:
@@ -119,6 +129,8 @@ def show(node: Node) -> str:
         return ", ".join(map(show, node.items))
     if isinstance(node, Union):
         return " \\cup ".join(map(show, node.items))
+    if isinstance(node, Without):
+        return f"{show(node.whole)} \\setminus {show(node.points)}"
     if isinstance(node, Matrix):
         return f"[{', '.join('[' + ', '.join(map(show, row)) + ']' for row in node.rows)}]"
     return " ".join(

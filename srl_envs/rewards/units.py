@@ -47,6 +47,7 @@ _WITH_PREFIX: Iterable[tuple[str, str, str, str]] = (
     (_ENERGY, "4184", "cal", "calorie"),
     (_ENERGY, "1.602176634e-16", "eV", "electronvolt"),
     (_POWER, "1000", "W", "watt"),
+    (_ENERGY, "3600000", "Wh", "watthour"),
     (_VOLT, "1000", "V", "volt"),
     ("mass length^2 time^-3 current^-2", "1000", "Ω", "ohm"),
     ("current time", "1", "", "coulomb"),
@@ -125,13 +126,15 @@ def _table() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 _SYMBOLS, _WORDS = _table()
 _SQUARE = re.compile(r"\b(square|sq\.?|cubic|cu\.?) ([A-Za-z]+)|([A-Za-z]+) (squared|cubed)")
+_DEGREES = re.compile(r"^(?:degrees?|deg) (?=(?:c|f|celsius|fahrenheit)$)", re.IGNORECASE)
 _ATOM = re.compile(r"([^\s^*/.0-9()-]+\.?)\s?\^?\s?(-?[0-9])?")
 
 
 @lru_cache(maxsize=4096)
 def read_unit(name: str) -> Unit | None:
     """The unit of a name: ``km``, ``square feet``, ``kg*m/s^2``, ``miles per hour``; else None."""
-    name = " ".join(name.replace("{", "").replace("}", "").split())
+    name = " ".join(name.replace("{", "").replace("}", "").split()).replace("per cent", "percent")
+    name = _DEGREES.sub("", name)
     if not name or len(name) > _MAX_NAME:
         return None
     unit = _one(name)

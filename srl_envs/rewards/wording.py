@@ -34,15 +34,18 @@ _UNITS = (
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
+_DENIALS = frozenset(("not", "no", "wrong", "never"))
 _WORD_LABEL = re.compile(
-    r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20}){0,4})\s?[=:]\s?(?=[^\s=])(.*)", re.DOTALL
+    r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20}){0,4})\s*=\s*(?=[^\s=])(.*)", re.DOTALL
 )
 
 
 def word_label(text: str) -> tuple[str, str]:
     """``total area = 12`` as (``total area``, ``12``); the label is empty where there is none."""
     found = _WORD_LABEL.fullmatch(text)
-    return (found[1].lower(), found[2]) if found else ("", text)
+    if found is None or _DENIALS & set(found[1].lower().split()):
+        return "", text
+    return found[1].lower(), found[2]
 
 
 def read_choice(text: str) -> str | None:
@@ -114,15 +117,54 @@ def _month(name: str) -> int:
     return 0
 
 
+_POWERS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_NUMBER_WORDS = frozenset((*_UNITS, *_TENS, *_POWERS, "hundred", "and"))
+_MAX_NUMBER_WORDS = 24
+_JOINT = re.compile(r"\s*(?:[,;&]\s*(?:\b(?:and|or)\b)?|\b(?:and|or)\b)\s*")
+
+
 def read_number_word(text: str) -> int | None:
-    """``seven`` as 7, ``forty-two`` as 42; None for anything else."""
+    """``seven`` as 7, ``one hundred and forty-two`` as 142; None for anything else."""
     words = text.lower().replace("-", " ").split()
+    if not 0 < len(words) <= _MAX_NUMBER_WORDS or not set(words) <= _NUMBER_WORDS:
+        return None
+    total, limit = 0, max(_POWERS.values()) * 1000
+    group: list[str] = []
+    for word in words:
+        if word not in _POWERS:
+            group.append(word)
+            continue
+        size = _below_thousand(group)
+        if not size or _POWERS[word] >= limit:
+            return None
+        limit = _POWERS[word]
+        total, group = total + size * limit, []
+    if total and not group:
+        return total
+    last = _below_thousand(group[1:] if total and group[0] == "and" else group)
+    return None if last is None or (total and not last) else total + last
+
+
+def _below_thousand(words: list[str]) -> int | None:
+    hundreds = 0
+    if len(words) >= 2 and words[1] == "hundred" and words[0] in _UNITS[1:10]:
+        hundreds, words = 100 * _UNITS.index(words[0]), words[2:]
+        words = words[1:] if words[:1] == ["and"] and len(words) > 1 else words
+        if not words:
+            return hundreds
     if len(words) == 1 and words[0] in _UNITS:
-        return _UNITS.index(words[0])
-    if words and words[0] in _TENS and len(words) <= 2:
-        tens = (_TENS.index(words[0]) + 2) * 10
-        if len(words) == 1:
-            return tens
-        if words[1] in _UNITS[1:10]:
-            return tens + _UNITS.index(words[1])
-    return None
+        small = _UNITS.index(words[0])
+        return hundreds + small if small or not hundreds else None
+    if not words or words[0] not in _TENS or len(words) > 2:
+        return None
+    tens = (_TENS.index(words[0]) + 2) * 10
+    if len(words) == 1:
+        return hundreds + tens
+    return hundreds + tens + _UNITS.index(words[1]) if words[1] in _UNITS[1:10] else None
+
+
+def read_names(text: str, *, keep_articles: bool = False) -> tuple[list[str], str]:
+    """The items of an enumeration in words, and how it is joined: ``and``, ``or`` or nothing."""
+    joints = {joint for joint in ("and", "or") if re.search(rf"\b{joint}\b", text)}
+    items = [plain_text(item, keep_articles=keep_articles) for item in _JOINT.split(text)]
+    return [item for item in items if item], "/".join(sorted(joints))
