@@ -224,3 +224,65 @@ register(
         "cuts_from": "first round in which cuts are possible, 0 for never (5)",
     },
 )
+
+register(
+    id="commons-v0",
+    entry_point=f"{_DILEMMAS}.commons:Commons",
+    mode="mixed",
+    seats=4,
+    summary="Harvest one stock that grows back, four together, and do not kill it.",
+    bots={
+        "random": f"{_DILEMMAS}.commons_bots:random_bot",
+        "greedy": f"{_DILEMMAS}.commons_bots:greedy_bot",
+        "imitator": f"{_DILEMMAS}.commons_bots:imitator_bot",
+        "middle": f"{_DILEMMAS}.commons_bots:middle_bot",
+        "strong": f"{_DILEMMAS}.commons_bots:strong_bot",
+        "held_out": f"{_DILEMMAS}.commons_bots:held_out_bot",
+    },
+    options={
+        "rounds": "2 to 15 (12)",
+        "talk": "whether a message may go with a request (true)",
+    },
+)
+
+register(
+    id="hanabi_mini-v0",
+    entry_point=f"{_CARDS}.hanabi_mini:HanabiMini",
+    mode="cooperative",
+    summary="Play cards in order though each sees only the others' hands.",
+    bots={
+        "random": f"{_CARDS}.hanabi_mini_bots:random_bot",
+        "middle": f"{_CARDS}.hanabi_mini_bots:middle_bot",
+        "strong": f"{_CARDS}.hanabi_mini_bots:strong_bot",
+        "held_out": f"{_CARDS}.hanabi_mini_bots:held_out_bot",
+    },
+    options={
+        "players": "seats, 2 to 4 (2)",
+        "colours": "colours, 1 to 3 (3)",
+        "hand": "cards of each seat, 2 to 5 (4)",
+        "clues": "clue tokens, 1 to 8 (6)",
+        "lives": "mistakes that end the game, 1 to 5 (3)",
+    },
+)
+
+register(
+    id="split_clues-v0",
+    entry_point=f"{_TEAMWORK}.split_clues:SplitClues",
+    mode="cooperative",
+    seats=3,
+    summary="Each holds some clues of one puzzle; talk, then all hand in the solution.",
+    bots={
+        "random": f"{_TEAMWORK}.split_clues_bots:random_bot",
+        "silent": f"{_TEAMWORK}.split_clues_bots:silent_bot",
+        "middle": f"{_TEAMWORK}.split_clues_bots:middle_bot",
+        "strong": f"{_TEAMWORK}.split_clues_bots:strong_bot",
+        "held_out": f"{_TEAMWORK}.split_clues_bots:held_out_bot",
+    },
+    options={
+        "players": "seats, 2 to 4 (3)",
+        "people": "people in the puzzle, 3 or 4 (3)",
+        "attributes": "what each has, the house included, 2 or 3 (3)",
+        "difficulty": "1 (who has what) to 3 (hints only) (2)",
+        "message_chars": "longest message, 40 to 400 (300)",
+    },
+)

@@ -7,14 +7,13 @@ to a fifth of the tokens, so that no round can cost more than the best one pays.
 
 A seat's outcome is its points over those of a lone free rider among three who give all, the most
 there is, in [-1, 1]. With 20 tokens and factor 1.6: 44 points a round for the lone free rider, 32 if
-all give all, 20 if nobody gives. Measured over 120 seeds: random bots among
-their like earn 0.57 (the floor), who only keeps its tokens 0.70 among random bots but 0.42 among its
-like, givers among givers 0.77 (the optimum of the table), a lone free rider among them 1.0, among
-punishers 0.66; `strong` earns 0.64 among random bots and 0.74 among conditional givers.
+all give all, 20 if nobody gives. Measured over 120 seeds: random bots among their like earn 0.57 (the
+floor), who only keeps its tokens 0.70 among random bots but 0.42 among its like, givers among givers
+0.77 (the optimum of the table), a lone free rider among them 1.0, among punishers 0.66; `strong` earns
+0.64 among random bots and 0.74 among conditional givers.
 
-Departures from the draft: the cut goes with
-the contribution in one action and looks at the rounds before, which spares a second turn in every
-round; the default move gives all, since the selfish default (nothing) would pay those who babble.
+A cut goes with the contribution in one action and answers the rounds before, which spares a second
+turn in every round. The default move gives all: the selfish one would pay those who babble.
 """
 
 from __future__ import annotations
