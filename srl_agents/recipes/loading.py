@@ -32,16 +32,46 @@ def find_recipe(name: str) -> Path:
     Raises:
         ConfigError: there is no such file; names the nearest shipped recipe.
     """
+    return _find("recipe", name, SHIPPED)
+
+
+def find_rubric(name: str) -> Path:
+    """A rubric file by path, or a shipped one by name.
+
+    Raises:
+        ConfigError: there is no such file; names the nearest shipped rubric.
+    """
+    return _find("rubric", name, SHIPPED / "rubrics")
+
+
+def _find(what: str, name: str, folder: Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = {p.stem: p for p in sorted(SHIPPED.glob("*.yaml"))}
+    shipped = {p.stem: p for p in sorted(folder.glob("*.yaml"))}
     if name in shipped:
         return shipped[name]
     raise ConfigError(
-        f"no recipe {name!r}.{nearest(name, shipped)} "
+        f"no {what} {name!r}.{nearest(name, shipped)} "
         f"Give a YAML file, or one of: {', '.join(shipped)}."
     )
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        ConfigError: the file cannot be read or holds something else.
+    """
+    try:
+        data = yaml.load(path.read_text(), Loader=_UniqueKeys)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected `key: value` lines, found {describe(data)}.")
+    return data
 
 
 def load(kind: type[T], path: Path, overrides: typing.Sequence[str] = ()) -> T:
@@ -55,14 +85,7 @@ def load(kind: type[T], path: Path, overrides: typing.Sequence[str] = ()) -> T:
     Raises:
         ConfigError: the file does not parse, or a key, type or value is wrong.
     """
-    try:
-        data = yaml.load(path.read_text(), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected `key: value` lines, found {describe(data)}.")
+    data = read_yaml(path)
     for text in overrides:
         _override(data, text)
     return build(kind, data, path.name)

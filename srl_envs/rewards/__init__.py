@@ -3,6 +3,7 @@
 from srl_envs.rewards.format import FORMAT_REASONS, FormatChecker, FormatSpec
 from srl_envs.rewards.matcher import MATCH_REASONS, AnswerMatcher, Explanation
 from srl_envs.rewards.policy import AnswerPolicy
+from srl_envs.rewards.rubric import Rubric, RubricScore, summary
 from srl_envs.rewards.score import Score
 
 __all__ = [
@@ -13,5 +14,8 @@ __all__ = [
     "Explanation",
     "FormatChecker",
     "FormatSpec",
+    "Rubric",
+    "RubricScore",
     "Score",
+    "summary",
 ]
