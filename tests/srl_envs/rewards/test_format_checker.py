@@ -2,12 +2,14 @@ import copy
 import itertools
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import FORMAT_REASONS, FormatChecker, FormatSpec
@@ -103,6 +105,7 @@ def test_a_checker_is_frozen() -> None:
     made = FormatChecker(FormatSpec(json={"reply": schema}))
     schema["type"] = "integer"
     assert made.check('"a"').value == 1.0
+    assert '{"type":"string"}' in made.instructions()
     with pytest.raises(AttributeError):
         made.partial = True  # type: ignore[misc]
 
@@ -173,6 +176,7 @@ def test_thoughts_are_never_searched_for_parts() -> None:
         "box": "box_missing",
     }
     assert checker("prefilled", partial=True).check("<answer>7</answer>").value == 0.0
+    assert checker("r1", partial=True).check("<think>a <answer>7</answer>").value == 0.0
 
 
 def test_the_report_holds_what_was_found() -> None:
@@ -301,3 +305,30 @@ def test_an_absent_package_is_named_with_the_way_to_get_it(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=r"srl\[rewards\]"):
         FormatChecker.from_config(settings)
+
+
+GUIDE = HERE.parents[2] / "docs/guides/rewards.md"
+
+
+def guide(pattern: str) -> list[str]:
+    section = re.split(r"^## ", GUIDE.read_text(), flags=re.MULTILINE)
+    (text,) = (part for part in section if part.startswith("Format checking"))
+    return re.findall(pattern, text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = guide(r"```python\n(.*?)```")
+    exec(compile(code, "rewards.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "Score(value=1.0, reason='ok')" in printed
+    assert "Score(value=0.0, reason='trailing_text')" in printed
+
+
+def test_the_settings_of_the_guide_make_a_checker() -> None:
+    (text,) = guide(r"```yaml\n(.*?)```")
+    settings = yaml.safe_load(text)
+    assert FormatChecker.from_config(settings).to_config() == settings
+
+
+def test_the_guide_lists_every_reason() -> None:
+    assert guide(r"^\| `(\w+)` \|") == list(FORMAT_REASONS)
