@@ -64,10 +64,14 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _engine(place: str) -> Any:
+    """Google's ``re2``; other packages of this name fall back to Python's engine."""
     try:
-        return importlib.import_module("re2")
+        engine = importlib.import_module("re2")
     except ImportError:
+        engine = None
+    if not hasattr(engine, "Options"):
         raise ConfigError(
-            f"{place}: patterns need RE2, because Python's own engine can take exponential time. "
-            'Install it with `pip install "srl[rewards]"`.'
-        ) from None
+            f"{place}: patterns need google-re2, because Python's own engine can take exponential "
+            'time. Install it with `pip install "srl[rewards]"`.'
+        )
+    return engine
