@@ -1,0 +1,402 @@
+"""Small Hanabi: everyone sees the others' cards but not their own, and clues are few.
+
+Cooperative: all seats get points / maximum, in [0, 1]; losing the last life ends the game and halves
+it, so that daring pays more than throwing the game and less than finishing it. Three colours with
+ranks 1 to 4 (three 1s, two 2s, two 3s, one 4 of each), hands of four, six clue tokens, three lives.
+What a seat can infer from the clues about each own card is worked out for it; what a clue *means*
+beyond that is for the players to agree on. Chance is in the deal only; who begins is drawn from the
+seed.
+
+Ceiling and floor (two seats, 200 games): 1.0 is the most, and cannot be reached from every deal; the
+strong bot, which plays by a convention, gets 0.91 with its like and about 0.6 with the held-out bot, whose
+convention is another; the random bot 0.08, always playing the first card 0.08, never playing 0.
+
+Source: arXiv:1902.00506.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from srl_envs.core import Game, Streams
+from srl_envs.errors import ConfigError, IllegalMoveError
+
+NAMES = "ABCD"
+COLOURS = {"R": "red", "Y": "yellow", "G": "green"}
+COPIES = {"1": 3, "2": 2, "3": 2, "4": 1}
+RANKS = "".join(COPIES)
+_LETTERS = {word: letter for letter, word in COLOURS.items()}
+_LIMITS = {"players": (2, 4), "colours": (1, 3), "hand": (2, 5), "clues": (1, 8), "lives": (1, 5)}
+
+
+class Move(NamedTuple):
+    """An action."""
+
+    kind: str
+    """"play", "discard" or "clue"."""
+    at: int
+    """Index of an own card, or the seat that is told something."""
+    told: str = ""
+    """Letter of a colour, or a rank."""
+
+
+class Show(NamedTuple):
+    """Immutable state."""
+
+    deck: tuple[str, ...]
+    """Cards to draw, such as ``R1``, the next one first."""
+    hands: tuple[tuple[str, ...], ...]
+    known: tuple[tuple[str, ...], ...]
+    """Seat, card: what the seat can infer from clues, as the colours and ranks that are possible."""
+    mover: int
+    clues: int
+    lives: int
+    piles: tuple[int, ...]
+    """Highest rank played, per colour."""
+    discards: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    """What was done, all of it public."""
+    left: int = -1
+    """Turns left once the deck is empty; -1 before."""
+
+
+@lru_cache(maxsize=1024)
+def possible(known: str, colours: int) -> str:
+    """What ``known`` says in words: ``red or green, 1 or 3``; ``any rank`` where all are possible.
+
+    Args:
+        known: letters of the possible colours, then the possible ranks.
+        colours: how many colours the game has.
+    """
+    words = [word for letter, word in COLOURS.items() if letter in known]
+    ranks = [rank for rank in RANKS if rank in known]
+    colour = " or ".join(words) if len(words) < colours or colours == 1 else "any colour"
+    return f"{colour}, {' or '.join(ranks) if len(ranks) < len(RANKS) else 'any rank'}"
+
+
+@lru_cache(maxsize=64)
+def card_name(card: str) -> str:
+    """``R1`` in words: ``red 1``."""
+    return f"{COLOURS[card[0]]} {card[1]}"
+
+
+@lru_cache(maxsize=8192)
+def narrowed(hand: tuple[str, ...], known: tuple[str, ...], told: str) -> tuple[str, ...]:
+    """What is known of ``hand`` after its owner was told which cards are ``told``."""
+    kind = RANKS if told in RANKS else "".join(COLOURS)
+    return tuple(
+        "".join(mark for mark in marks if mark not in kind or mark == told)
+        if told in card
+        else marks.replace(told, "")
+        for card, marks in zip(hand, known, strict=True)
+    )
+
+
+class HanabiMini(Game[Show, Move]):
+    """Observation: rules, table, the others' cards, what is known of the own. Action: one move.
+
+    Bodies: ``play 2``, ``discard 2``, ``clue B red``, ``clue B 3``. Fallback: discard the oldest
+    card, or with all clue tokens there the first possible clue.
+
+    Args:
+        players: seats, 2 to 4.
+        colours: 1 to 3.
+        hand: cards of each seat, 2 to 5.
+        clues: clue tokens, 1 to 8.
+        lives: 1 to 5.
+
+    Raises:
+        ConfigError: an option is out of range, or the cards do not go round.
+    """
+
+    mode = "cooperative"
+    max_action_chars = 32
+    max_observation_chars = 4000
+
+    def __init__(
+        self, *, players: int = 2, colours: int = 3, hand: int = 4, clues: int = 6, lives: int = 3
+    ) -> None:
+        given = {
+            "players": players,
+            "colours": colours,
+            "hand": hand,
+            "clues": clues,
+            "lives": lives,
+        }
+        for name, value in given.items():
+            low, high = _LIMITS[name]
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"hanabi_mini: {name}={value!r}; give {low} to {high}.")
+        self.colours = "".join(COLOURS)[:colours]
+        self._cards = tuple(
+            colour + rank for colour in self.colours for rank in RANKS for _ in range(COPIES[rank])
+        )
+        drawn = len(self._cards) - players * hand
+        if drawn < 1:
+            raise ConfigError(
+                f"hanabi_mini: {players} hands of {hand} use up all {len(self._cards)} cards; "
+                "give fewer players, smaller hands or more colours."
+            )
+        self.seats, self.hand, self.clues, self.lives = players, hand, clues, lives
+        self.points = len(RANKS) * colours
+        # each play or discard draws, or is one of the last turns; clues come from tokens
+        self.max_turns = 2 * (drawn + players) + clues + colours
+        self._bodies = {
+            f"{kind} {i + 1}": Move(kind, i) for kind in ("play", "discard") for i in range(hand)
+        } | {
+            f"clue {name.lower()} {COLOURS.get(told, told)}": Move("clue", seat, told)
+            for seat, name in enumerate(NAMES[:players])
+            for told in self.colours + RANKS
+        }
+        self._plays, self._discards = (
+            [f"{kind} {i + 1}" for i in range(hand)] for kind in ("play", "discard")
+        )
+        self._rules = self._write_rules()
+
+    def _write_rules(self) -> str:
+        words = [COLOURS[letter] for letter in self.colours]
+        copies = " ".join(rank for rank in RANKS for _ in range(COPIES[rank]))
+        return (
+            f"Hanabi, a game that {self.seats} players ({', '.join(NAMES[: self.seats])}) win "
+            "together. You see the others' cards, but not your own.\n"
+            f"Colours: {', '.join(words)}. Cards of each colour: {copies}. Together you play each "
+            f"colour in the order 1 2 3 4; every card so played is a point, {self.points} at most.\n"
+            "On your turn do one of these:\n"
+            "- play a card: if it is the next one of its colour, you score a point; otherwise you "
+            "lose a life and the card is gone. A played 4 brings back a clue token.\n"
+            f"- discard a card: brings back a clue token (not while there are {self.clues}).\n"
+            "- clue: uses up a clue token and tells one player which of the own cards are of one "
+            "colour, or of one rank. At least one card must be.\n"
+            "After playing or discarding you draw a card: your later cards move down by one number, "
+            "and the new card gets the highest number.\n"
+            f"The game ends when all {self.points} points are scored, when life {self.lives} of "
+            f"{self.lives} is lost (this halves the points), or when each player had one more turn "
+            "after the last card was drawn.\n"
+            "Reply with one move. Examples: <action>play 1</action> or <action>discard 2</action> or "
+            f"<action>clue B {words[0]}</action> or <action>clue B 3</action>; exactly one of them.\n\n"
+        )
+
+    def new(self, streams: Streams) -> Show:
+        """Shuffle and deal; draw who begins."""
+        order = streams.instance.permutation(len(self._cards))
+        return self.deal([self._cards[i] for i in order], int(streams.seats.integers(self.seats)))
+
+    def deal(self, cards: Sequence[str], first: int) -> Show:
+        """The first state with ``cards`` in this order: seat by seat, then the deck."""
+        size = self.hand
+        hands = tuple(tuple(cards[i * size : (i + 1) * size]) for i in range(self.seats))
+        return Show(
+            deck=tuple(cards[self.seats * size :]),
+            hands=hands,
+            known=((self.colours + RANKS,) * size,) * self.seats,
+            mover=first,
+            clues=self.clues,
+            lives=self.lives,
+            piles=(0,) * len(self.colours),
+        )
+
+    def to_move(self, state: Show) -> tuple[int, ...]:
+        """One seat, or nobody at the end."""
+        return () if self._over(state) else (state.mover,)
+
+    def _over(self, state: Show) -> bool:
+        return state.lives == 0 or state.left == 0 or sum(state.piles) == self.points
+
+    def observe(self, state: Show, seat: int) -> str:
+        """Rules, table, the others' cards, what is known of the own, and the latest moves."""
+        hands, known, seats = state.hands, state.known, self.seats
+        colours = len(self.colours)
+        others = [(seat + step) % seats for step in range(1, seats)]
+        shown = "".join([_shown(NAMES[s], hands[s], known[s], colours) for s in others])
+        latest = "\n".join(state.log[-2 * seats :]) or "none yet"
+        return (
+            f"{self._rules}You are {NAMES[seat]}. Points {sum(state.piles)} of {self.points}, lives "
+            f"{state.lives}, clue tokens {state.clues}, cards in the deck {len(state.deck)}.\n"
+            f"{_table(state.piles, state.discards)}{shown}"
+            f"Your cards, by what the clues leave possible:\n{_own(known[seat], colours)}"
+            f"Latest moves:\n{latest}\n{self._status(state, seat)}\n"
+        )
+
+    def _status(self, state: Show, seat: int) -> str:
+        if self._over(state):
+            return "The game is over."
+        if state.mover != seat:
+            return f"Wait for {NAMES[state.mover]}."
+        last = f" Turns left for all: {state.left}." if state.left > 0 else ""
+        if state.clues == 0:
+            return f"Your turn: play or discard (no clue token is left).{last}"
+        if state.clues == self.clues:
+            return f"Your turn: play or clue (no discarding, all clue tokens are there).{last}"
+        return f"Your turn: play, discard or clue.{last}"
+
+    def parse(self, state: Show, seat: int, body: str) -> Move:
+        """The move, if it can be made now."""
+        move = self._bodies.get(" ".join(body.lower().split()))
+        if move is None:
+            raise IllegalMoveError(
+                f"{body!r} is no move; write one like: play 1, discard 1, "
+                f"clue {NAMES[(seat + 1) % self.seats]} {COLOURS[self.colours[0]]}"
+            )
+        problem = self._problem(state, seat, move)
+        if problem:
+            raise IllegalMoveError(problem)
+        return move
+
+    def _problem(self, state: Show, seat: int, move: Move) -> str:
+        """Why ``move`` cannot be made now; "" where it can."""
+        if move.kind != "clue":
+            if move.at >= len(state.hands[seat]):
+                return f"you have only {len(state.hands[seat])} cards"
+            if move.kind == "discard" and state.clues == self.clues:
+                return f"all {self.clues} clue tokens are there, so nothing can be discarded"
+            return ""
+        if move.at == seat:
+            return "you cannot give a clue to yourself"
+        if state.clues == 0:
+            return "no clue token is left; play or discard"
+        if not any(move.told in card for card in state.hands[move.at]):
+            return f"{NAMES[move.at]} has no such card, and a clue must name at least one"
+        return ""
+
+    def apply(self, state: Show, actions: Mapping[int, Move]) -> Show:
+        """Make the move; count down the last turns."""
+        seat = state.mover
+        move = actions[seat]
+        after = self._clue(state, move) if move.kind == "clue" else self._use(state, move)
+        left = state.left - 1 if state.left > 0 else self.seats if not after.deck else -1
+        return after._replace(mover=(seat + 1) % self.seats, left=left)
+
+    def _clue(self, state: Show, move: Move) -> Show:
+        hand, seat = state.hands[move.at], move.at
+        marks = narrowed(hand, state.known[seat], move.told)
+        numbers = [str(i) for i, card in enumerate(hand, 1) if move.told in card]
+        what = COLOURS.get(move.told, f"rank {move.told}")
+        line = f"{NAMES[state.mover]} told {NAMES[seat]}: {what} on cards {' '.join(numbers)}"
+        return state._replace(
+            known=(*state.known[:seat], marks, *state.known[seat + 1 :]),
+            clues=state.clues - 1,
+            log=(*state.log, line),
+        )
+
+    def _use(self, state: Show, move: Move) -> Show:
+        """Play or discard, and draw."""
+        seat, at = state.mover, move.at
+        hand, marks = state.hands[seat], state.known[seat]
+        card, drawn = hand[at], state.deck[:1]
+        colour, rank = self.colours.index(card[0]), int(card[1])
+        piles, lives, clues, discards = state.piles, state.lives, state.clues, state.discards
+        done = "discarded"
+        if move.kind == "discard":
+            clues, discards = clues + 1, (*discards, card)
+        elif rank == piles[colour] + 1:
+            done = "played"
+            piles = (*piles[:colour], rank, *piles[colour + 1 :])
+            clues = min(self.clues, clues + (rank == len(RANKS)))
+        else:
+            done = "lost a life with"
+            lives, discards = lives - 1, (*discards, card)
+        fresh = (self.colours + RANKS,) * len(drawn)
+        return state._replace(
+            deck=state.deck[1:],
+            hands=(
+                *state.hands[:seat],
+                (*hand[:at], *hand[at + 1 :], *drawn),
+                *state.hands[seat + 1 :],
+            ),
+            known=(
+                *state.known[:seat],
+                (*marks[:at], *marks[at + 1 :], *fresh),
+                *state.known[seat + 1 :],
+            ),
+            clues=clues,
+            lives=lives,
+            piles=piles,
+            discards=discards,
+            log=(*state.log, f"{NAMES[seat]} {done} card {at + 1}, {card_name(card)}"),
+        )
+
+    def returns(self, state: Show) -> tuple[float, ...] | None:
+        """Points as a share of the maximum, halved where all lives are lost; the same for all."""
+        if not self._over(state):
+            return None
+        share = sum(state.piles) / self.points
+        return (share if state.lives else share / 2,) * self.seats
+
+    def legal(self, state: Show, seat: int) -> Sequence[str]:
+        """Every move that can be made now."""
+        own = len(state.hands[seat])
+        bodies = self._plays[:own]
+        if state.clues < self.clues:
+            bodies += self._discards[:own]
+        if state.clues:
+            for step in range(1, self.seats):
+                other = (seat + step) % self.seats
+                bodies += _clue_bodies(NAMES[other], state.hands[other])
+        return bodies
+
+    def fallback(self, state: Show, seat: int) -> str:
+        """Discard the oldest card; with all clue tokens there, the first possible clue."""
+        if state.clues < self.clues:
+            return "discard 1"
+        other = (seat + 1) % self.seats
+        return _clue_bodies(NAMES[other], state.hands[other])[0]
+
+    def sample(self, state: Show, seat: int, rng: np.random.Generator) -> str:
+        """Any move that can be made now."""
+        bodies = self.legal(state, seat)
+        return bodies[int(rng.integers(len(bodies)))]
+
+    def components(self, state: Show, seat: int) -> Mapping[str, float]:
+        """``points`` before halving, and ``lives`` left."""
+        return {"points": float(sum(state.piles)), "lives": float(state.lives)}
+
+    def encode(self, state: Show) -> Any:
+        """The fields in order."""
+        return [*state]
+
+    def decode(self, data: Any) -> Show:
+        """The inverse of `encode`."""
+        deck, hands, known, mover, clues, lives, piles, discards, log, left = data
+        return Show(
+            tuple(deck), tuple(map(tuple, hands)), tuple(map(tuple, known)), mover, clues, lives,
+            tuple(piles), tuple(discards), tuple(log), left,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def _table(piles: tuple[int, ...], discards: tuple[str, ...]) -> str:
+    """What lies open to all."""
+    played = ", ".join(
+        f"{word} {rank}" for word, rank in zip(COLOURS.values(), piles, strict=False)
+    )
+    gone = ", ".join(map(card_name, sorted(discards))) or "none"
+    return f"Played: {played}.\nDiscarded: {gone}.\n"
+
+
+@lru_cache(maxsize=8192)
+def _own(known: tuple[str, ...], colours: int) -> str:
+    """A hand as its owner knows it."""
+    return "".join(f"{i}: {possible(marks, colours)}\n" for i, marks in enumerate(known, 1))
+
+
+@lru_cache(maxsize=8192)
+def _shown(name: str, hand: tuple[str, ...], known: tuple[str, ...], colours: int) -> str:
+    """Another player's cards, with what is known of them there."""
+    lines = [
+        f"{i}: {card_name(card)} ({name} knows: {possible(marks, colours)})\n"
+        for i, (card, marks) in enumerate(zip(hand, known, strict=True), 1)
+    ]
+    return f"{name}'s cards:\n{''.join(lines)}"
+
+
+@lru_cache(maxsize=8192)
+def _clue_bodies(name: str, hand: tuple[str, ...]) -> list[str]:
+    """Every clue about ``hand``: colours, then ranks."""
+    marks = {mark for card in hand for mark in card}
+    return [
+        f"clue {name} {COLOURS.get(told, told)}" for told in [*COLOURS, *RANKS] if told in marks
+    ]
