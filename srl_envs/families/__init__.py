@@ -3,6 +3,7 @@
 from srl_envs.registry import register
 
 _BOARD = "srl_envs.families.board"
+_BARGAINING = "srl_envs.families.bargaining"
 _DILEMMAS = "srl_envs.families.dilemmas"
 _REASONING = "srl_envs.families.reasoning"
 _CODING = "srl_envs.families.coding"
@@ -284,5 +285,24 @@ register(
         "attributes": "what each has, the house included, 2 or 3 (3)",
         "difficulty": "1 (who has what) to 3 (hints only) (2)",
         "message_chars": "longest message, 40 to 400 (300)",
+    },
+)
+
+register(
+    id="negotiation-v0",
+    entry_point=f"{_BARGAINING}.negotiation:Negotiation",
+    mode="mixed",
+    summary="Share items whose worth to the other you do not know; talk is cheap.",
+    bots={
+        "random": f"{_BARGAINING}.negotiation_bots:random_bot",
+        "conceder": f"{_BARGAINING}.negotiation_bots:conceder_bot",
+        "tit_for_tat": f"{_BARGAINING}.negotiation_bots:tit_for_tat_bot",
+        "middle": f"{_BARGAINING}.negotiation_bots:middle_bot",
+        "strong": f"{_BARGAINING}.negotiation_bots:strong_bot",
+        "held_out": f"{_BARGAINING}.negotiation_bots:held_out_bot",
+    },
+    options={
+        "turns": "2 to 8, of which the last can only accept or walk (8)",
+        "talk": "whether a message may go with a move (true)",
     },
 )
