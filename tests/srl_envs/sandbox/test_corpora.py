@@ -16,6 +16,10 @@ from corpora import SHARED, folder
 
 from srl_envs.sandbox import CodeExecutor
 
+BECOME_ORDINARY = """
+import os
+os.setgroups([]); os.setresgid(61999, 61999, 61999); os.setresuid(61999, 61999, 61999)
+"""
 CASES = [((3, 4), 7), ((10, -2), 8)]
 ASSERT_TESTS = {
     "as02": "try:\n  solve(1, 0); assert 0\nexcept ValueError: pass\nassert solve(6, 3) == 2",
@@ -29,19 +33,21 @@ ASSERT_TESTS = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("user", ["this user", "an ordinary user"])
 @pytest.mark.parametrize("tier", ["strongest", "landlock", "seccomp"])
-def test_every_hostile_program_gets_its_safe_verdict(tier: str) -> None:
+def test_every_hostile_program_gets_its_safe_verdict(tier: str, user: str) -> None:
     programs = folder("attacks")
     script = f"""
 import functools, runpy, sys
+{BECOME_ORDINARY if user == "an ordinary user" else ""}
 import srl_envs.sandbox as sandbox
 sandbox.CodeExecutor = functools.partial(sandbox.CodeExecutor, isolation={tier!r})
 sys.argv = ["run_attacks.py", {str(programs)!r}]
 runpy.run_path({str(SHARED / "tools" / "run_attacks.py")!r}, run_name="__main__")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    if user == "an ordinary user" and os.getuid() != 0:
+        pytest.skip("only root can become another user; this one is ordinary already")
+    done = _python_for_everybody(script) if user == "an ordinary user" else _python(script)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
@@ -88,9 +94,7 @@ def test_humaneval_without_a_solution_does_not_pass(executor: CodeExecutor) -> N
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp"])
 def test_an_ordinary_user_gets_the_same_isolation(tier: str) -> None:
-    script = f"""
-import os
-os.setgroups([]); os.setresgid(61999, 61999, 61999); os.setresuid(61999, 61999, 61999)
+    script = f"""{BECOME_ORDINARY}
 print("started")
 from srl_envs.sandbox import CodeExecutor
 with CodeExecutor(isolation={tier!r}) as executor:
@@ -98,24 +102,33 @@ with CodeExecutor(isolation={tier!r}) as executor:
         print(executor.run_stdin(attempt, [""])[0].message[:15])
     print(executor.run("def f(): return 1", [{{"function": "f", "expected": 1}}])[0].passed)
 """
-    python = _python_for_everybody()
-    paths = [sysconfig.get_path("purelib"), str(Path(__file__).parents[3])]
-    environment = {"PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(
-        [python, "-B", "-c", script], capture_output=True, text=True, check=False, env=environment
-    )
+    done = _python_for_everybody(script)
     refused = "FileNotFoundError" if tier == "namespaces" else "PermissionError"
     expected = f"started\n{refused[:15]}\nPermissionError\nPermissionError\nTrue\n"
     assert done.stdout == expected, done.stderr[-1000:]
 
 
-def _python_for_everybody() -> str:
-    """An interpreter that any user may start and whose library any user may read."""
+def _python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+
+def _python_for_everybody(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script with an interpreter that any user may start and whose library any may read."""
+    paths = [sysconfig.get_path("purelib"), str(Path(__file__).parents[3])]
+    environment = {"PYTHONPATH": os.pathsep.join(paths)}
     ours = getattr(sys, "_base_executable", sys.executable)
     for python in (ours, f"/usr/bin/python3.{sys.version_info.minor}"):
         folders = Path(python).resolve().parents
         if Path(python).exists() and all(
             folder.stat().st_mode & 0o005 == 0o005 for folder in folders
         ):
-            return str(python)
+            return subprocess.run(
+                [str(python), "-B", "-c", script],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment,
+            )
     pytest.skip("this interpreter can be read by root only")

@@ -1,0 +1,245 @@
+"""Each layer keeps something out that nothing else keeps out.
+
+Every case takes one layer out of a copy of the server's code. Its probe must come back clean from
+the whole sandbox, and must find the hole in the other: so a test here fails when that layer is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from srl_envs.errors import SandboxError
+from srl_envs.sandbox import CodeExecutor, Limits
+from srl_envs.sandbox import server_process as server
+
+LIMITS = Limits(cpu_s=0.3, wall_s=3.0, memory_mib=64, output_kib=64, files=32)
+
+
+class Layer(NamedTuple):
+    """One layer, how it is taken out, and what then comes through."""
+
+    file: str
+    there: str
+    gone: str
+    probe: str
+    """A script that prints ``kept`` where the layer holds."""
+    tier: str = "namespaces"
+    granted: str = ""
+    """Name among the executor's layers, where not every host grants it."""
+
+
+def attempt(what: str, refused: str = "OSError") -> str:
+    return f"""
+import os, sys
+try:
+    {what}
+    print("through")
+except {refused}: print("kept")
+"""
+
+
+def at_most(most: int, name: str) -> str:
+    return f"""
+import resource
+hard = resource.getrlimit(resource.{name})[1]
+print("kept" if 0 <= hard <= {most} else "through")
+"""
+
+
+def unlimited(name: str) -> tuple[str, str, str]:
+    return "confine.py", f'_limit("{name}"', f'_limit("{name}_NONE"'
+
+
+def namespace(flag: str) -> tuple[str, str, str]:
+    return "jail.py", f"    | kernel.{flag}\n", ""
+
+
+LAYERS = {
+    "private root": Layer(
+        "jail.py",
+        "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)",
+        "    return",
+        "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')",
+    ),
+    "read-only mounts": Layer(
+        "jail.py",
+        '    kernel.seal_mount("/", devices=True)\n',
+        "",
+        "import os\nflags = os.statvfs('/').f_flag\nprint('kept' if flags & os.ST_RDONLY else 'through')",
+    ),
+    "process namespace": Layer(
+        *namespace("CLONE_NEWPID"),
+        "import os\nprint('kept' if os.getppid() == 1 else 'through')",
+    ),
+    "landlock": Layer(
+        "confine.py",
+        "        kernel.landlock_restrict(ruleset)\n",
+        "        pass\n",
+        attempt("os.listdir('/')"),
+    ),
+    "landlock without namespaces": Layer(
+        "confine.py",
+        "        kernel.landlock_restrict(ruleset)\n",
+        "        pass\n",
+        attempt("open('/etc/passwd')"),
+        tier="landlock",
+    ),
+    "base filter": Layer(
+        "confine.py",
+        "    kernel.install_filter(base)\n    sealed",
+        "    sealed",
+        attempt("__import__('socket').socket()"),
+    ),
+    "program filter": Layer(
+        "confine.py",
+        "            kernel.install_filter(filters.for_process(template, os.getpid()))\n",
+        "            pass\n",
+        attempt("os.fork() or os._exit(0)"),
+    ),
+    "sealed files": Layer(
+        "filters.py",
+        '        rules["open"] = rules["openat"] = _refuse(errno.EACCES)\n',
+        "        pass\n",
+        attempt("open('/etc/passwd')"),
+        tier="seccomp",
+    ),
+    "no capabilities": Layer(
+        "confine.py",
+        "            kernel.drop_capabilities()\n",
+        "            pass\n",
+        """
+import ctypes
+header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(*[7] * 6)
+ctypes.CDLL(None).capget(header, data)
+print("through" if any(data) else "kept")
+""",
+    ),
+    "own user": Layer(
+        "confine.py",
+        "        _leave_root(confinement, uid)\n",
+        "        pass\n",
+        "import os\nprint('through' if os.getuid() == 0 else 'kept')",
+        tier="landlock",
+        granted="own user",  # to root only, and only if everybody can read the interpreter
+    ),
+    "empty environment": Layer(
+        "server.py",
+        "    settings = json.loads(settings_json)\n",
+        "    settings = json.loads(settings_json)\n    os.environ['SRL_TOKEN'] = 'secret'\n",
+        "import os\nprint('through' if 'SRL_TOKEN' in os.environ else 'kept')",
+    ),
+    "closed descriptors": Layer(
+        "confine.py",
+        "        kernel.close_from(TASK + (self.interpreter is not None))\n",
+        "        pass\n",
+        attempt("os.fstat(200)"),
+    ),
+    "memory limit": Layer(
+        "confine.py",
+        '            _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)\n',
+        "            pass\n",
+        attempt("bytearray(200 << 20)", "MemoryError"),
+    ),
+    "output limit": Layer(
+        *unlimited("RLIMIT_FSIZE"),
+        attempt("[os.pwrite(1, b' ' * 100000, n * 100000) for n in range(9)]"),
+    ),
+    "descriptor limit": Layer(
+        *unlimited("RLIMIT_NOFILE"), attempt("[os.pipe() for _ in range(40)]")
+    ),
+    "thread limit": Layer(*unlimited("RLIMIT_NPROC"), at_most(4096, "RLIMIT_NPROC")),
+    "kernel's processor limit": Layer(*unlimited("RLIMIT_CPU"), at_most(10, "RLIMIT_CPU")),
+    "no locked memory": Layer(
+        "confine.py", '"RLIMIT_MEMLOCK", ', "", at_most(0, "RLIMIT_MEMLOCK")
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the next server run a copy of the code with one text replaced by another."""
+
+    def replace(file: str, there: str, gone: str) -> None:
+        copy = tmp_path / "inside"
+        shutil.copytree(server._INSIDE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        text = (copy / file).read_text()
+        assert there in text, f"{file} has changed; name the layer's new place here"
+        (copy / file).write_text(text.replace(there, gone))
+        for path in (tmp_path, copy, *copy.iterdir()):
+            path.chmod(0o755)
+        monkeypatch.setattr(server, "_INSIDE", str(copy))
+
+    return replace
+
+
+def found(layer: Layer) -> str:
+    try:
+        executor = CodeExecutor(LIMITS, isolation=layer.tier)
+    except SandboxError as error:
+        pytest.skip(f"this kernel does not grant {layer.tier}: {error}")
+    with executor:
+        if layer.granted and layer.granted not in executor.layers:
+            pytest.skip(f"this host does not grant {layer.granted!r}")
+        (outcome,) = executor.run_stdin(layer.probe, [""])
+    return outcome.stdout.strip() or outcome.message
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_each_layer_keeps_out_what_comes_through_without_it(
+    name: str, without: Callable[..., None]
+) -> None:
+    layer = LAYERS[name]
+    assert found(layer) == "kept"
+    without(layer.file, layer.there, layer.gone)
+    assert found(layer._replace(granted="")) == "through"
+
+
+def links(executor: CodeExecutor) -> dict[str, str]:
+    """The namespaces of the process that serves, seen from outside."""
+    outer = executor._dispatcher.server_pid
+    (serving,) = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+    return {path.name: os.readlink(path) for path in Path(f"/proc/{serving}/ns").iterdir()}
+
+
+@pytest.mark.parametrize("name", ["ipc", "net", "user", "uts", "mnt", "pid"])
+def test_each_namespace_is_another_one(name: str, without: Callable[..., None]) -> None:
+    if os.getuid() != 0:
+        pytest.skip("the links are readable by root only")
+    ours = os.readlink(f"/proc/self/ns/{name}")
+    with CodeExecutor(LIMITS, isolation="namespaces") as executor:
+        assert links(executor)[name] != ours
+    if name not in ("ipc", "net", "uts"):
+        return  # the others do not work without these
+    without(*namespace(f"CLONE_NEW{name.upper()}"))
+    with CodeExecutor(LIMITS, isolation="namespaces") as executor:
+        assert links(executor)[name] == ours
+
+
+@pytest.mark.parametrize(
+    ("what", "gone", "program"),
+    [
+        ("            if used >= request.cpu_s:", "            if False:", "while True: pass"),
+        (
+            "            elif now - live.started >= request.wall_s:",
+            "            elif False:",
+            "import time\ntime.sleep(6)",
+        ),
+    ],
+    ids=["processor time", "wall time"],
+)
+def test_the_clocks_outside_end_what_would_go_on(
+    what: str, gone: str, program: str, without: Callable[..., None]
+) -> None:
+    with CodeExecutor(LIMITS) as executor:
+        (outcome,) = executor.run_stdin(program, [""])
+        assert (outcome.status, outcome.cpu_s < 1.5) == ("timeout", True)
+    without("server.py", what, gone)
+    with CodeExecutor(LIMITS) as executor:
+        (outcome,) = executor.run_stdin(program, [""])
+    assert outcome.status == "ok" or outcome.cpu_s > 1.5 or "s of cpu" not in outcome.message
