@@ -131,17 +131,26 @@ def test_items_that_cannot_be_sorted_are_compared_in_one_pass() -> None:
     assert JsonSchema({"uniqueItems": True}, place="schema").is_valid(values)
 
 
-def test_patterns_of_a_schema_run_in_linear_time() -> None:
-    made = JsonSchema(
-        {"pattern": "^(a+)+$", "propertyNames": {"pattern": "^(b+)+$"},
-         "patternProperties": {"^(b+)+$": {"pattern": "(c|c)*d"}}, "additionalProperties": False},
-        place="schema",
-    )  # fmt: skip
-    assert made.is_valid("a" * 10_000)
-    assert not made.is_valid("a" * 10_000 + "!")
-    assert made.is_valid({"b" * 1000: "c" * 1000 + "d"})
-    assert not made.is_valid({"b" * 1000: "c" * 10_000})
-    assert not made.is_valid({"b" * 10_000 + "!": "d"})
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        ({"pattern": "^(a+)+$"}, "a" * 10_000, "a" * 10_000 + "!"),
+        ({"propertyNames": {"pattern": "^(a+)+$"}}, {"a" * 999: 1}, {"a" * 10_000 + "!": 1}),
+        ({"patternProperties": {"^(a+)+$": False}}, {"a" * 10_000 + "!": 1}, {"a" * 999: 1}),
+        (
+            {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+            {"a" * 999: 1},
+            {"a" * 10_000 + "!": 1},
+        ),
+    ],
+)
+def test_patterns_of_a_schema_run_in_linear_time(
+    schema: dict[str, Any], right: Any, wrong: Any
+) -> None:
+    """Would never end under Python's own engine."""
+    made = JsonSchema(schema, place="schema")
+    assert made.is_valid(right)
+    assert not made.is_valid(wrong)
 
 
 REFUSED: list[tuple[Any, str]] = [
