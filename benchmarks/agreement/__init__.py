@@ -1,0 +1,1 @@
+"""Agreement of our rules with other implementations of the same games."""
