@@ -21,7 +21,8 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [entry["id"] for entry in data] == srl_envs.list_envs()
-    assert data[1]["options"]["rows"].startswith("height")
+    board = next(entry for entry in data if entry["id"] == "connect_four-v0")
+    assert board["options"]["rows"].startswith("height")
 
 
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())

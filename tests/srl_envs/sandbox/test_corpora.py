@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -47,7 +48,9 @@ runpy.run_path({str(SHARED / "tools" / "run_attacks.py")!r}, run_name="__main__"
 """
     if user == "an ordinary user" and os.getuid() != 0:
         pytest.skip("only root can become another user; this one is ordinary already")
+    shutil.rmtree("/tmp/sbx_canary", ignore_errors=True)  # of a run as another user
     done = _python_for_everybody(script) if user == "an ordinary user" else _python(script)
+    shutil.rmtree("/tmp/sbx_canary", ignore_errors=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 

@@ -61,12 +61,6 @@ def namespace(flag: str) -> tuple[str, str, str]:
 
 
 LAYERS = {
-    "private root": Layer(
-        "jail.py",
-        "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)",
-        "    return",
-        "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')",
-    ),
     "read-only mounts": Layer(
         "jail.py",
         '    kernel.seal_mount("/", devices=True)\n',
@@ -198,6 +192,16 @@ def test_each_layer_keeps_out_what_comes_through_without_it(
     assert found(layer) == "kept"
     without(layer.file, layer.there, layer.gone)
     assert found(layer._replace(granted="")) == "through"
+
+
+def test_a_root_that_is_not_private_is_noticed_before_anything_runs(
+    without: Callable[..., None],
+) -> None:
+    root = Layer("", "", "", "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')")
+    assert found(root) == "kept"
+    without("jail.py", "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)", "    return")
+    with pytest.raises(SandboxError, match="without effect"):
+        CodeExecutor(LIMITS, isolation="namespaces")
 
 
 def links(executor: CodeExecutor) -> dict[str, str]:
