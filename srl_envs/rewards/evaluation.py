@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import decimal
 import hashlib
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
@@ -360,14 +361,13 @@ def _is_decimal(node: Node) -> bool:
 
 def points(
     names: frozenset[str], left: Node, right: Node, *, whole: bool = False
-) -> list[dict[str, Fraction]]:
+) -> Iterator[dict[str, Fraction]]:
     """Pseudo-random points, fixed by what is compared: nobody can prepare an answer for them.
 
     Args:
         whole: positive whole numbers, for what is defined on those only, such as ``n!``.
     """
     seed = hashlib.sha256(repr((left, right)).encode()).digest()
-    found = []
     for number in range(_POINTS):
         point = {}
         for name in sorted(names):
@@ -377,8 +377,7 @@ def points(
                 continue
             size = Fraction(int.from_bytes(digest[:4], "big") + 1, 2**30)
             point[name] = -size if digest[4] % 2 and number % 2 else size
-        found.append(point)
-    return found
+        yield point
 
 
 def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
@@ -388,7 +387,9 @@ def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
         Unreadable: they are defined at too few of them.
     """
     agreed = 0
-    for point in points(names, left, right) + points(names, left, right, whole=True):
+    for point in itertools.chain(
+        points(names, left, right), points(names, left, right, whole=True)
+    ):
         try:
             if not _agree(left, right, point):
                 return False

@@ -15,17 +15,18 @@ THINK_END = "</think>"
 _BOX = re.compile(r"\\+(?:boxed|fbox)\s?\{|[{}]|\\.", re.DOTALL)
 _BOX_IN = ("\\boxed", "\\fbox")
 _PHRASE = re.compile(r"####|\b(?:final )?answer(?:\*\*)?(?: is| ?=|:)(?:\*\*)?:?", re.IGNORECASE)
+_FINAL = re.compile(r"\bfinal answer is:?\s*[$\\0-9(-]", re.IGNORECASE)
 _CLOSING_LINES = {"$$": "$$", "\\]": "\\["}
 _REMARK = re.compile(r"(?<=[0-9$)}\]%])\.\s+[A-Z]|[.,]?\s*\bI hope it is correct", re.DOTALL)
 _LIST_SIGN = re.compile(r"\b(?:and|or)\b|[,;&]")
 _MARKUP = re.compile(r"\\[a-z]*|[$(){}\[\]]")
 _MAX_WORDS_BETWEEN = 4
 _FORMULA = re.compile(
-    r"\$\$[^$]{1,2000}\$\$|\\\[(?:[^\\]|\\[^\]]){1,2000}\\\]|\\\((?:[^\\\n]|\\[^)\n]){1,2000}\\\)"
-    r"|(?<!\\)\$(?:[^$\\\n]|\\[^\n]){1,2000}\$"
+    r"\$\$[^$]{1,500}\$\$|\\\[(?:[^\\]|\\[^\]]){1,500}\\\]|\\\((?:[^\\\n]|\\[^)\n]){1,500}\\\)"
+    r"|(?<!\\)\$(?:[^$\\\n]|\\[^\n]){1,500}\$"
 )
 _LITERAL = re.compile(
-    r"(?<![\w.,/])[$€£]?\s?[-+−]?(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
+    r"(?<![\w.,/])(?<![0-9]-)[$€£]?\s?[-+−]?(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
     r"|[0-9](?:[0-9,]*[0-9])?(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
     r"(?:[eE][-+]?[0-9]+)?(?:\s?(?:%|percent\b|pct\b|[€£$°])|[a-z]{1,2}[²³]?(?!\w)|(?!\w))"
 )
@@ -78,10 +79,13 @@ def last_boxed(reply: str) -> str | None:
 
 
 def joined_boxes(reply: str) -> str | None:
-    r"""The last boxes of one enumeration, joined: ``\boxed{1} and \boxed{2}`` is ``1, 2``."""
+    r"""The last boxes of one enumeration, joined: ``\boxed{1} and \boxed{2}`` is ``1, 2``.
+
+    None where a final answer is announced after them: then they held partial results.
+    """
     text = visible(reply)
     spans = _box_spans(text)
-    if not spans:
+    if not spans or _FINAL.search(text, spans[-1][2]):
         return None
     first = len(spans) - 1
     while first and _enumerates(text[spans[first - 1][2] + 1 : spans[first][0]]):

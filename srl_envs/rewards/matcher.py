@@ -40,14 +40,19 @@ _MATCH, _MISMATCH = Score(1.0, "match"), Score(0.0, "mismatch")
 _WRONG_UNIT = Score(0.0, "wrong_unit")
 _ONE = Fraction(1)
 _DECIMAL_COMMA = re.compile(r"(?<![0-9,.])(0|[0-9]+(?!,[0-9]{3}(?![0-9]))),([0-9]+)(?![0-9,])")
-_LEADING = re.compile(r"^(?:\\approx|=|\\therefore)\s*")
+_LEADING = re.compile(
+    r"^(?:(?:(?:so |thus )?(?:the )?(?:final |correct )?answer(?: is|:| =))?\s*"
+    r"(?:\\approx|=|\\therefore)?)\s*",
+    re.IGNORECASE,
+)
+_ALL_REALS = re.compile(r"(?:the set of )?(?:all |the )?real(?: number)?s", re.IGNORECASE)
 _POWERS_OF_TEN = re.compile(r"([0-9])\s+(hundred|thousand|million|billion|trillion)\b")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
 _TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
-_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_WORD = re.compile(r"\\(?:begin|end)\{[a-z]*\}|(?<![\\A-Za-z])([A-Za-z]{3,})")
 _NAME_IN_MATHS = re.compile(
     r"[A-Za-z]{0,2}|and|or|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|gcd|lcm"
 )
@@ -146,6 +151,8 @@ class AnswerMatcher:
     def _decide(self, given: str, answer: str) -> tuple[Score, str]:
         if len(given) > MAX_ANSWER_CHARS:
             return Score(0.0, "too_long"), "none"
+        if len(answer) > MAX_ANSWER_CHARS:
+            return Score(0.0, "unreadable_reference"), "none"
         number, target = read_number(given), read_number(answer)
         if number is not None and target is not None:
             if number == target:
@@ -229,8 +236,9 @@ class AnswerMatcher:
 
     def _time(self, given: str, answer: str) -> Score | None:
         for reader in (wording.read_date, read_clock):
-            wanted, found = reader(answer), reader(given)
-            if wanted is not None and found is not None:
+            wanted = reader(answer)
+            found = None if wanted is None else reader(given)
+            if found is not None:
                 return _verdict(wanted == found)
         return None
 
@@ -329,6 +337,8 @@ def _tidy(text: str) -> str:
     if "\\boxed" in text or "\\fbox" in text:
         text = last_boxed(text) or text
     text = _LEADING.sub("", unify(text))
+    if _ALL_REALS.fullmatch(text):
+        return "\\mathbb{R}"
     text = _TIMES_TEN.sub("*", text)
     text = _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
     if text[:1] == "]" or text[-1:] == "[":  # open ends of intervals, in French notation

@@ -50,6 +50,9 @@ _UPRIGHT = re.compile(
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|textup|mathrm|mathtt|mathbf|mathit"
     r"|mathsf|mbox|hbox|operatorname|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
 )
+_MARKED_NAME = re.compile(
+    r"\\(?:vec|overrightarrow)\s?\{\s?([A-Za-z]+)\s?\}|\\(?:overline|overleftrightarrow)\s?\{\s?([A-Z]{2})\s?\}"
+)
 _ESCAPED_TWICE = re.compile(
     r"\\\\(?=(?:[dtc]?frac|sqrt|left|right|boxed|text|pi|cdot|times|infty|le|leq|ge|geq|ne|neq|cup"
     r"|pm|in|circ)(?![A-Za-z])|[{}])"
@@ -65,6 +68,7 @@ _FENCES = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"),
     ("`", "`"), ('"', '"'), ("“", "”"), ("'", "'"),
 )  # fmt: skip
+_FENCE_STARTS = frozenset(start[0] for start, _ in _FENCES)
 _MAX_WRAPPERS = 12
 
 
@@ -78,6 +82,8 @@ def unify(text: str) -> str:
     text = strip_wrappers(text)
     if "$" in text:
         text = _DOLLARS_THEN_UNIT.sub(r"\1 ", _INNER_DOLLARS.sub(r" \1 ", text))
+    if "\\over" in text or "\\vec" in text:
+        text = _MARKED_NAME.sub(r"\1\2", text)
     text = _PIECE.sub(_rewrite, text)
     for _ in range(2):
         text = _UPRIGHT.sub(r" \1 ", text)
@@ -105,6 +111,8 @@ def strip_wrappers(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
+    if text[:1] not in _FENCE_STARTS:
+        return text
     for start, end in _FENCES:
         inner = text[len(start) : len(text) - len(end)]
         if inner and text.startswith(start) and text.endswith(end) and end not in inner:

@@ -39,7 +39,10 @@ _CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "{": ("}",)}
 
 _END = Token("end", "")
 _MINUS_ONE = Op("neg", (Num(Fraction(1)),))
-_REPEATING = re.compile(r"(?<![0-9])([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?")
+_REPEATING = re.compile(
+    r"(?<![0-9])([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?|\(([0-9]{1,20})\))"
+)
+_GOING_ON = re.compile(r"(?<![0-9])([0-9]{1,20})\.([0-9]{0,20}?)([0-9]{1,6}?)\3{2,20}\.\.\.")
 
 
 def parse(text: str) -> Node:
@@ -48,7 +51,11 @@ def parse(text: str) -> Node:
     Raises:
         Unreadable: the text is something else, or too long or deep.
     """
-    parser = _Parser(tokenize(_REPEATING.sub(_repeating, text)))
+    if "..." in text:
+        text = _GOING_ON.sub(r"\1.\2(\3)", text)
+    if "." in text:
+        text = _REPEATING.sub(_repeating, text)
+    parser = _Parser(tokenize(text))
     tree = parser.answer()
     if parser.peek().kind != "end":
         raise Unreadable(f"unexpected {parser.peek().text!r}")
@@ -56,8 +63,8 @@ def parse(text: str) -> Node:
 
 
 def _repeating(found: re.Match[str]) -> str:
-    """``0.1\\overline{6}`` as ``(15/90)``."""
-    whole, fixed, period = found[1] or "0", found[2], found[3]
+    """``0.1\\overline{6}`` and ``0.1(6)`` as ``(15/90)``."""
+    whole, fixed, period = found[1] or "0", found[2], found[3] or found[4]
     if len(found[0]) > MAX_NUMBER_CHARS:
         raise Unreadable("a repeating decimal of this length")
     top = int(whole + fixed + period) - int(whole + fixed)
@@ -216,6 +223,10 @@ class _Parser:
     def postfix(self) -> Node:
         base = self._factorials(self.atom())
         while self.eat("_"):
+            if isinstance(base, Num) and base.places is None:  # ``1011_2`` names itself
+                digits, number_base = base, self._subscript()
+                base = digits if number_base == "10" else Sym(f"{digits.value}_{number_base}")
+                continue
             if not isinstance(base, Sym):
                 raise Unreadable("a subscript on something that is no variable")
             base = Sym(f"{base.name}_{self._subscript()}")

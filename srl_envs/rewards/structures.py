@@ -38,6 +38,7 @@ MAX_ITEMS = 24
 """Longest list compared item by item without regard to order; longer ones must be in order."""
 
 _INFINITE = Const("inf")
+_MINUS_ONE = Op("neg", (Num(Fraction(1)),))
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SCALARS = (Num, Sym, Const, Op)
 
@@ -325,6 +326,8 @@ def _names_something(node: Node) -> bool:
         return node.opening == "(" and all(isinstance(item, Sym) for item in node.items)
     if isinstance(node, Op) and node.name in ("*", "/", "abs"):
         return all(map(_names_something, node.args))
+    if isinstance(node, Op) and node.name == "^":  # ``f^{-1}``
+        return isinstance(node.args[0], Sym) and node.args[1] == _MINUS_ONE
     return isinstance(node, Sym)
 
 
@@ -397,11 +400,17 @@ def is_calculation(node: Node) -> bool:
         return is_calculation(node.sides[-1])
     if not isinstance(node, Op) or symbols(node):
         return False
-    if node.name == "*" and isinstance(node.args[0], Num) and _is_power_of_ten(node.args[1]):
+    if node.name == "*" and _is_literal(node.args[0]) and _is_power_of_ten(node.args[1]):
         return False
     if node.name == "+" and isinstance(node.args[0], Num) and is_proper_fraction(node.args[1]):
         return False
     return node.name in ("+", "-", "*", "sum") or any(map(is_calculation, node.args))
+
+
+def _is_literal(node: Node) -> bool:
+    if isinstance(node, Op) and node.name == "neg":
+        return _is_literal(node.args[0])
+    return isinstance(node, Num)
 
 
 def _is_power_of_ten(node: Node) -> bool:

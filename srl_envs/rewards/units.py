@@ -130,7 +130,7 @@ _DEGREES = re.compile(r"^(?:degrees?|deg) (?=(?:c|f|celsius|fahrenheit)$)", re.I
 _ATOM = re.compile(r"([^\s^*/.0-9()-]+\.?)\s?\^?\s?(-?[0-9])?")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def read_unit(name: str) -> Unit | None:
     """The unit of a name: ``km``, ``square feet``, ``kg*m/s^2``, ``miles per hour``; else None."""
     name = " ".join(name.replace("{", "").replace("}", "").split()).replace("per cent", "percent")
