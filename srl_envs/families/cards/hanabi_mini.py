@@ -155,9 +155,10 @@ class HanabiMini(Game[Show, Move]):
         self._plays, self._discards = (
             [f"{kind} {i + 1}" for i in range(hand)] for kind in ("play", "discard")
         )
-        self._rules = self._write_rules()
+        self._rules = [self._write_rules(seat) for seat in range(players)]
 
-    def _write_rules(self) -> str:
+    def _write_rules(self, seat: int) -> str:
+        partner = NAMES[(seat + 1) % self.seats]
         words = [COLOURS[letter] for letter in self.colours]
         copies = " ".join(rank for rank in RANKS for _ in range(COPIES[rank]))
         return (
@@ -173,11 +174,11 @@ class HanabiMini(Game[Show, Move]):
             "colour, or of one rank. At least one card must be.\n"
             "After playing or discarding you draw a card: your later cards move down by one number, "
             "and the new card gets the highest number.\n"
-            f"The game ends when all {self.points} points are scored, when life {self.lives} of "
-            f"{self.lives} is lost (this halves the points), or when each player had one more turn "
-            "after the last card was drawn.\n"
+            f"The game ends when all {self.points} points are scored, when the last of {self.lives} "
+            "lives is lost (this halves the points), or when each player had one more turn after the "
+            "last card was drawn.\n"
             "Reply with one move. Examples: <action>play 1</action> or <action>discard 2</action> or "
-            f"<action>clue B {words[0]}</action> or <action>clue B 3</action>; exactly one of them.\n\n"
+            f"<action>clue {partner} {words[0]}</action> or <action>clue {partner} 3</action>\n\n"
         )
 
     def new(self, streams: Streams) -> Show:
@@ -214,7 +215,7 @@ class HanabiMini(Game[Show, Move]):
         shown = "".join([_shown(NAMES[s], hands[s], known[s], colours) for s in others])
         latest = "\n".join(state.log[-2 * seats :]) or "none yet"
         return (
-            f"{self._rules}You are {NAMES[seat]}. Points {sum(state.piles)} of {self.points}, lives "
+            f"{self._rules[seat]}You are {NAMES[seat]}. Points {sum(state.piles)} of {self.points}, lives "
             f"{state.lives}, clue tokens {state.clues}, cards in the deck {len(state.deck)}.\n"
             f"{_table(state.piles, state.discards)}{shown}"
             f"Your cards, by what the clues leave possible:\n{_own(known[seat], colours)}"

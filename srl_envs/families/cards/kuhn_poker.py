@@ -119,7 +119,7 @@ class KuhnPoker(Game[Table, str]):
 
     mode = "competitive"
     max_action_chars = 16
-    max_observation_chars = 5000
+    max_observation_chars = 4200
 
     def __init__(self, *, deck: str = "kuhn", hands: int = 6) -> None:
         if deck not in DECKS:
@@ -152,7 +152,7 @@ class KuhnPoker(Game[Table, str]):
     def observe(self, state: Table, seat: int) -> str:
         """Rules, past hands, and this hand without the other's card."""
         net = state.net if seat == 0 else -state.net
-        past = f"{self._rules}{state.logs[seat]}Your chips so far: {net:+d}\n"
+        past = f"{self._rules}{state.logs[seat]}Your chips in all: {net:+d}\n"
         if state.hand == self.hands:
             return f"{past}The game is over.\n"
         deal, line = state.deals[state.hand], state.line
@@ -210,9 +210,9 @@ class KuhnPoker(Game[Table, str]):
         deal, first = state.deals[state.hand], (state.first + state.hand) % 2
         table = deal[2:] if "/" in line else ""
         logs = tuple(
-            f"{state.logs[seat]}Hand {state.hand + 1}: you {deal[seat]}, "
-            f"they {deal[1 - seat] if shown else 'not shown'}. "
-            f"{told(line, first == seat, table)}. You: {won if seat == 0 else -won:+d}.\n"
+            f"{state.logs[seat]}Hand {state.hand + 1}: your card {deal[seat]}, theirs "
+            f"{deal[1 - seat] if shown else 'not shown'}. Betting: "
+            f"{told(line, first == seat, table)}. Your chips: {won if seat == 0 else -won:+d}.\n"
             for seat in (0, 1)
         )
         hand = state.hand + 1

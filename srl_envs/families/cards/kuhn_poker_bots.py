@@ -10,10 +10,10 @@ import numpy as np
 
 from srl_envs.grammar import action
 
-_OWN = re.compile(
-    r"^Hand \d+ of \d+\. Your card: ([JQK])\.(?: Table card: ([JQK])\.)?", re.MULTILINE
+_HAND = re.compile(
+    r"^Hand \d+ of \d+\. Your card: ([JQK])\.(?: Table card: ([JQK])\.)? .*\. Betting: (.*)\.$",
+    re.MULTILINE,
 )
-_BETTING = re.compile(r"\. Betting: (.*)\.$", re.MULTILINE)
 _POSSIBLE = re.compile(r"^Your turn\. Possible: (.*)$", re.MULTILINE)
 
 # Chances of (bet or raise, call) by hand strength in Leduc. The rows are situations within one
@@ -57,17 +57,15 @@ class Spot:
 
 def read_spot(text: str) -> Spot:
     """The decision of an observation."""
-    own, betting, possible = (pattern.search(text) for pattern in (_OWN, _BETTING, _POSSIBLE))
-    if own is None or betting is None or possible is None:
+    hand, possible = _HAND.search(text), _POSSIBLE.search(text)
+    if hand is None or possible is None:
         raise ValueError("the text holds no decision of Kuhn or Leduc poker")
-    last_round = re.split(r"; table card [JQK]:? ?", betting.group(1))[-1]
-    words = tuple(
-        part.split(" ")[1] for part in last_round.split(", ") if part.startswith(("you ", "they "))
-    )
-    return Spot(
-        own.group(1), own.group(2) or "", words, tuple(possible.group(1).split(" or ")),
-        text.startswith("Leduc"),
-    )  # fmt: skip
+    card, table, betting = hand.groups(default="")
+    last_round = re.split(r"; table card [JQK]:? ?", betting)[-1]
+    acts = [act.split(" ") for act in last_round.split(", ")]
+    words = tuple(act[1] for act in acts if act[0] in ("you", "they"))
+    legal = tuple(possible.group(1).split(" or "))
+    return Spot(card, table, words, legal, text.startswith("Leduc"))
 
 
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:

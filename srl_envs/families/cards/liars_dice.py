@@ -109,7 +109,9 @@ class LiarsDice(Game[Cups, Bid | None]):
             "same count with a higher face.\n"
             "Instead of bidding you can call the last bid a lie. Then all dice are shown. If there "
             "are fewer of that face than was bid, the bidder loses a die, otherwise the caller does. "
-            "The loser begins the next round. A player without dice is out; the last one left wins.\n"
+            "The loser begins the next round. A player without dice is out; the last one left wins, "
+            f"and the later you go out the better. After {self.max_turns} turns in all the game ends, "
+            "and more dice count as better.\n"
             + (
                 "A 6 is wild: it counts as every face.\n"
                 if wild

@@ -11,7 +11,7 @@ import srl_envs
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker, Table, showdown, told
-from srl_envs.families.cards.kuhn_poker_bots import equilibrium, leduc, read_spot
+from srl_envs.families.cards.kuhn_poker_bots import Spot, equilibrium, leduc, read_spot
 
 Odds = Callable[[str], tuple[float, float]]
 
@@ -148,9 +148,15 @@ def test_a_seat_sees_neither_the_other_card_nor_those_to_come(
 def test_cards_are_shown_at_a_showdown_and_only_there() -> None:
     game = KuhnPoker(hands=2)
     shown = play(game, ("KQ", "KQ"), "check check")
-    assert "Hand 1: you Q, they K. they check, you check. You: -1." in game.observe(shown, 1)
+    assert (
+        "Hand 1: your card Q, theirs K. Betting: they check, you check. Your chips: -1.\n"
+        in game.observe(shown, 1)
+    )
     folded = play(game, ("KQ", "KQ"), "bet fold")
-    assert "Hand 1: you Q, they not shown. they bet, you fold. You: -1." in game.observe(folded, 1)
+    assert (
+        "Hand 1: your card Q, theirs not shown. Betting: they bet, you fold. Your chips: -1.\n"
+        in game.observe(folded, 1)
+    )
 
 
 def test_betting_is_told_from_both_sides() -> None:
@@ -205,6 +211,16 @@ def expected_chips(game: KuhnPoker, odds: tuple[Odds, Odds]) -> float:
 
 def kuhn_odds(bluff: float) -> Odds:
     return lambda text: equilibrium(read_spot(text), bluff)
+
+
+def test_a_bot_reads_the_hand_that_is_played_and_not_those_before() -> None:
+    game = KuhnPoker(deck="leduc", hands=2)
+    state = play(game, ("KQJ", "JKQ"), "bet raise fold check bet")
+    spot = read_spot(game.observe(state, 1))
+    assert spot == Spot("K", "", ("check", "bet"), ("fold", "call", "raise"), leduc=True)
+    spot = read_spot(game.observe(play(game, ("KQJ", "JKQ"), "bet fold check check"), 1))
+    assert spot == Spot("K", "Q", (), ("check", "bet"), leduc=True)
+    assert (spot.strength, spot.situation) == ("K", 0)
 
 
 def random_odds(text: str) -> tuple[float, float]:
