@@ -306,3 +306,38 @@ register(
         "talk": "whether a message may go with a move (true)",
     },
 )
+
+register(
+    id="codewords_duet-v0",
+    entry_point=f"{_WORDS}.codewords_duet:CodewordsDuet",
+    mode="cooperative",
+    summary="Lead each other to hidden target words by one-word clues.",
+    bots={
+        "random": f"{_WORDS}.codewords_duet_bots:random_bot",
+        "middle": f"{_WORDS}.codewords_duet_bots:middle_bot",
+        "strong": f"{_WORDS}.codewords_duet_bots:strong_bot",
+        "held_out": f"{_WORDS}.codewords_duet_bots:held_out_bot",
+    },
+    options={"turns": "clues in all, 3 to 15 (9)"},
+)
+
+register(
+    id="sealed_auction-v0",
+    entry_point=f"{_BARGAINING}.sealed_auction:SealedAuction",
+    mode="mixed",
+    seats=4,
+    summary="Bid in secret for item after item; the rules of price and value vary.",
+    bots={
+        "random": f"{_BARGAINING}.sealed_auction_bots:random_bot",
+        "truthful": f"{_BARGAINING}.sealed_auction_bots:truthful_bot",
+        "middle": f"{_BARGAINING}.sealed_auction_bots:middle_bot",
+        "strong": f"{_BARGAINING}.sealed_auction_bots:strong_bot",
+        "held_out": f"{_BARGAINING}.sealed_auction_bots:held_out_bot",
+    },
+    options={
+        "price": "what the winner pays: first, second or any (any)",
+        "values": "private, shared or any (any)",
+        "items": "2 to 10 (6)",
+        "purse": "coins of each seat, 20 to 60 (30)",
+    },
+)

@@ -1,0 +1,193 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import srl_envs
+from srl_envs.core import Streams
+from srl_envs.errors import ConfigError, IllegalMoveError
+from srl_envs.families.bargaining.sealed_auction import Sale, SealedAuction, settle
+from srl_envs.families.bargaining.sealed_auction_bots import best_bid, read_view, worth_if_won
+from srl_envs.grammar import action
+
+ENV = "sealed_auction-v0"
+PRIVATE = Sale(
+    True, False, ((12, 3), (20, 0), (7, 9), (1, 9)), (), ((3, 2, 1, 0), (0, 1, 2, 3)), (30,) * 4
+)
+SHARED = PRIVATE._replace(shared=True, truths=(10, 4))
+
+
+def bid(game: SealedAuction, state: Sale, *bids: int) -> Sale:
+    return game.apply(state, dict(enumerate(bids)))
+
+
+def outcome(one: object, others: str, seeds: int, **options: object) -> float:
+    """Mean outcome of ``one`` (a bot's name or a policy) among three ``others``, seats going round."""
+    env = srl_envs.make(ENV, **options)
+    total = 0.0
+    for seed in range(seeds):
+        bots = {seat: srl_envs.make_bot(ENV, others, seed=4 * seed + seat) for seat in range(4)}
+        mine = srl_envs.make_bot(ENV, one, seed=4 * seed) if isinstance(one, str) else one
+        bots[seed % 4] = mine
+        total += srl_envs.play(env, bots, seed=seed).outcomes[seed % 4]
+    return total / seeds
+
+
+@pytest.mark.parametrize(
+    ("bids", "first", "second"),
+    [
+        ((3, 9, 5, 0), (1, 9), (1, 5)),
+        ((3, 0, 0, 0), (0, 3), (0, 0)),
+        ((0, 0, 0, 0), (-1, 0), (-1, 0)),
+        ((7, 7, 2, 1), (1, 7), (1, 7)),
+        ((4, 4, 4, 4), (3, 4), (3, 4)),
+    ],
+)
+def test_who_gets_it_and_for_how_much(
+    bids: tuple[int, ...], first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    assert settle(bids, (3, 2, 1, 0), True) == first
+    assert settle(bids, (3, 2, 1, 0), False) == second
+
+
+def test_a_sale_by_hand() -> None:
+    game = SealedAuction(items=2)
+    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    assert (state.gains, state.money) == ((0, 6, 0, 0), (30, 16, 30, 30))
+    state = bid(game, state, 0, 0, 6, 11)
+    assert game.returns(state) == (0.0, 6 / 30, 0.0, -2 / 30)
+    assert game.components(state, 3) == {
+        "won": 0.5, "overbid": 0.5, "spent": pytest.approx(11 / 30), "distance": 1.5,
+    }  # fmt: skip
+
+
+def test_the_second_price_and_the_shared_value_by_hand() -> None:
+    game = SealedAuction(items=2)
+    state = bid(game, SHARED._replace(first_price=False), 12, 13, 1, 0)
+    assert (state.gains, state.money) == ((0, 10 - 12, 0, 0), (30, 18, 30, 30))
+    assert "P2 gets it for 12; it was worth 10." in game.observe(state, 0)
+    assert read_view(game.observe(state, 1)).gaps == (10 - 12,)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 10), st.integers(20, 60))
+def test_play_keeps_the_rules(seed: int, items: int, purse: int) -> None:
+    game = SealedAuction(items=items, purse=purse)
+    rng = np.random.default_rng(seed)
+    state = game.new(Streams(seed))
+    while game.to_move(state):
+        for seat in range(4):
+            text = game.observe(state, seat)
+            view = read_view(text)
+            assert len(text) < game.max_observation_chars - 300  # and an error text
+            assert (view.seat, view.money) == (seat, state.money[seat])
+            assert (view.first_price, view.shared) == (state.first_price, state.shared)
+            assert view.value == state.values[seat][len(state.bids)]
+            assert len(view.rivals) == len(state.bids)
+            legal = game.legal(state, seat)
+            assert legal == tuple(map(str, range(state.money[seat] + 1)))
+        bodies = [game.sample(state, seat, rng) for seat in range(4)]
+        state = game.apply(state, {s: game.parse(state, s, body) for s, body in enumerate(bodies)})
+        assert min(state.money) >= 0
+        assert all(-1 <= paid <= 1 for paid in game.earned(state))
+    assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
+
+
+@given(st.integers(0, 2**32), st.integers(0, 5))
+def test_a_seat_sees_no_value_but_its_own_and_no_truth_too_soon(seed: int, sold: int) -> None:
+    game = SealedAuction()
+    start = game.new(Streams(seed))
+    for seat in range(4):
+        other = start._replace(
+            values=tuple(v if s == seat else (99,) * 6 for s, v in enumerate(start.values)),
+            truths=start.truths and (*start.truths[:sold], *[99] * (6 - sold)),
+            lots=(*start.lots[:sold], *[(0, 1, 2, 3)] * (6 - sold)),
+        )
+        known, altered = start, other
+        for _ in range(sold):
+            known, altered = (bid(game, state, 1, 2, 3, 3) for state in (known, altered))
+        assert game.observe(known, seat) == game.observe(altered, seat)
+
+
+@pytest.mark.parametrize("body", ["", "31", "-1", "5.5", "five", "５", "05", "5 coins", "9" * 16])
+def test_bodies_that_are_no_bid(body: str) -> None:
+    with pytest.raises(IllegalMoveError, match="from 0 to 30"):
+        SealedAuction(items=2).parse(PRIVATE, 0, body)
+
+
+def test_nobody_can_bid_what_is_spent() -> None:
+    game = SealedAuction(items=2)
+    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    assert game.parse(state, 1, "16") == 16
+    with pytest.raises(IllegalMoveError, match="from 0 to 16"):
+        game.parse(state, 1, "17")
+
+
+def test_rules_are_drawn_evenly_or_as_asked() -> None:
+    drawn = [SealedAuction().new(Streams(1, seed)) for seed in range(400)]
+    kinds = [(sale.first_price, sale.shared) for sale in drawn]
+    assert all(60 < kinds.count((a, b)) < 140 for a in (True, False) for b in (True, False))
+    asked = SealedAuction(price="second", values="shared")
+    assert not any(asked.new(Streams(1, seed)).first_price for seed in range(20))
+    assert all(asked.new(Streams(1, seed)).shared for seed in range(20))
+
+
+def test_estimates_surround_the_truth_and_lots_are_fair() -> None:
+    sales = [SealedAuction(values="shared").new(Streams(1, seed)) for seed in range(300)]
+    errors = np.array([np.array(sale.values) - np.array(sale.truths) for sale in sales])
+    assert (errors.min(), errors.max()) == (-4, 4)
+    assert abs(errors.mean()) < 0.15
+    firsts = [lot[0] for sale in sales for lot in sale.lots]
+    assert all(380 < firsts.count(seat) < 520 for seat in range(4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"price": "third"}, {"values": "common"}, {"items": 1}, {"items": 11}, {"purse": 19},
+     {"purse": 61}, {"purse": 30.0}, {"items": True}],
+)  # fmt: skip
+def test_impossible_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        SealedAuction(**options)
+
+
+def test_a_forfeit_leaves_the_others_their_gains() -> None:
+    game = SealedAuction(items=2)
+    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    assert game.forfeit(state, 0) == (-1.0, 6 / 30, 0.0, 0.0)
+
+
+def test_the_best_bid_by_hand() -> None:
+    # worth 10; a bid of 5 wins 1 of 2 and gains 5, a bid of 9 wins both and gains 1
+    assert best_bid(10, [4, 8]) == 5
+    assert best_bid(20, [4, 8]) == 9
+    assert best_bid(3, [4, 8]) == 0
+
+
+def test_winning_is_bad_news_about_a_shared_value() -> None:
+    assert worth_if_won(10, 0) == pytest.approx(10)
+    assert worth_if_won(10, 3) < worth_if_won(10, 2) < 9
+    assert worth_if_won(22, 3) <= 20
+    assert 0 <= worth_if_won(-3, 3) <= 1
+
+
+def test_who_earns_what() -> None:
+    assert outcome("random", "random", 60) < -0.05
+    assert outcome("strong", "random", 60) > 0.1
+    assert outcome("strong", "middle", 60) > outcome("random", "middle", 60) + 0.2
+    assert outcome("truthful", "truthful", 60, price="first", values="shared") < -0.05
+
+
+@pytest.mark.parametrize(
+    "habit",
+    [
+        lambda _: action(0),
+        lambda text: action(read_view(text).money),
+        lambda _: "I bid everything.",
+        lambda text: action(min(1, read_view(text).money)),
+    ],
+    ids=["nothing", "everything", "babble", "one coin"],
+)
+def test_thoughtless_habits_earn_less_than_bidding(habit: object) -> None:
+    assert outcome(habit, "middle", 40) < outcome("strong", "middle", 40) - 0.05
