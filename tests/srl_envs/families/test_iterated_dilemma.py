@@ -186,6 +186,8 @@ def test_making_the_other_forfeit_gains_nothing_over_playing_on() -> None:
     state = play_moves(game, Meeting(TRUST, 10), "AB AB")
     assert game.forfeit(state, 0) == (-1.0, (14 + 8 * 2) / 70)
     assert game.forfeit(state, 1) == ((0 + 8 * 2) / 70, -1.0)
+    uneven = Meeting(((1, 6), (8, 5), (3, 2), (4, 7)), 1)
+    assert (game.forfeit(uneven, 0), game.forfeit(uneven, 1)) == ((-1.0, 5 / 8), (3 / 8, -1.0))
     for kind in KINDS:
         for seed in range(30):
             cells = draw_table(np.random.default_rng(seed), kind)
