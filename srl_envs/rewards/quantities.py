@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from srl_envs.rewards.units import read_unit
+from srl_envs.rewards.wording import month_number
 
 
 class Quantity(NamedTuple):
@@ -32,7 +33,7 @@ _PREFIXED = re.compile(
     rf"([+-]?)\s?(?:US|U\.S\.)?\s?({_CURRENCIES})\s?([+-]?\s?\.?[0-9].*)", re.DOTALL
 )
 _NAMED_TWICE = re.compile(
-    r"\s?(?:dollars?|usd|euros?|eur|pounds?|gbp|yen|yuan|rupees?)$", re.IGNORECASE
+    r"\s?(?:dollars?|usd|euros?|eur|pounds?|gbp|yen|yuan|rupees?|each)$", re.IGNORECASE
 )
 _PER = re.compile(r"(?<=[0-9.)}])\s?(?:per\b|/)\s?(?=[A-Za-z]{1,12}$)")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s?([A-Za-z]{1,10}\.?|'|\")(?:\s?,?\s?(?:and\s)?|$)")
@@ -40,9 +41,17 @@ _PARTS = re.compile(rf"(?:{_PART.pattern}){{2,4}}")
 _CLOCK = re.compile(
     r"([0-9]{1,2})(?::([0-9]{2}))?(?::([0-9]{2}))?\s?(?:([ap])\.?\s?m\.?)?", re.IGNORECASE
 )
+_MAX_NOUN_WORDS = 3
 _WORDS = frozenset(
-    ("or", "and", "is", "not", "mod", "if", "for", "to", "in", "pi", "of", "with", "hundred",
-     "thousand", "million", "billion", "trillion", "sin", "cos", "tan", "log", "exp", "sqrt", "choose")
+    ("or", "and", "is", "not", "mod", "if", "for", "to", "in", "pi", "of", "with", "sin", "cos", "tan",
+     "log", "exp", "sqrt", "choose", "be", "are", "was", "were", "may", "might", "can", "could", "will",
+     "would", "should", "has", "have", "then", "but", "because", "since", "so", "than", "that", "this",
+     "it", "no", "wrong", "incorrect", "false", "maybe", "perhaps", "about", "approximately", "around",
+     "at", "least", "most", "more", "less", "fewer", "over", "under", "above", "below", "between",
+     "plus", "minus", "times", "divided", "multiplied", "by", "squared", "cubed", "factorial", "double",
+     "triple", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions",
+     "billion", "trillion", "half", "halves", "third", "thirds", "fifths", "sixths", "eighths", "tenth",
+     "tenths", "hundredths", "thousandths", "remainder", "base", "choices")
 )  # fmt: skip
 
 
@@ -108,7 +117,13 @@ def _with_unit(number: str, name: str, *, spaced: bool) -> Quantity | None:
         return Quantity(number, unit.dimension, unit.factor)
     noun = name.rstrip(".").lower()
     words = noun.split()
-    if len(noun) < 3 or not noun.replace(" ", "").isalpha() or _WORDS & set(words):
+    if (
+        len(words) > _MAX_NOUN_WORDS
+        or len(noun) < 3
+        or not noun.replace(" ", "").isalpha()
+        or _WORDS & set(words)
+        or any(map(month_number, words))
+    ):
         return None
     if len(words) == 1 and not spaced:
         return None

@@ -118,13 +118,17 @@ class _Comparison:
         wanted = _without_first_label(reference.items)
         if isinstance(given, Group) and given.opening == "(" and all(map(_label, wanted)):
             return self._in_order([_unlabelled(item) for item in wanted], given.items)
-        if isinstance(given, Group) and given.opening == "\\{":
+        if isinstance(given, Group) and given.opening == "\\{" and not _named_apart(wanted):
             return self._any_order(self._distinct(wanted), self._distinct(given.items))
         if isinstance(given, Group) and given.opening == "[" and len(given.items) > 2:
             given = Many(given.items)  # two could be an interval
         if not isinstance(given, Many):
             return False
         found = _without_first_label(given.items)
+        if _named_apart(wanted) and not any(map(_label, found)):
+            return self._in_order([_unlabelled(item) for item in wanted], found)
+        if _named_apart(found) and not any(map(_label, wanted)):
+            return self._in_order(wanted, _by_name(found))
         if all(isinstance(item, Group) for item in (*wanted, *found)):  # a solution twice is one
             wanted, found = self._distinct(wanted), self._distinct(found)
         return (self._in_order if self.policy.order_matters else self._any_order)(wanted, found)
@@ -146,9 +150,8 @@ class _Comparison:
             return self._any_order(self._distinct(reference.items), self._distinct(items))
         if isinstance(given, Matrix):
             return self._matrices(_as_matrix(reference, column=len(given.rows) > 1), given)
-        if isinstance(given, Many) and reference.opening == "(" and all(map(_label, given.items)):
-            by_name = sorted(given.items, key=lambda item: repr(_label(item)))
-            return self._in_order(reference.items, [_unlabelled(item) for item in by_name])
+        if isinstance(given, Many) and reference.opening == "(" and _named_apart(given.items):
+            return self._in_order(reference.items, _by_name(given.items))
         if not isinstance(given, Group):
             return False
         if reference.opening == given.opening == ":":
@@ -336,6 +339,17 @@ def _label(node: Node) -> Node | None:
     if isinstance(node, Relation) and node.signs in (("=",), ("in",)):
         return node.sides[0] if _names_something(node.sides[0]) else None
     return None
+
+
+def _named_apart(items: Sequence[Node]) -> bool:
+    """Whether items are values of different things: ``x=2, y=3``, but not ``x=2, x=3``."""
+    names = [_label(item) for item in items]
+    return all(names) and len(set(names)) == len(names) > 1
+
+
+def _by_name(items: Sequence[Node]) -> list[Node]:
+    """The values of named items, in the alphabetical order of their names."""
+    return [_unlabelled(item) for item in sorted(items, key=lambda item: repr(_label(item)))]
 
 
 def _unlabelled(node: Node) -> Node:

@@ -102,17 +102,18 @@ def read_date(text: str) -> tuple[int | str, ...] | None:
     elif found := _ISO_DATE.fullmatch(text):
         year, month, day = (int(part) for part in found.groups())
     elif found := _MONTH_FIRST.fullmatch(text):
-        year, month, day = int(found[3] or 0), _month(found[1]), int(found[2])
+        year, month, day = int(found[3] or 0), month_number(found[1]), int(found[2])
     elif found := _DAY_FIRST.fullmatch(text):
-        year, month, day = int(found[3] or 0), _month(found[2]), int(found[1])
+        year, month, day = int(found[3] or 0), month_number(found[2]), int(found[1])
     else:
         return None
     return (year, month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
-def _month(name: str) -> int:
-    for number, month in enumerate(_MONTHS, start=1):
-        if name in (month, month[:3]) or (name == "sept" and number == 9):
+def month_number(name: str) -> int:
+    """The number of a month, also where its name is cut to three letters; 0 for other words."""
+    for number, full in enumerate(_MONTHS, start=1):
+        if name in (full, full[:3]) or (name == "sept" and number == 9):
             return number
     return 0
 

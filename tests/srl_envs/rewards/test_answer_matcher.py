@@ -386,6 +386,30 @@ def test_dressing_a_number_up_changes_nothing(number: int, dress: str) -> None:
     assert verdict(dress.format(number), str(number)) == "match"
 
 
+MONOMIALS = st.lists(
+    st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3
+)
+
+
+@given(MONOMIALS, MONOMIALS, MONOMIALS, st.integers(-1, 1), st.booleans())
+def test_polynomials_match_exactly_when_their_coefficients_do(
+    a: list[tuple[int, int, int]],
+    b: list[tuple[int, int, int]],
+    c: list[tuple[int, int, int]],
+    off: int,
+    turned: bool,
+) -> None:
+    """A product of sums against the list of all its terms, plus 0 or 1 or -1."""
+
+    def written(terms: list[tuple[int, int, int]]) -> str:
+        return "+".join(f"({k})x^{{{i}}}y^{j}" for k, i, j in terms)
+
+    terms = [(k * m, i + p, j + q) for k, i, j in a for m, p, q in b] + c
+    product = f"({written(a)})({written(b)})+{written(c)}"
+    summed = f"{written(terms[::-1] if turned else terms)}+({off})"
+    assert (verdict(summed, product) in ("match", "unevaluated")) == (off == 0)
+
+
 @given(MATHS, MATHS)
 def test_equality_of_expressions_is_symmetric(first: str, second: str) -> None:
     both = {
