@@ -75,6 +75,21 @@ def test_instances_that_meet_by_chance_are_no_leak() -> None:
     CHECKS["splits"](env_id, 4)
 
 
+class PaidInParts(Pennies):
+    """Sound: 0.9 is paid and taken back in two parts, which leaves -6e-17 of an outcome of 0."""
+
+    def earned(self, state: Coins) -> tuple[float, ...]:
+        value = (0.0, 0.9, 0.9, 0.3, 0.0)[len(state.shown)]
+        return value, -value
+
+    def returns(self, state: Coins) -> tuple[float, ...] | None:
+        return (0.0, 0.0) if len(state.shown) == len(state.stakes) else None
+
+
+def test_the_rounding_of_payments_is_no_fault() -> None:
+    CHECKS["payoffs"](register(PaidInParts), 2)
+
+
 @pytest.mark.parametrize("bot", [RUDE, MOODY, "broken_games:absent_bot"])
 def test_a_bad_bot_is_found(bot: str) -> None:
     with pytest.raises(ConformanceError, match="bot 'other'"):
