@@ -33,16 +33,13 @@ Other = Callable[[Any], Any]
 
 def dumps(value: Any, other: Other | None = None) -> bytes:
     """Encode plain data. Raises `CodecError` for anything else that `other` does not name."""
-    tree = _Encoder(other).encode(value, 0)
-    return json.dumps(tree, separators=(",", ":")).encode("ascii")
+    return _TEXT.encode(_Encoder(other).encode(value, 0)).encode("ascii")
 
 
 def loads(data: bytes, other: Other | None = None) -> Any:
     """Decode what `dumps` wrote. Raises `CodecError` for any other bytes, however hostile."""
     try:
-        tree = json.loads(
-            data.decode("ascii"), object_pairs_hook=_single, parse_constant=_no_constant
-        )
+        tree = _JSON.decode(data.decode("ascii"))
         return _Decoder(other).decode(tree, 0)
     except CodecError:
         raise
@@ -142,6 +139,10 @@ def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise CodecError(f"{name} is not JSON")
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_single, parse_constant=_no_constant)
+_TEXT = json.JSONEncoder(separators=(",", ":"))
 
 
 class _Decoder:

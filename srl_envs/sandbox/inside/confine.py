@@ -124,7 +124,8 @@ def _place(descriptors: Sequence[int], started: int) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    os.lseek(descriptor, 0, os.SEEK_SET)
     data = b""
     while part := os.pread(descriptor, size - len(data), len(data)):
         data += part

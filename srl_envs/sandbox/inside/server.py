@@ -5,6 +5,7 @@ It reads requests and reports ends (`wire`); programs, inputs and outputs never 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found,unused-ignore]
 import array
 import contextlib
 import gc
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import confine, wire
+from . import confine, kernel, programs, wire
 from .preload import MODULES
 
 _POLL_S = 0.005  # shortest pause between two looks at a program's processor time
@@ -55,6 +56,7 @@ def main(settings_json: str) -> None:
     }
     hello = json.dumps(greeting).encode()
     control.sendall(len(hello).to_bytes(4, "little") + hello)
+    programs.rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -118,7 +120,7 @@ class Server:
                     self._kill(pid, live, wire.STOPPED)
             return
         try:
-            pid = os.fork()
+            pid = kernel.fork()
         except OSError as error:
             self._report(wire.Report(request.run, error.errno or 0, wire.NO_FORK, 0, 0.0, 0))
         else:
@@ -131,9 +133,10 @@ class Server:
 
     def _become_program(self, request: wire.Request, descriptors: Sequence[int]) -> None:
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # not through `signal`, whose enumerations would touch a hundred pages
+            _signal.set_wakeup_fd(-1)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             self._confinement.run(request, descriptors, self._started_write, self._base_bytes)
         finally:
             os._exit(confine.SETUP_FAILED)

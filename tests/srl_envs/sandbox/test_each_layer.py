@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tiers import executor_of
 
 from srl_envs.errors import SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
@@ -173,11 +174,7 @@ def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
 
 def found(layer: Layer) -> str:
-    try:
-        executor = CodeExecutor(LIMITS, isolation=layer.tier)
-    except SandboxError as error:
-        pytest.skip(f"this kernel does not grant {layer.tier}: {error}")
-    with executor:
+    with executor_of(layer.tier, LIMITS) as executor:
         if layer.granted and layer.granted not in executor.layers:
             pytest.skip(f"this host does not grant {layer.granted!r}")
         (outcome,) = executor.run_stdin(layer.probe, [""])
@@ -197,7 +194,9 @@ def test_each_layer_keeps_out_what_comes_through_without_it(
 def test_a_root_that_is_not_private_is_noticed_before_anything_runs(
     without: Callable[..., None],
 ) -> None:
-    root = Layer("", "", "", "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')")
+    root = Layer(
+        "", "", "", "import os\nprint('through' if os.path.exists('/etc/passwd') else 'kept')"
+    )
     assert found(root) == "kept"
     without("jail.py", "    kernel.pivot_root(_NEW_ROOT, _NEW_ROOT + _OLD)", "    return")
     with pytest.raises(SandboxError, match="without effect"):

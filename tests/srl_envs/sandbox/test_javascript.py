@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import executor_of
 
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
@@ -21,11 +22,7 @@ if not shutil.which("node"):
 
 @pytest.fixture(scope="module", params=TIERS)
 def executor(request: pytest.FixtureRequest) -> Iterator[CodeExecutor]:
-    try:
-        executor = CodeExecutor(LIMITS, isolation=request.param, language="javascript")
-    except SandboxError as error:
-        pytest.skip(f"this kernel does not grant {request.param}: {error}")
-    with executor:
+    with executor_of(request.param, LIMITS, language="javascript") as executor:
         yield executor
 
 

@@ -8,8 +8,8 @@ import struct
 from pathlib import Path
 
 import pytest
+from tiers import executor_of
 
-from srl_envs.errors import SandboxError
 from srl_envs.sandbox import CodeExecutor
 from srl_envs.sandbox.inside import filters, paths, syscalls
 
@@ -72,7 +72,7 @@ print(len(readable))
 
 
 def test_landlock_alone_keeps_files_unread() -> None:
-    with tier("landlock") as executor:
+    with executor_of("landlock") as executor:
         program = """
 for path in ("/etc/passwd", "/etc/hostname", "/proc/self/environ"):
     try: print(open(path).read())
@@ -83,7 +83,7 @@ import colorsys; print(colorsys.__name__)
 
 
 def test_without_landlock_no_file_opens_at_all() -> None:
-    with tier("seccomp") as executor:
+    with executor_of("seccomp") as executor:
         program = "import json\ntry: open(json.__file__)\nexcept PermissionError: print('no')"
         assert printed(executor, program) == "no"
 
@@ -159,16 +159,6 @@ for n in range(100, 200):
 print(total <= 4 * 1024 * 1024)
 """
     assert printed(executor, program) == "True"
-
-
-def tier(name: str) -> CodeExecutor:
-    try:
-        return CodeExecutor(isolation=name)
-    except SandboxError as error:
-        pytest.skip(str(error))
-
-
-# -- the tables and the filter, without a kernel ------------------------------------------------
 
 
 @pytest.mark.parametrize(
