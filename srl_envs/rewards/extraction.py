@@ -18,7 +18,7 @@ _PHRASE = re.compile(r"####|\b(?:final )?answer(?:\*\*)?(?: is| ?=|:)(?:\*\*)?:?
 _FINAL = re.compile(r"\bfinal answer is:?\s*[$\\0-9(-]", re.IGNORECASE)
 _CLOSING_LINES = {"$$": "$$", "\\]": "\\["}
 _REMARK = re.compile(r"(?<=[0-9$)}\]%])\.\s+[A-Z]|[.,]?\s*\bI hope it is correct", re.DOTALL)
-_LIST_SIGN = re.compile(r"\b(?:and|or)\b|[,;&]")
+_LIST_WORD = re.compile(r"\b(?:and|or)\b")
 _MARKUP = re.compile(r"\\[a-z]*|[$(){}\[\]]")
 _MAX_WORDS_BETWEEN = 4
 _FORMULA = re.compile(
@@ -98,7 +98,9 @@ def _enumerates(between: str) -> bool:
     if len(between) > 80 or "\n\n" in between or ". " in between:
         return False
     words = _MARKUP.sub(" ", between).split()
-    return len(words) <= _MAX_WORDS_BETWEEN and (not words or bool(_LIST_SIGN.search(between)))
+    if _LIST_WORD.search(between):
+        return len(words) <= _MAX_WORDS_BETWEEN
+    return not words or (len(words) == 1 and words[0] in (",", ";", "&"))
 
 
 def tagged(reply: str, tag: str) -> str | None:

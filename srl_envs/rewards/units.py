@@ -135,7 +135,7 @@ def read_unit(name: str) -> Unit | None:
     """The unit of a name: ``km``, ``square feet``, ``kg*m/s^2``, ``miles per hour``; else None."""
     name = " ".join(name.replace("{", "").replace("}", "").split()).replace("per cent", "percent")
     name = _DEGREES.sub("", name)
-    if not name or len(name) > _MAX_NAME:
+    if not name or len(name) > _MAX_NAME or name[-1] in "^/*":
         return None
     unit = _one(name)
     if unit is not None:
