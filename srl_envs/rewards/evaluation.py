@@ -24,6 +24,8 @@ MAX_BITS = 40_000
 MAX_FACTORIAL = 2_500
 MAX_STEPS = 5_000
 """Evaluated nodes per comparison; sums over an index multiply them."""
+FOLDS = {"sum": 0, "prod": 1}
+"""Operations over an index, and what they are over no index at all."""
 _CONSTANT_DIGITS = (40, 100, 140)
 _FUNCTION_DIGITS = (30, 60, 90)
 _POINTS, _NEEDED = 10, 4
@@ -47,7 +49,7 @@ def _names(node: Node) -> frozenset[str]:
     if not isinstance(node, Op):
         return frozenset()
     names = frozenset[str]().union(*(_names(part) for part in node.args))
-    if node.name == "sum" and isinstance(node.args[0], Sym):
+    if node.name in FOLDS and isinstance(node.args[0], Sym):
         return names - {node.args[0].name}
     return names
 
@@ -77,24 +79,24 @@ class _Exact:
             return bound.get(node.name)
         if not isinstance(node, Op):
             return None
-        if node.name == "sum":
-            return self._sum(node, bound)
+        if node.name in FOLDS:
+            return self._fold(node, bound)
         values = [self.value(part, bound) for part in node.args]
         known = [value for value in values if value is not None]
         return _rational(node.name, known) if len(known) == len(values) else None
 
-    def _sum(self, node: Op, bound: Mapping[str, Fraction]) -> Fraction | None:
+    def _fold(self, node: Op, bound: Mapping[str, Fraction]) -> Fraction | None:
         name, low, high = node.args[0], *(self.value(part, bound) for part in node.args[1:3])
         if low is None or high is None or not isinstance(name, Sym):
             return None
         if low.denominator != 1 or high.denominator != 1 or high - low > MAX_STEPS:
             raise Unreadable("a sum without whole bounds")
-        total = Fraction(0)
+        total = Fraction(FOLDS[node.name])
         for index in range(int(low), int(high) + 1):
             term = self.value(node.args[3], {**bound, name.name: Fraction(index)})
             if term is None:
                 return None
-            total = _small(total + term)
+            total = _small(total + term if node.name == "sum" else total * term)
         return total
 
 
@@ -252,8 +254,8 @@ class _Approximate:
             return functions.pi(self.digits) if node.name == "pi" else Decimal(1).exp()
         if not isinstance(node, Op):
             raise Unreadable("no finite value")
-        if node.name == "sum":
-            return self._sum(node, point)
+        if node.name in FOLDS:
+            return self._fold(node, point)
         values = [self.value(part, point) for part in node.args]
         if self.complex_values:
             return complex_numbers.apply(node.name, *values)
@@ -262,14 +264,17 @@ class _Approximate:
             raise Unreadable(f"no value for {node.name}")
         return rule(*values)  # all of them real: only ``complex_values`` makes others
 
-    def _sum(self, node: Op, point: Mapping[str, Fraction]) -> Value:
+    def _fold(self, node: Op, point: Mapping[str, Fraction]) -> Value:
         name, low, high, body = node.args
         first, last = exact(low), exact(high)
         if first is None or last is None or not isinstance(name, Sym):
             raise Unreadable("a sum without whole bounds")
-        total: Value = Decimal(0)
-        for index in range(int(first), int(min(last, first + MAX_STEPS)) + 1):
-            total += self.value(body, {**point, name.name: Fraction(index)})
+        if first.denominator != 1 or last.denominator != 1 or last - first > MAX_STEPS:
+            raise Unreadable("a sum without whole bounds")
+        total: Value = Decimal(FOLDS[node.name])
+        for index in range(int(first), int(last) + 1):
+            term = self.value(body, {**point, name.name: Fraction(index)})
+            total = total + term if node.name == "sum" else total * term
         return total
 
 

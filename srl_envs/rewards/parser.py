@@ -281,6 +281,11 @@ class _Parser:
 
     def brackets(self, opening: str) -> Node:
         closers = _CLOSERS[opening]
+        if opening == "\\{" and self.peek().kind == "sym" and self.peek(1).text in (":", "|"):
+            self.at += 2  # ``{x : x > 2}`` says what ``x > 2`` says
+            condition = self.entry()
+            self.need("\\}")
+            return condition
         items: list[Node] = []
         if not (closing := self.eat(*closers)):
             items = self._items()
@@ -319,8 +324,7 @@ class _Parser:
         if power == _MINUS_ONE and f"arc{name}" in FUNCTIONS:
             name, power = f"arc{name}", None
         if name in ("min", "max", "gcd", "lcm"):
-            self.need("(")
-            group = self.brackets("(")
+            group = self.brackets(self.need("(", "\\{"))
             arguments = group.items if isinstance(group, Group) else (group,)
         else:
             arguments = (self._operand() if name != "sqrt" else self._radicand(),)
@@ -355,14 +359,14 @@ class _Parser:
                 inner = _scalar(self.sum())
                 self.need(closing)
                 return Op(name, (inner,))
-        if text == "\\sum":
-            return self.finite_sum()
+        if text in ("\\sum", "\\prod"):
+            return self.over_an_index(text[1:])
         if text in ("\\begin", "\\begin|"):
             rows = self.matrix()
             return _determinant(rows) if text.endswith("|") else Matrix(rows)
         raise Unreadable(f"unexpected {text!r}")
 
-    def finite_sum(self) -> Node:
+    def over_an_index(self, fold: str) -> Node:
         self.need("_")
         self.need("{")
         name = self.next()
@@ -372,7 +376,7 @@ class _Parser:
         low = _scalar(self.sum())
         self.need("}")
         self.need("^")
-        return Op("sum", (Sym(name.text), low, self.argument(), _scalar(self.product())))
+        return Op(fold, (Sym(name.text), low, self.argument(), _scalar(self.product())))
 
     def matrix(self) -> tuple[tuple[Node, ...], ...]:
         rows: list[list[Node]] = [[]]

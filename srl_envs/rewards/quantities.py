@@ -36,7 +36,9 @@ _NAMED_TWICE = re.compile(
     r"\s?(?:dollars?|usd|euros?|eur|pounds?|gbp|yen|yuan|rupees?|each)$", re.IGNORECASE
 )
 _PER = re.compile(r"(?<=[0-9.)}])\s?(?:per\b|/)\s?(?=[A-Za-z]{1,12}$)")
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s?([A-Za-z]{1,10}\.?|'|\")(?:\s?,?\s?(?:and\s)?|$)")
+_PART = re.compile(
+    r"([0-9]+(?:\.[0-9]+)?)\s{0,3}([A-Za-z]{1,10}\.?|'|\")(?:\s{0,3},?\s{0,3}(?:and\s+)?|$)"
+)
 _PARTS = re.compile(rf"(?:{_PART.pattern}){{2,4}}")
 _CLOCK = re.compile(
     r"([0-9]{1,2})(?::([0-9]{2}))?(?::([0-9]{2}))?\s?(?:([ap])\.?\s?m\.?)?", re.IGNORECASE

@@ -418,7 +418,7 @@ def is_calculation(node: Node) -> bool:
         return False
     if node.name == "+" and isinstance(node.args[0], Num) and is_proper_fraction(node.args[1]):
         return False
-    return node.name in ("+", "-", "*", "sum") or any(map(is_calculation, node.args))
+    return node.name in ("+", "-", "*", "sum", "prod") or any(map(is_calculation, node.args))
 
 
 def _is_literal(node: Node) -> bool:
