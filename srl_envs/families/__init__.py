@@ -341,3 +341,19 @@ register(
         "purse": "coins of each seat, 20 to 60 (30)",
     },
 )
+
+register(
+    id="undercover-v0",
+    entry_point=f"{_WORDS}.undercover:Undercover",
+    mode="mixed",
+    seats=5,
+    summary="Hint at your word, and find the one whose word is another.",
+    bots={
+        "random": f"{_WORDS}.undercover_bots:random_bot",
+        "silent": f"{_WORDS}.undercover_bots:silent_bot",
+        "middle": f"{_WORDS}.undercover_bots:middle_bot",
+        "strong": f"{_WORDS}.undercover_bots:strong_bot",
+        "held_out": f"{_WORDS}.undercover_bots:held_out_bot",
+    },
+    options={"rounds": "rounds of hints, each with a vote: 1 to 3 (2)"},
+)
