@@ -1,8 +1,10 @@
 import re
 from collections import Counter
 from importlib import resources
+from pathlib import Path
 
 from srl_envs.lexicon import associations, common_words, undercover_pairs
+from srl_envs.lexicon.build_words import words_by_level
 
 
 def test_common_words_are_lower_case_words_of_three_levels() -> None:
@@ -11,6 +13,19 @@ def test_common_words_are_lower_case_words_of_three_levels() -> None:
     assert all(re.fullmatch("[a-z]{4,}", word) for word in words)
     assert Counter(words.values()) == {10: 3785, 20: 6799, 35: 27_921}
     assert {"about": 10, "gymnast": 35}.items() <= words.items()
+
+
+def test_the_build_program_keeps_each_fitting_word_at_its_lowest_level(tmp_path: Path) -> None:
+    for level, english, american in (
+        (10, "house\nAnna\ncat", "house\n"),
+        (20, "house\ndon't", "color"),
+        (35, "zebra\ncolor\nbadly", "caf\xe9"),
+    ):
+        (tmp_path / f"english-words.{level}").write_text(english, "latin-1")
+        (tmp_path / f"american-words.{level}").write_text(american, "latin-1")
+    assert words_by_level(tmp_path, re.compile("bad")) == {
+        10: ["house"], 20: ["color"], 35: ["zebra"],
+    }  # fmt: skip
 
 
 def test_associations_are_single_words() -> None:

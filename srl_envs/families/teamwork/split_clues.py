@@ -25,6 +25,7 @@ from srl_envs.families.teamwork.split_clues_puzzle import (
     HOUSE,
     HOUSE_NAME,
     KINDS_BY_DIFFICULTY,
+    Clue,
     Puzzle,
     Solution,
     draw_puzzle,
@@ -184,7 +185,7 @@ class SplitClues(Game[Table, str | Solution]):
         """Draw a puzzle and deal its clues round the table."""
         rng = streams.instance
         kinds = KINDS_BY_DIFFICULTY[self.difficulty]
-        chosen: list[Any] = []
+        chosen: list[Clue] = []
         while len(chosen) < self.seats:
             puzzle, truth = draw_puzzle(rng, self.people, self.attributes)
             chosen = minimal_clues(rng, puzzle, truth, kinds)

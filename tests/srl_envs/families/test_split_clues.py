@@ -213,6 +213,18 @@ def test_a_message_cannot_pass_for_the_game() -> None:
     assert read(seen).clues == state.clues[1]
 
 
+def test_nobody_sees_the_clues_of_the_others_or_the_solution() -> None:
+    game = SplitClues()
+    state = game.new(Streams(0))
+    for seat in range(3):
+        clues = tuple(c if s == seat else ("SECRET",) for s, c in enumerate(state.clues))
+        other = state._replace(clues=clues, truth=listed_grid(state.puzzle))
+        for number in range(3):
+            said = (("hello",) * 3,) * number
+            mine, theirs = (deal._replace(messages=said) for deal in (state, other))
+            assert game.observe(mine, seat) == game.observe(theirs, seat)
+
+
 def test_an_empty_message_is_refused() -> None:
     game = SplitClues()
     for body in ("", " \n", "\x00", "<>"):
@@ -260,6 +272,12 @@ def test_bots_stand_in_their_order() -> None:
     assert mean_outcome("random") < 0.12
     assert mean_outcome("silent") < 0.2
     assert 0.2 < mean_outcome("middle") < 0.7
+
+
+def test_the_example_handed_in_by_all_earns_little() -> None:
+    states = [SplitClues().new(Streams(seed)) for seed in range(200)]
+    paid = [outcome((listed_grid(s.puzzle),) * 3, s.truth) for s in states]
+    assert sum(paid) / len(paid) < 0.16
 
 
 def test_a_short_message_keeps_clues_back() -> None:
