@@ -8,7 +8,7 @@ A seat's credit is the share of cells it has right above what guessing gets,
 ``(right - 1/people) / (1 - 1/people)``, not below 0; the outcome is the mean credit of the seats,
 halved unless all grids are the same. Without that correction one fixed grid, handed in by all without
 a word, earned a third. Measured with the default options: oracle 1 (the strong bot); a fixed grid,
-such as the example copied by all, 0.12; the best guess of seats that do not talk 0.09 (their grids
+such as the example copied by all, 0.12; the best guess of seats that do not talk 0.10 (their grids
 seldom agree); the random bot 0.06, the floor.
 """
 
