@@ -38,6 +38,10 @@ IMAGINARY_UNIT = "i"
 """This variable is the imaginary unit wherever no sum binds it."""
 
 
+class _TooLongError(Unreadable):
+    """The work exceeds its limit: another point would not help."""
+
+
 def symbols(node: Node) -> frozenset[str]:
     """Names of the free variables of an expression; the imaginary unit is none."""
     return _names(node) - {IMAGINARY_UNIT}
@@ -72,7 +76,7 @@ class _Exact:
     def value(self, node: Node, bound: Mapping[str, Fraction]) -> Fraction | None:
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise Unreadable("too many steps")
+            raise _TooLongError("too many steps")
         if isinstance(node, Num):
             return node.value
         if isinstance(node, Sym):
@@ -243,7 +247,7 @@ class _Approximate:
     def value(self, node: Node, point: Mapping[str, Fraction]) -> Value:
         self.steps += 1
         if self.steps > MAX_STEPS // 10:
-            raise Unreadable("too many steps")
+            raise _TooLongError("too many steps")
         if isinstance(node, Num):
             return functions.ratio(node.value)
         if isinstance(node, Sym):
@@ -398,6 +402,8 @@ def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
         try:
             if not _agree(left, right, point):
                 return False
+        except _TooLongError:
+            raise
         except _ARITHMETIC:
             continue
         agreed += 1
@@ -414,6 +420,8 @@ def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | 
             a, b = (approximate_real(side, point, _CONSTANT_DIGITS[1]) for side in (left, right))
             with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):
                 ratios.append(a / b)
+        except _TooLongError:
+            raise
         except _ARITHMETIC:
             continue
         if len(ratios) == _NEEDED:

@@ -122,10 +122,16 @@ def _power(a: Decimal, b: Decimal) -> Decimal:
 def _factorial(x: Decimal) -> Decimal:
     if x != x.to_integral_value() or not 0 <= x <= _MAX_FACTORIAL:
         raise Unreadable("a factorial of this kind")
-    total = Decimal(1)
-    for k in range(2, int(x) + 1):
-        total *= k
-    return total
+    return _whole_factorial(int(x), decimal.getcontext().prec)
+
+
+@lru_cache(maxsize=64)
+def _whole_factorial(n: int, digits: int) -> Decimal:
+    with decimal.localcontext(context(digits)):
+        total = Decimal(1)
+        for k in range(2, n + 1):
+            total *= k
+        return total
 
 
 def _binomial(n: Decimal, k: Decimal) -> Decimal:

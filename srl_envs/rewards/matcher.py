@@ -52,6 +52,7 @@ _RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
 _TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
+_DROPPED = ("...", "\\forall", "\\exists", "\\neg", "\\phantom")
 _WORD = re.compile(r"\\(?:begin|end)\{[a-z]*\}|(?<![\\A-Za-z])([A-Za-z]{3,})")
 _NAME_IN_MATHS = re.compile(
     r"[A-Za-z]{0,2}|and|or|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|gcd|lcm"
@@ -371,10 +372,14 @@ def _rounds(exact: str, rounded: str) -> bool:
 
 
 def _mathematical(*texts: str) -> bool:
-    """Whether texts hold no words, in which a fallback would find any number to be the answer."""
-    return all(
-        _NAME_IN_MATHS.fullmatch(word) for text in texts for word in _WORD.findall(unify(text))
-    )
+    """Whether texts hold no words, in which a fallback would find any number to be the answer.
+
+    Nor signs that it would drop.
+    """
+    unified = [unify(text) for text in texts]
+    words = (word for text in unified for word in _WORD.findall(text))
+    dropped = any(sign in text for text in unified for sign in _DROPPED)
+    return not dropped and all(map(_NAME_IN_MATHS.fullmatch, words))
 
 
 def _with_decimal_point(text: str) -> str:

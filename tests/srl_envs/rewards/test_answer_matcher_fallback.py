@@ -55,6 +55,8 @@ def test_the_fallback_decides_what_cannot_be_read(verdict: bool | None, score: S
         ("7*8", "56"),
         ("London", "Paris"),
         ("7 is not the answer", "7"),
+        ("3\\ldots", "3"),
+        ("\\forall x>0, f(x) = 0", "f(x) = 0"),
         ("]] is the seventh bracket", "7"),
         ("9" * 3000, "5"),
         ("", "5"),

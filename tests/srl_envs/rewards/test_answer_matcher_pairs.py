@@ -1,13 +1,16 @@
 """Labelled pairs of every kind, and the usual ways of writing an integer."""
 
 import collections
+import dataclasses
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from srl_envs.rewards import AnswerMatcher, AnswerPolicy
+from srl_envs.rewards import MATCH_REASONS, AnswerMatcher, AnswerPolicy
+from srl_envs.rewards.extraction import EXTRACTORS
 
 ROWS = [
     json.loads(line)
@@ -116,3 +119,29 @@ def test_a_unit_word_counts_only_where_the_policy_allows() -> None:
     strict = AnswerMatcher(AnswerPolicy(unit_missing_ok=False))
     assert strict.score(reply="The answer is 72 clips", answer="72").reason == "wrong_unit"
     assert MATCHER.score(reply="The answer is 72 clips", answer="72").value == 1.0
+
+
+# --- the guide ------------------------------------------------------------------------------------
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "rewards.md").read_text("utf-8")
+
+
+def test_the_kinds_of_the_guide_are_judged_as_it_says() -> None:
+    section = GUIDE.partition("## Answer matching")[2].partition("\n## ")[0]
+    judged = []
+    for line in section.splitlines():
+        cells = [re.findall(r"`([^`]+)`", cell) for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and len(cells[1]) == 1:
+            for value, texts in ((1.0, cells[2]), (0.0, cells[3])):
+                for text in texts:
+                    judged.append(MATCHER.compare(text, answer=cells[1][0]).value == value)
+                    assert judged[-1], (cells[1][0], text)
+    assert len(judged) > 70
+
+
+def test_the_guide_lists_every_flag_reason_and_extraction() -> None:
+    section = GUIDE.partition("## Answer matching")[2].partition("\n## ")[0]
+    for field in dataclasses.fields(AnswerPolicy):
+        assert f"| `{field.name}` |" in section
+    for name in (*MATCH_REASONS, *EXTRACTORS):
+        assert f"`{name}`" in section
