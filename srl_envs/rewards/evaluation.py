@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import decimal
 import hashlib
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -28,7 +27,9 @@ FOLDS = {"sum": 0, "prod": 1}
 """Operations over an index, and what they are over no index at all."""
 _CONSTANT_DIGITS = (40, 100, 140)
 _FUNCTION_DIGITS = (30, 60, 90)
-_POINTS, _NEEDED = 10, 4
+_SCALES = (1, 4, 30, 1000, 4, 4, 30, 100, 1, 10, 1000, 300)
+"""Largest size of a variable at each point: what differs beyond a bound must be met there."""
+_NEEDED = 4
 _MAX_SYMBOLS = 8
 _ORDINARY = Decimal("1e-15")
 _ARITHMETIC = (decimal.DecimalException, Unreadable, OverflowError, ValueError, ZeroDivisionError)
@@ -377,15 +378,16 @@ def points(
         whole: positive whole numbers, for what is defined on those only, such as ``n!``.
     """
     seed = hashlib.sha256(repr((left, right)).encode()).digest()
-    for number in range(_POINTS):
+    for number, scale in enumerate(_SCALES):
         point = {}
         for name in sorted(names):
             digest = hashlib.sha256(seed + f"{number} {name}".encode()).digest()
             if whole:
                 point[name] = Fraction(digest[0] % 32 + 1)
                 continue
-            size = Fraction(int.from_bytes(digest[:4], "big") + 1, 2**30)
-            point[name] = -size if digest[4] % 2 and number % 2 else size
+            size = scale * Fraction(int.from_bytes(digest[:4], "big") + 1, 2**32)
+            negative = number % 2 and (digest[4] % 2 or len(names) == 1)
+            point[name] = -size if negative else size
         yield point
 
 
@@ -395,19 +397,18 @@ def same_function(left: Node, right: Node, names: frozenset[str]) -> bool:
     Raises:
         Unreadable: they are defined at too few of them.
     """
-    agreed = 0
-    for point in itertools.chain(
-        points(names, left, right), points(names, left, right, whole=True)
-    ):
-        try:
-            if not _agree(left, right, point):
-                return False
-        except _TooLongError:
-            raise
-        except _ARITHMETIC:
-            continue
-        agreed += 1
-        if agreed == _NEEDED:
+    for whole in (False, True):
+        agreed = 0
+        for point in points(names, left, right, whole=whole):
+            try:
+                if not _agree(left, right, point):
+                    return False
+            except _TooLongError:
+                raise
+            except _ARITHMETIC:
+                continue
+            agreed += 1
+        if agreed >= _NEEDED:
             return True
     raise Unreadable("expressions that are hardly anywhere defined")
 
@@ -424,8 +425,6 @@ def constant_ratio(left: Node, right: Node, names: frozenset[str]) -> Decimal | 
             raise
         except _ARITHMETIC:
             continue
-        if len(ratios) == _NEEDED:
-            break
     if len(ratios) < _NEEDED or ratios[0] == 0:
         return None
     with decimal.localcontext(functions.context(_CONSTANT_DIGITS[1])):

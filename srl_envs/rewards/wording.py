@@ -65,7 +65,7 @@ def names_several_options(text: str) -> bool:
 
 def is_choice(answer: str) -> bool:
     """Whether a reference answer names an option: ``B``, ``(B)``, ``B.`` or ``(B) 12``."""
-    return bool(re.fullmatch(r"[A-Z]|\(?[A-Z][).:](?: .*)?", answer.strip(), re.DOTALL))
+    return bool(re.fullmatch(r"[A-J]|\(?[A-Z][).:](?: .*)?", answer.strip(), re.DOTALL))
 
 
 def is_text(answer: str) -> bool:
