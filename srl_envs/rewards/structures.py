@@ -116,7 +116,7 @@ class _Comparison:
 
     def _lists(self, reference: Many, given: Node) -> bool:
         wanted = _without_first_label(reference.items)
-        if isinstance(given, Group) and given.opening == "(" and all(map(_label, wanted)):
+        if isinstance(given, Group) and given.opening == "(" and _named_apart(wanted):
             return self._in_order([_unlabelled(item) for item in wanted], given.items)
         if isinstance(given, Group) and given.opening == "\\{" and not _named_apart(wanted):
             return self._any_order(self._distinct(wanted), self._distinct(given.items))
