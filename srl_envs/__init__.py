@@ -23,6 +23,7 @@ from srl_envs.registry import (
     make_aec,
     make_bot,
     make_single,
+    make_vec,
     register,
     spec,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "make_aec",
     "make_bot",
     "make_single",
+    "make_vec",
     "play",
     "register",
     "replay",

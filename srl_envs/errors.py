@@ -42,6 +42,14 @@ class SandboxError(SRLError, RuntimeError):
     """The code executor cannot do its work; the program it should have run is not at fault."""
 
 
+class VectorError(SRLError, RuntimeError):
+    """A vector of environments cannot go on: a worker is gone, or an environment starts no more."""
+
+
+class NeighbourError(SandboxError):
+    """Code of another package failed inside an episode, which is void; no seat is at fault."""
+
+
 class ShapeError(SRLError, ValueError):
     """Arrays that belong together differ in shape."""
 

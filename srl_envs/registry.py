@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays l
     from pettingzoo import AECEnv, ParallelEnv
 
     from srl_envs.core import Game, Mode
+    from srl_envs.vector import VectorEnv
 
 PLUGIN_GROUP = "srl_envs.environments"
 """Entry-point group: each entry names a module that calls `register` when imported."""
@@ -180,6 +181,34 @@ def make_single(
     from srl_envs.single import GameSingle  # noqa: PLC0415
 
     return GameSingle(make(env_id, **options), seat=seat, opponents=dict(opponents or {}))
+
+
+def make_vec(
+    env_id: str,
+    n: int,
+    *,
+    workers: int = 0,
+    wrap: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> VectorEnv:
+    """``n`` environments in step: one list of texts out, one list of replies in.
+
+    Args:
+        env_id: a registered id.
+        n: how many environments.
+        workers: processes that play them, each a contiguous share; 0: this process does. What is
+            played does not depend on it.
+        wrap: put around every environment (`srl_envs.wrappers`); with workers it must be importable.
+        **options: as in `make`.
+
+    Raises:
+        UnknownEnvironmentError: no such id.
+        ConfigError: an argument or option is unknown or impossible.
+        VectorError: a worker does not start.
+    """
+    from srl_envs.vector import VectorEnv  # noqa: PLC0415 - keeps `import srl_envs` light
+
+    return VectorEnv(env_id, n, workers=workers, wrap=wrap, options=options)
 
 
 def make_bot(env_id: str, name: str, seed: int = 0) -> Policy:

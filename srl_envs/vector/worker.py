@@ -1,0 +1,69 @@
+"""The program of a worker process: plays its share of a vector until the other end closes."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from srl_envs.errors import SRLError
+from srl_envs.registry import EnvSpec, make, register
+from srl_envs.vector.batch import EnvBatch, Report
+from srl_envs.vector.channel import Channel, ChannelClosedError
+
+READY, REPORT, FAILED = "ready", "report", "failed"
+
+
+def factory(
+    env_id: str, options: Mapping[str, Any], wrap: Callable[[Any], Any] | None
+) -> Callable[[], Any]:
+    """What makes one environment of a vector."""
+
+    def build() -> Any:
+        env = make(env_id, **options)
+        return wrap(env) if wrap else env
+
+    return build
+
+
+def register_again(spec: EnvSpec) -> None:
+    """Register in this process what another one has under this id, perhaps from a script."""
+    register(
+        id=spec.id, entry_point=spec.entry_point, mode=spec.mode, seats=spec.seats,
+        summary=spec.summary, bots=spec.bots, options=spec.options,
+    )  # fmt: skip
+
+
+def serve(channel: Channel) -> None:
+    """Answer the messages of the vector, one at a time."""
+    spec, options, wrap, indices = pickle.loads(channel.receive())
+    register_again(spec)
+    batch = EnvBatch(factory(spec.id, options, wrap), indices)
+    try:
+        channel.send((READY, None))
+        while True:
+            name, arguments = channel.receive()
+            report: Report = getattr(batch, name)(*arguments)
+            # infos are many small dictionaries: packed here, and unpacked only if somebody looks
+            infos = pickle.dumps(report.infos, protocol=pickle.HIGHEST_PROTOCOL)
+            channel.send((REPORT, (*report[:-1], infos)))
+    finally:
+        batch.close()
+
+
+def main(descriptor: int) -> int:
+    """Exit code: 0 when the vector closed the connection, 1 after an error, which was sent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the vector decides what Ctrl-C means
+    channel = Channel(socket.socket(fileno=descriptor))
+    try:
+        serve(channel)
+    except ChannelClosedError:
+        return 0
+    except SRLError as error:
+        channel.send((FAILED, (error, "")))
+    except Exception as error:  # noqa: BLE001 - foreign code; type, message and place are passed on
+        channel.send((FAILED, (None, f"{type(error).__name__}: {error}\n{traceback.format_exc()}")))
+    return 1
