@@ -45,6 +45,14 @@ class Streams:
     def __init__(self, *entropy: int) -> None:
         self._entropy = entropy
 
+    @property
+    def split(self) -> Split:
+        """The split that `episode_entropy` put in, for games whose instances are a fixed list.
+
+        "train" where the entropy is no episode's.
+        """
+        return SPLITS[self._entropy[2]] if len(self._entropy) == 4 else "train"
+
     def __getattr__(self, name: str) -> np.random.Generator:
         if name not in Streams._names:
             raise AttributeError(name)
@@ -148,6 +156,14 @@ class Game(ABC, Generic[State, Action]):
             return tuple(-1.0 if s == seat else 0.0 for s in range(self.seats))
         share = 1.0 / (self.seats - 1)
         return tuple(-1.0 if s == seat else share for s in range(self.seats))
+
+    def swap_hidden(self, state: State, seat: int, other: State) -> State:
+        """``state`` with all that ``seat`` may not know taken from ``other``, another episode's start.
+
+        The checks of `srl_envs.testing` compare what ``seat`` is told before and after. The result
+        need not be reachable by play. The default is for games that show all seats the same.
+        """
+        return state
 
     def close(self) -> None:
         """Give back what the game holds outside memory; games that run code override it."""

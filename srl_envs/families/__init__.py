@@ -45,6 +45,7 @@ register(
         "problems": "problems per episode, 1 to 10 (5)",
         "difficulty": "1 (single digits) to 5 (3)",
         "families": "kinds of problem to draw from (all)",
+        "tasks": "rows of gsm8k:PATH instead of generated problems",
     },
 )
 
@@ -64,7 +65,8 @@ register(
         "difficulty": "1 to 5 (2)",
         "families": "kinds of problem to draw from (all)",
         "hidden_inputs": "hidden test inputs per problem (20)",
-        "attack_rounds": "0 or 1 rounds of attacking inputs (1)",
+        "attack_rounds": "0 or 1 rounds of attacking inputs (1; with tasks always 0)",
+        "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
     },
 )
 

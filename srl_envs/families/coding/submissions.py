@@ -32,11 +32,16 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(", ", ": "))
 
 
-def read_program(body: str) -> str:
+def read_program(body: str, function: str = "solve", signature: str = "solve(data)") -> str:
     """The program in an action body, taken out of its code fence if it has one.
 
+    Args:
+        body: of an action block.
+        function: name that the program must bind at its top level.
+        signature: how its definition starts, for the error text.
+
     Raises:
-        IllegalMoveError: it is too long, no Python, or has no top-level ``solve``.
+        IllegalMoveError: it is too long, no Python, or does not define the function.
     """
     program = _without_fence(body.strip()).strip("\r\n")
     try:
@@ -51,11 +56,11 @@ def read_program(body: str) -> str:
         len(program.splitlines()) <= MAX_PROGRAM_LINES,
         f"the program has more than {MAX_PROGRAM_LINES} lines",
     )
-    tree = _syntax_tree(program)
+    tree = syntax_tree(program)
     require_action(_depth(tree) <= MAX_SYNTAX_DEPTH, "the program is nested too deeply")
     require_action(
-        _defines_solve(tree),
-        "the program has no function solve at the top level; start with `def solve(data):`",
+        _defines(tree, function),
+        f"the program has no function {function} at the top level; start with `def {signature}:`",
     )
     return program
 
@@ -101,7 +106,7 @@ def _without_fence(body: str) -> str:
     return inside
 
 
-def _syntax_tree(program: str) -> ast.Module:
+def syntax_tree(program: str) -> ast.Module:
     """Parsed, never run.
 
     Raises:
@@ -132,13 +137,13 @@ def _depth(tree: ast.Module) -> int:
     return depth
 
 
-def _defines_solve(tree: ast.Module) -> bool:
-    """Whether a statement at the top level binds the name ``solve``."""
+def _defines(tree: ast.Module, function: str) -> bool:
+    """Whether a statement at the top level binds the name ``function``."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "solve":
+        if isinstance(node, ast.FunctionDef) and node.name == function:
             return True
         if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "solve" for target in node.targets
+            isinstance(target, ast.Name) and target.id == function for target in node.targets
         ):
             return True
     return False

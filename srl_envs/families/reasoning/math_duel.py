@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams, require_action
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, IllegalMoveError, nearest
+from srl_envs.families.reasoning.gsm8k import WordProblem, read_row
 from srl_envs.families.reasoning.math_problems import FAMILIES, Problem, draw_problem
 from srl_envs.rewards.matcher import AnswerMatcher
 from srl_envs.rewards.number import plain_characters, read_number
 from srl_envs.rewards.policy import AnswerPolicy
+from srl_envs.task_rows import TaskReport, check_collection, fingerprint, read_source
 
 MAX_STAKE = 3
 MAX_PROBLEMS = 10
@@ -25,6 +27,9 @@ MAX_ANSWER_CHARS = 24
 STEAL_BONUS = 1
 LARGEST_GAP = MAX_STAKE + STEAL_BONUS + MAX_STAKE
 """Points between the seats after one problem: one wins 3 + 1, the other loses 3."""
+MAX_PAST_CHARS = 200
+"""Of a past problem's text, so that ten long ones fit a prompt."""
+_DIFFICULTY = 3
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
 _MATCHER = AnswerMatcher(AnswerPolicy(rounded_digits=None))
@@ -99,6 +104,32 @@ def parse_move(body: str) -> Move:
     return Move(answer, int(stake))
 
 
+def check_source(source: str) -> TaskReport[WordProblem]:
+    """The rows of ``gsm8k:PATH``; checked once in a process for one content of the file.
+
+    Raises:
+        ConfigError: the collection cannot be read, or a row is not of the format.
+    """
+    _, path = read_source(source, ("gsm8k",))
+    return _checked_source(source, path, fingerprint(path))
+
+
+@lru_cache(maxsize=8)
+def _checked_source(source: str, path: str, _content: str) -> TaskReport[WordProblem]:
+    return check_collection(source, path, read_row, _fault)
+
+
+def _fault(row: WordProblem) -> str:
+    """Why a seat that writes the row's own answer would not be paid for it; "" where it would."""
+    try:
+        move = parse_move(f"{row.reference}; {MAX_STAKE}")
+    except IllegalMoveError as error:
+        return f"no seat may write the answer {row.reference[:40]!r}: {error}"
+    if not is_correct(move, row.problem.answer):
+        return f"the matcher does not take {row.reference!r} for {row.problem.answer!r}"
+    return ""
+
+
 def _checked(name: str, value: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
         raise ConfigError(f"{name}={value!r}: use a whole number from 1 to {high}.")
@@ -124,6 +155,11 @@ class MathDuel(Game[Duel, Move]):
         difficulty: 1 (single digits) to 5.
         families: names out of `math_problems.FAMILIES`; all by default. An episode goes through
             them in random order, so that each appears before one appears twice.
+        tasks: ``"gsm8k:PATH"`` asks the rows of a file or a ``datasets`` repository instead, an
+            episode no row twice; `task_report` holds those that cannot be played.
+
+    Raises:
+        ConfigError: an option is out of range, or a row is broken.
     """
 
     seats = 2
@@ -131,11 +167,25 @@ class MathDuel(Game[Duel, Move]):
     max_action_chars = 100
 
     def __init__(
-        self, *, problems: int = 5, difficulty: int = 3, families: Sequence[str] | None = None
+        self,
+        *,
+        problems: int = 5,
+        difficulty: int = _DIFFICULTY,
+        families: Sequence[str] | None = None,
+        tasks: str | None = None,
     ) -> None:
         self.max_turns = _checked("problems", problems, MAX_PROBLEMS)
         self.difficulty = _checked("difficulty", difficulty, 5)
         self.families = _checked_families(families)
+        self.task_report: TaskReport[WordProblem] | None = None
+        if tasks is not None:
+            if families is not None or difficulty != _DIFFICULTY:
+                raise ConfigError(
+                    "difficulty and families choose generated problems; leave them out with tasks."
+                )
+            self.task_report = check_source(tasks)
+            self.task_report.require(problems, f"problems={problems}")
+            self.task_report.warn(stacklevel=2)
         self._rules = (
             "Math duel: you and an opponent answer the same problems at the same time.\n"
             f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this:\n"
@@ -146,8 +196,12 @@ class MathDuel(Game[Duel, Move]):
         )
 
     def new(self, streams: Streams) -> Duel:
-        """Draw the problems: families in random order, no problem twice."""
+        """Draw the problems, none twice: families in random order, or rows of the split."""
         rng = streams.instance
+        if self.task_report is not None:
+            rows = self.task_report.splits[streams.split]
+            chosen = rng.permutation(len(rows))[: self.max_turns]
+            return Duel(tuple(rows[int(k)].problem for k in chosen))
         order: list[str] = []
         while len(order) < self.max_turns:
             order += [self.families[i] for i in rng.permutation(len(self.families))]
@@ -179,8 +233,11 @@ class MathDuel(Game[Duel, Move]):
     def _past(state: Duel, seat: int, number: int) -> str:
         problem, moves = state.problems[number], state.rounds[number]
         points = round_points(moves, problem.answer)
+        text = problem.text
+        if len(text) > MAX_PAST_CHARS:
+            text = f"{text[:MAX_PAST_CHARS]}..."
         return (
-            f"Past {number + 1}: {problem.text} Answer: {problem.answer}. "
+            f"Past {number + 1}: {text} Answer: {problem.answer}. "
             f"You: {moves[seat]} ({points[seat]:+d}). "
             f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
         )
@@ -208,6 +265,14 @@ class MathDuel(Game[Duel, Move]):
     def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:
         """A pass one time in ten, else a small number with any stake."""
         return random_body(rng)
+
+    def swap_hidden(self, state: Duel, seat: int, other: Duel) -> Duel:
+        """The answer of the present problem, and the problems to come."""
+        number = len(state.rounds)
+        present = state.problems[number]._replace(answer=other.problems[number].answer)
+        return state._replace(
+            problems=(*state.problems[:number], present, *other.problems[number + 1 :])
+        )
 
     def encode(self, state: Duel) -> Any:
         """Problems and rounds as lists."""

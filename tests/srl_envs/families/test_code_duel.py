@@ -15,8 +15,9 @@ from srl_envs import make
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
 from srl_envs.families.coding import code_duel_bots
-from srl_envs.families.coding.code_duel import MAX_TIMEOUTS, CodeDuel, CodeDuelState
+from srl_envs.families.coding.code_duel import CodeDuel, CodeDuelState
 from srl_envs.families.coding.code_duel_bots import held_out_bot, middle_bot, read_task, strong_bot
+from srl_envs.families.coding.judging import MAX_TIMEOUTS
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import (
     EMPTY_PROGRAM,
@@ -637,7 +638,7 @@ def test_the_program_cannot_reach_the_next_input(contained: CodeDuel) -> None:
         "import builtins\ndef solve(data):\n"
         "    builtins.n = getattr(builtins, 'n', 0) + 1\n    return ['run', builtins.n]"
     )
-    outcomes = contained._run(read_program(program), ("1", "2", "3"))
+    outcomes = contained._judge.calls(read_program(program), "solve", ("1", "2", "3"))
     assert [outcome.value for outcome in outcomes] == [["run", 1]] * 3
 
 

@@ -1,0 +1,156 @@
+"""Tasks drawn from the problem families: a seed is a variant, its examples and its hidden inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from srl_envs.core import Streams
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.families.coding.judging import Judge, Verdict, until_timeouts
+from srl_envs.families.coding.problems import FAMILIES, Parameters, ProblemFamily, Size
+from srl_envs.families.coding.submissions import canonical
+from srl_envs.families.coding.task import Instance, Task, TaskSource
+from srl_envs.sandbox import same_value
+
+EXAMPLES = 3
+
+
+class GeneratedTask(Task):
+    """A variant of a family; its tests are inputs as canonical JSON texts."""
+
+    function = "solve"
+    signature = "solve(data)"
+    contract = "solve(data): it takes one JSON value and returns the answer."
+
+    def __init__(self, family: str, parameters: str) -> None:
+        self.family = FAMILIES[family]
+        self.parameters: Parameters = json.loads(parameters)
+        self.title = self.family.title
+        self.statement = self.family.statement(self.parameters)
+
+    def answer(self, text: str) -> Any:
+        """The reference's answer to an input given as JSON text."""
+        return self.family.reference(self.parameters, json.loads(text))
+
+    def accepts(self, text: str) -> bool:
+        """Whether a JSON text is an input of the problem."""
+        return self.family.is_valid(self.parameters, json.loads(text))
+
+    def draw_small(self, rng: np.random.Generator) -> Any:
+        """A small input."""
+        return self.family.draw_input(rng, self.parameters, "small")
+
+    def example_block(self, examples: Sequence[str]) -> str:
+        """One call and its answer a line."""
+        lines = "\n".join(f"solve({text}) -> {json.dumps(self.answer(text))}" for text in examples)
+        return f"Examples:\n{lines}"
+
+    def verdicts(self, judge: Judge, program: str, tests: Sequence[str]) -> list[Verdict]:
+        """Whether the program gives the reference's answer, for each input."""
+        if program == self.empty_program:
+            return [Verdict(False, None)] * len(tests)
+
+        def run(inputs: Sequence[str]) -> list[Verdict]:
+            outcomes = judge.calls(program, self.function, inputs)
+            return [
+                Verdict(o.status == "ok" and same_value(o.value, self.answer(text)), o)
+                for text, o in zip(inputs, outcomes, strict=True)
+            ]
+
+        return until_timeouts(tests, run)
+
+    def shown_test(self, test: str) -> str:
+        """The call and its answer; a long answer alone is cut."""
+        return f"solve({test}) must give {json.dumps(self.answer(test))}"
+
+
+class GeneratedTasks(TaskSource):
+    """Draws a family, a variant of the difficulty, examples and hidden inputs.
+
+    Args:
+        families: names of problem families, checked by `checked_families`.
+        difficulty: 1 to 5.
+        hidden_inputs: tests per task; one in five is large.
+    """
+
+    def __init__(self, families: Sequence[str], difficulty: int, hidden_inputs: int) -> None:
+        self.families = tuple(families)
+        self.difficulty = difficulty
+        self.hidden_inputs = hidden_inputs
+
+    def draw(self, streams: Streams) -> Instance:
+        """The split is part of the streams' entropy already."""
+        rng = streams.instance
+        family = FAMILIES[self.families[int(rng.integers(len(self.families)))]]
+        parameters = family.draw(rng, self.difficulty)
+        examples = _draw_examples(rng, family, parameters)
+        hidden = _draw_hidden(rng, family, parameters, examples, self.hidden_inputs)
+        return Instance(family.name, canonical(parameters), examples, hidden)
+
+    def task(self, family: str, parameters: str) -> GeneratedTask:
+        """The variant, ready to answer."""
+        return GeneratedTask(family, parameters)
+
+
+def checked_families(game: str, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of problem families; all for None.
+
+    Raises:
+        ConfigError: one is unknown or stands twice, or it is no list.
+    """
+    if names is None:
+        return tuple(FAMILIES)
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise ConfigError(
+            f"{game}: families={names!r}; give a list with some of {', '.join(FAMILIES)}."
+        )
+    for name in names:
+        if name not in FAMILIES:
+            hint = nearest(name, FAMILIES) if isinstance(name, str) else ""
+            raise ConfigError(
+                f"{game}: no problem family {name!r}.{hint} There are {', '.join(FAMILIES)}."
+            )
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{game}: families={list(names)!r} names one twice.")
+    return tuple(names)
+
+
+def _draw_examples(
+    rng: np.random.Generator, family: ProblemFamily, parameters: Parameters
+) -> tuple[str, ...]:
+    """Small inputs, with different answers where a few tries find some."""
+    inputs: list[str] = []
+    answers: list[str] = []
+    for attempt in range(60):
+        data = family.draw_input(rng, parameters, "small")
+        text, answer = canonical(data), canonical(family.reference(parameters, data))
+        if text not in inputs and (answer not in answers or attempt >= 30):
+            inputs.append(text)
+            answers.append(answer)
+        if len(inputs) == EXAMPLES:
+            break
+    return tuple(inputs)
+
+
+def _draw_hidden(
+    rng: np.random.Generator,
+    family: ProblemFamily,
+    parameters: Parameters,
+    examples: Sequence[str],
+    count: int,
+) -> tuple[str, ...]:
+    """Distinct inputs other than the examples: small ones, then one fifth large ones."""
+    large = count // 5
+    found: list[str] = []
+    for attempt in range(50 * count):
+        size: Size = "large" if len(found) >= count - large or attempt >= 20 * count else "small"
+        text = canonical(family.draw_input(rng, parameters, size))
+        if text not in found and text not in examples:
+            found.append(text)
+        if len(found) == count:
+            break
+    return tuple(found)
