@@ -1,30 +1,50 @@
-"""Ratings from match results: Bradley-Terry with ties, intervals, rank sets, win matrix.
+"""Rating tables: Elo with clustered intervals, rank sets and provisional marks.
 
-The model is Davidson's: with d = t_a - t_b the log-probabilities of win, tie and loss are
-d/2, log nu and -d/2 up to a constant. It is fitted as the maximum of a posterior whose prior
-(a ridge) keeps undefeated agents finite. Intervals are cluster-robust: games that share a seed
-count as one observation, because a lucky start state helps in all of them. Pure numpy; nothing
-here knows where results are stored.
+Two seats at a time (`rate`, free-for-all matches as one row per pair of seats) or side against side
+(`rate_teams`). Pure numpy; nothing here knows where results are stored.
 
-Array axes: ``N`` agents, ``M`` results (one per pair of seats), ``C`` clusters.
-
-Sources: Davidson, "On Extending the Bradley-Terry Model to Accommodate Ties", JASA 65 (1970);
-Liang and Zeger, "Longitudinal data analysis using generalized linear models", Biometrika 73
-(1986) for the clustered sandwich. Differences: a ridge, and its share in the sandwich.
+Array axes: ``N`` agents, ``M`` results.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.errors import ConfigError, ShapeError
+from srl_agents.league.davidson import MatchUps, Results, fit, spread
+from srl_agents.league.intervals import (
+    Floats,
+    Interval,
+    Ints,
+    paired_interval,
+    t_quantile,
+    t_quantiles,
+    totals,
+)
+from srl_agents.league.pairs import Pairs, WinMatrix, count_results, head_to_head, win_matrix
+from srl_envs.errors import ConfigError
+
+__all__ = [
+    "DEFAULT_RIDGE",
+    "ELO_PER_NAT",
+    "Interval",
+    "Pairs",
+    "Rating",
+    "RatingTable",
+    "TeamResult",
+    "WinMatrix",
+    "expected_score",
+    "head_to_head",
+    "paired_interval",
+    "rate",
+    "rate_teams",
+    "t_quantile",
+    "win_matrix",
+]
 
 ELO_PER_NAT = 400 / math.log(10)
 """Elo points per unit of log-odds, 173.7."""
@@ -32,81 +52,9 @@ DEFAULT_RIDGE = (ELO_PER_NAT / 400) ** 2
 """Prior precision: skills have a standard deviation of 400 Elo before any match."""
 PROVISIONAL_HALF_WIDTH_ELO = 75.0
 PROVISIONAL_CLUSTERS = 30
-BLOCK_NUMBERS = 1_000_000
-"""Numbers (8 bytes each) of cluster scores held at once while intervals are computed."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Results between two agents. A match with more than two seats is one row per pair of seats."""
-
-    agents: tuple[str, ...]
-    a_M: Ints
-    """Index into ``agents``."""
-    b_M: Ints
-    score_M: Floats
-    """Points of ``a``: 1 win, 0.5 tie, 0 loss."""
-    cluster_M: Ints
-    """Rows with the same number share their randomness."""
-
-    def __post_init__(self) -> None:
-        shapes = {x.shape for x in (self.a_M, self.b_M, self.score_M, self.cluster_M)}
-        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-            raise ShapeError(f"columns of shapes {shapes}: give four arrays of one length.")
-        if self.a_M.size == 0:
-            return
-        both = np.concatenate([self.a_M, self.b_M])
-        if both.min() < 0 or both.max() >= len(self.agents):
-            raise ShapeError(
-                f"agent numbers {both.min()}..{both.max()} do not fit {len(self.agents)} agents."
-            )
-        if (self.a_M == self.b_M).any():
-            raise ConfigError("an agent cannot be rated against itself: leave such rows out.")
-        if not np.isin(self.score_M, (0.0, 0.5, 1.0)).all():
-            raise ConfigError("a score is 1 (win), 0.5 (tie) or 0 (loss).")
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[str, str, float, str]], agents: Iterable[str] = ()) -> Pairs:
-        """Build from (agent, opponent, score, cluster) rows.
-
-        Args:
-            rows: one per result.
-            agents: agents to rate even if they have no row.
-        """
-        table = list(rows)
-        names = sorted({*agents, *(r[0] for r in table), *(r[1] for r in table)})
-        clusters = {c: k for k, c in enumerate(sorted({r[3] for r in table}))}
-        number = {name: k for k, name in enumerate(names)}
-        return cls(
-            agents=tuple(names),
-            a_M=np.array([number[r[0]] for r in table], dtype=np.int64),
-            b_M=np.array([number[r[1]] for r in table], dtype=np.int64),
-            score_M=np.array([r[2] for r in table], dtype=np.float64),
-            cluster_M=np.array([clusters[r[3]] for r in table], dtype=np.int64),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95 % interval around an estimate."""
-
-    estimate: float
-    half_width: float
-    """Infinite when fewer than two clusters leave the spread unknown."""
-    clusters: int
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.estimate - self.half_width
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.estimate + self.half_width
+TeamResult = tuple[tuple[str, ...], tuple[str, ...], float, str]
+"""(members of one side, members of the other, points of the first: 1, 0.5 or 0, cluster)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,21 +79,6 @@ class Rating:
     NaN without games."""
     provisional: tuple[str, ...]
     """Why not to rely on this row yet; empty when nothing stands against it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WinMatrix:
-    """Observed points between agents, in the order of ``agents``."""
-
-    agents: tuple[str, ...]
-    points_NN: Floats
-    """Points the row agent took from the column agent; a tie is half a point for both."""
-    games_NN: Ints
-    score_NN: Floats
-    """points / games, NaN where two agents never met."""
-    low_NN: Floats
-    """95 % Wilson interval with one observation per cluster (wide rather than narrow)."""
-    high_NN: Floats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -211,6 +144,17 @@ def expected_score(elo_difference: float, tie_nu: float = 0.0) -> float:
     return (win + tie / 2) / (win + loss + tie)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Record:
+    """Games of each agent, as the rows of a table show them."""
+
+    wins_N: Floats
+    ties_N: Floats
+    losses_N: Floats
+    field_score_N: Floats
+    linked_N: NDArray[np.bool_]
+
+
 def rate(
     pairs: Pairs, *, anchors: Collection[str] = (), ridge: float = DEFAULT_RIDGE
 ) -> RatingTable:
@@ -234,327 +178,151 @@ def rate(
     get a narrow interval, because its residuals are small. With it the formula is the posterior
     covariance when the model is right.
     """
+    _check(pairs.a_M.size, ridge)
+    n = len(pairs.agents)
+    wins_NN, ties_NN = count_results(pairs)
+    games_NN = wins_NN + wins_NN.T + ties_NN
+    met = np.triu(games_NN, k=1) > 0
+    one_U, other_U = np.nonzero(met)
+    games = MatchUps(
+        agents=n,
+        seat_US=np.stack([one_U, other_U], axis=1),
+        sign_S=np.array([1.0, -1.0]),
+        win_U=wins_NN[met],
+        tie_U=ties_NN[met],
+        loss_U=wins_NN.T[met],
+    )
+    row_NN = np.zeros((n, n), dtype=np.int64)
+    row_NN[met] = np.arange(one_U.size)
+    row_NN += row_NN.T
+    swapped_M = pairs.a_M > pairs.b_M
+    results = Results(
+        row_M=row_NN[pairs.a_M, pairs.b_M],
+        score_M=np.where(swapped_M, 1 - pairs.score_M, pairs.score_M),
+        cluster_M=pairs.cluster_M,
+    )
+    points_NN = wins_NN + ties_NN / 2
+    record = _Record(
+        wins_N=wins_NN.sum(axis=1),
+        ties_N=ties_NN.sum(axis=1),
+        losses_N=wins_NN.sum(axis=0),
+        field_score_N=np.array([_field_score(points_NN[k], games_NN[k]) for k in range(n)]),
+        linked_N=_linked(wins_NN + ties_NN > 0),
+    )
+    return _table(pairs.agents, games, results, record, anchors=anchors, ridge=ridge)
+
+
+def rate_teams(
+    rows: Iterable[TeamResult], *, anchors: Collection[str] = (), ridge: float = DEFAULT_RIDGE
+) -> RatingTable:
+    """Rate members from results between sides; a side is as strong as the sum of its members.
+
+    Rows of `Rating` count games of the agent's sides. Where all sides are equally large only
+    differences between agents are known, as in `rate`.
+
+    Args:
+        rows: one per match and pair of sides. An agent on both sides counts for neither.
+        anchors: as in `rate`.
+        ridge: as in `rate`.
+
+    Raises:
+        ConfigError: no result, a score that is none, or a ridge that is not positive.
+    """
+    table = [(tuple(sorted(a)), tuple(sorted(b)), s, c) for a, b, s, c in rows]
+    _check(len(table), ridge)
+    if any(score not in (0.0, 0.5, 1.0) for _, _, score, _ in table):
+        raise ConfigError("a score is 1 (win), 0.5 (tie) or 0 (loss).")
+    agents = tuple(sorted({name for a, b, _, _ in table for name in (*a, *b)}))
+    games, row_M = _team_games(table, agents)
+    cluster = {c: k for k, c in enumerate(sorted({c for *_, c in table}))}
+    results = Results(
+        row_M=row_M,
+        score_M=np.array([score for _, _, score, _ in table]),
+        cluster_M=np.array([cluster[c] for *_, c in table], dtype=np.int64),
+    )
+    return _table(agents, games, results, _team_record(table, agents), anchors=anchors, ridge=ridge)
+
+
+def _team_games(table: Sequence[TeamResult], agents: tuple[str, ...]) -> tuple[MatchUps, Ints]:
+    """Match-ups, and the match-up of each row."""
+    number = {name: k for k, name in enumerate(agents)}
+    ups = {(a, b): k for k, (a, b) in enumerate(dict.fromkeys((a, b) for a, b, _, _ in table))}
+    row_M = np.array([ups[a, b] for a, b, _, _ in table], dtype=np.int64)
+    score_M = np.array([score for _, _, score, _ in table])
+    first, second = max(len(a) for a, _ in ups), max(len(b) for _, b in ups)
+    if any(len(a) != first or len(b) != second for a, b in ups):
+        raise ConfigError("sides of one table hold equally many seats: rate each size on its own.")
+    return (
+        MatchUps(
+            agents=len(agents),
+            seat_US=np.array([[number[name] for name in (*a, *b)] for a, b in ups]),
+            sign_S=np.array([1.0] * first + [-1.0] * second),
+            win_U=totals(row_M, score_M == 1, len(ups)),
+            tie_U=totals(row_M, score_M == 0.5, len(ups)),
+            loss_U=totals(row_M, score_M == 0, len(ups)),
+        ),
+        row_M,
+    )
+
+
+def _team_record(table: Sequence[TeamResult], agents: tuple[str, ...]) -> _Record:
+    n = len(agents)
+    number = {name: k for k, name in enumerate(agents)}
+    count_3N = np.zeros((3, n))
+    points_NN, games_NN, beat_NN = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n), dtype=bool)
+    for a, b, score, _ in table:
+        for mine, theirs, points in ((a, b, score), (b, a, 1 - score)):
+            others = [number[name] for name in theirs]
+            for i in (number[name] for name in mine):
+                count_3N[int(2 - 2 * points), i] += 1
+                points_NN[i, others] += points
+                games_NN[i, others] += 1
+                beat_NN[i, others] |= points > 0
+    return _Record(
+        wins_N=count_3N[0],
+        ties_N=count_3N[1],
+        losses_N=count_3N[2],
+        field_score_N=np.array([_field_score(points_NN[k], games_NN[k]) for k in range(n)]),
+        linked_N=_linked(beat_NN),
+    )
+
+
+def _check(results: int, ridge: float) -> None:
     if not ridge > 0:
         raise ConfigError(f"ridge={ridge}: an undefeated agent would be infinite. Use more than 0.")
-    if pairs.a_M.size == 0:
+    if not results:
         raise ConfigError("no result to rate: play evaluation matches between two agents first.")
-    wins_NN, ties_NN = _counts(pairs)
-    fit = _fit(wins_NN, ties_NN, ridge)
-    clusters_N = _clusters_per_agent(pairs)
 
-    anchored = np.isin(pairs.agents, sorted(anchors)) if anchors else np.zeros(0)
+
+def _table(
+    agents: tuple[str, ...],
+    games: MatchUps,
+    results: Results,
+    record: _Record,
+    *,
+    anchors: Collection[str],
+    ridge: float,
+) -> RatingTable:
+    found = fit(games, ridge)
+    known = spread(games, results, found, ridge)
+    anchored = np.isin(agents, sorted(anchors)) if anchors else np.zeros(0)
     if not anchored.any():
-        anchored = np.ones(len(pairs.agents), dtype=bool)
+        anchored = np.ones(len(agents), dtype=bool)
     zero_N = anchored / anchored.sum()
-    shift_NN = np.eye(len(pairs.agents)) - zero_N[None, :]  # t -> t minus the anchors' mean
-    elo_N = ELO_PER_NAT * (shift_NN @ fit.t_N)
-    covariance_NN = ELO_PER_NAT**2 * shift_NN @ _covariance(pairs, fit, ridge) @ shift_NN.T
-
+    shift_NN = np.eye(len(agents)) - zero_N[None, :]  # t -> t minus the anchors' mean
+    elo_N = ELO_PER_NAT * (shift_NN @ found.t_N)
+    covariance_NN = ELO_PER_NAT**2 * shift_NN @ known.covariance_NN @ shift_NN.T
     order = np.lexsort((np.arange(elo_N.size), -elo_N))
-    rows = _rows(
-        pairs,
-        wins_NN=wins_NN,
-        ties_NN=ties_NN,
-        elo_N=elo_N,
-        covariance_NN=covariance_NN,
-        clusters_N=clusters_N,
-    )
+    rows = _rows(agents, record, elo_N, covariance_NN, known.clusters_N)
     return RatingTable(
         ratings=tuple(rows[k] for k in order),
-        anchors=tuple(a for a, is_anchor in zip(pairs.agents, anchored, strict=True) if is_anchor),
+        anchors=tuple(a for a, is_anchor in zip(agents, anchored, strict=True) if is_anchor),
         ridge=ridge,
-        tie_nu=fit.nu,
-        games=int(pairs.a_M.size),
-        clusters=int(np.unique(pairs.cluster_M).size),
+        tie_nu=found.nu,
+        games=int(results.row_M.size),
+        clusters=known.clusters,
         covariance_NN=covariance_NN[np.ix_(order, order)],
     )
-
-
-def win_matrix(pairs: Pairs, order: Collection[str] = ()) -> WinMatrix:
-    """Observed scores between all agents.
-
-    Args:
-        pairs: results.
-        order: agents in the order of rows and columns; all agents by default.
-    """
-    agents = tuple(order) or pairs.agents
-    pick = np.array([pairs.agents.index(a) for a in agents], dtype=np.int64)
-    wins_NN, ties_NN = _counts(pairs)
-    points_NN = (wins_NN + ties_NN / 2)[np.ix_(pick, pick)]
-    games_NN = (wins_NN + wins_NN.T + ties_NN)[np.ix_(pick, pick)]
-    met = games_NN > 0
-    score_NN = np.full(points_NN.shape, np.nan)
-    score_NN[met] = points_NN[met] / games_NN[met]
-    low_NN, high_NN = _wilson(score_NN, _clusters_per_pair(pairs)[np.ix_(pick, pick)])
-    return WinMatrix(
-        agents=agents,
-        points_NN=points_NN,
-        games_NN=games_NN.astype(np.int64),
-        score_NN=score_NN,
-        low_NN=low_NN,
-        high_NN=high_NN,
-    )
-
-
-def head_to_head(pairs: Pairs, agent: str, opponent: str) -> Interval:
-    """Mean score difference per game between two agents, from their own games alone.
-
-    With mirrored pairs (same seed, seats swapped) the advantage of a seat cancels.
-
-    Returns:
-        Points of ``agent`` minus points of ``opponent`` per game, in [-1, 1]; above 0 it is better.
-
-    Raises:
-        ConfigError: the two never met.
-    """
-    known = set(pairs.agents)
-    if not {agent, opponent} <= known:
-        missing = sorted({agent, opponent} - known)
-        raise ConfigError(f"no results of {', '.join(map(repr, missing))}.")
-    i, j = pairs.agents.index(agent), pairs.agents.index(opponent)
-    forward, backward = _between(pairs, i, j), _between(pairs, j, i)
-    scores = np.where(forward, 2 * pairs.score_M - 1, 1 - 2 * pairs.score_M)
-    chosen = forward | backward
-    return paired_interval(scores[chosen], pairs.cluster_M[chosen])
-
-
-def paired_interval(pair_scores: Floats, clusters: NDArray[np.generic]) -> Interval:
-    """Mean of mirrored pairs' score differences with a 95 % interval.
-
-    Args:
-        pair_scores: (K,) score difference per mirrored pair (or per game), in [-1, 1].
-        clusters: (K,) label per entry; entries with one label count as one observation.
-
-    Returns:
-        The mean; Student's t over clusters with the factor C / (C - 1). If all clusters
-        agree, the observed spread is 0, which proves nothing about unseen seeds: then the
-        half-width is 2 (1 - 0.025^(1/C)), the effect of a kind of seed that was just missed.
-
-    Raises:
-        ShapeError: the arrays differ in length.
-        ConfigError: no entries.
-    """
-    if pair_scores.shape != clusters.shape or pair_scores.ndim != 1:
-        raise ShapeError(f"{pair_scores.shape} scores with {clusters.shape} clusters.")
-    if pair_scores.size == 0:
-        raise ConfigError("no mirrored pair: these two agents never met.")
-    label_K = np.unique(clusters, return_inverse=True)[1].reshape(-1)
-    count = int(label_K.max()) + 1
-    mean = float(pair_scores.mean())
-    if count < 2:
-        return Interval(mean, math.inf, count)
-    sums_C = np.bincount(label_K, weights=pair_scores - mean)
-    if np.abs(sums_C).max() < 1e-9:
-        return Interval(mean, 2 * (1 - 0.025 ** (1 / count)), count)
-    variance = count / (count - 1) * float(sums_C @ sums_C) / pair_scores.size**2
-    return Interval(mean, t_quantile(count - 1) * math.sqrt(variance), count)
-
-
-@functools.cache
-def t_quantile(degrees: int, probability: float = 0.975) -> float:
-    """Quantile of Student's t for whole degrees of freedom.
-
-    Up to 200 degrees: bisection on the exact finite sum (Abramowitz and Stegun 26.7.3 and
-    26.7.4). Above: their expansion 26.7.5 around the normal quantile, error below 1e-6.
-
-    Args:
-        degrees: 1 or more; 0 gives infinity (nothing is known about the spread).
-        probability: between 0.5 and 1.
-    """
-    if degrees < 1:
-        return math.inf
-    if degrees > 200:
-        z = NormalDist().inv_cdf(probability)
-        first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-        return z + first / degrees + second / degrees**2
-    low, high = 0.0, math.pi / 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        if _t_inside(middle, degrees) < 2 * probability - 1:
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(degrees) * math.tan((low + high) / 2)
-
-
-def _t_inside(angle: float, degrees: int) -> float:
-    """P(|T| < sqrt(degrees) tan(angle))."""
-    sine, cosine = math.sin(angle), math.cos(angle)
-    term = total = cosine if degrees % 2 else 1.0
-    first = 3 if degrees % 2 else 2
-    for k in range(first, degrees, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    if degrees % 2 == 0:
-        return sine * total
-    return 2 / math.pi * (angle + (sine * total if degrees > 1 else 0.0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fit:
-    t_N: Floats
-    """Skills in log-odds, sum 0."""
-    nu: float
-    hessian: Floats
-    """(N, N), or (N + 1, N + 1) with log nu last when there are ties; includes the ridge."""
-
-
-def _counts(pairs: Pairs) -> tuple[Floats, Floats]:
-    """(N, N) wins of row over column, and (N, N) symmetric ties."""
-    n = len(pairs.agents)
-    forward, backward = pairs.a_M * n + pairs.b_M, pairs.b_M * n + pairs.a_M
-    wins = np.bincount(forward[pairs.score_M == 1.0], minlength=n * n)
-    wins = wins + np.bincount(backward[pairs.score_M == 0.0], minlength=n * n)
-    ties = np.bincount(forward[pairs.score_M == 0.5], minlength=n * n).reshape(n, n)
-    return wins.reshape(n, n).astype(np.float64), (ties + ties.T).astype(np.float64)
-
-
-def _probabilities(t_N: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
-    """(N, N) probabilities that the row wins, loses, ties against the column."""
-    half = (t_N[:, None] - t_N[None, :]) / 2
-    top = np.abs(half)
-    win, loss, tie = np.exp(half - top), np.exp(-half - top), nu * np.exp(-top)
-    total = win + loss + tie
-    return win / total, loss / total, tie / total
-
-
-def _loss(theta: Floats, wins_NN: Floats, ties_NN: Floats, ridge: float) -> float:
-    """Negative log-posterior; ``theta`` is t, then log nu if there are ties."""
-    n = wins_NN.shape[0]
-    half = (theta[:n, None] - theta[None, :n]) / 2
-    total = np.logaddexp(half, -half)
-    likelihood = 0.0
-    if theta.size > n:
-        total = np.logaddexp(total, theta[n])
-        likelihood = 0.5 * float((ties_NN * (theta[n] - total)).sum())
-    likelihood += float((wins_NN * (half - total)).sum())
-    return ridge / 2 * float(theta @ theta) - likelihood
-
-
-def _slope(theta: Floats, wins_NN: Floats, ties_NN: Floats, ridge: float) -> tuple[Floats, Floats]:
-    """Gradient and Hessian of `_loss`."""
-    n = wins_NN.shape[0]
-    win, loss, tie = _probabilities(theta[:n], math.exp(theta[n]) if theta.size > n else 0.0)
-    games_NN = wins_NN + wins_NN.T + ties_NN
-    gradient = ridge * theta
-    gradient[:n] -= (wins_NN - wins_NN.T - games_NN * (win - loss)).sum(axis=1) / 2
-    curvature = games_NN * (win + loss - (win - loss) ** 2) / 4
-    hessian = ridge * np.eye(theta.size)
-    hessian[:n, :n] += np.diag(curvature.sum(axis=1)) - curvature
-    if theta.size > n:
-        gradient[n] -= ((ties_NN - games_NN * tie) / 2).sum()
-        hessian[:n, n] = hessian[n, :n] = -(games_NN * tie * (win - loss)).sum(axis=1) / 2
-        hessian[n, n] += (games_NN * tie * (1 - tie)).sum() / 2
-    return gradient, hessian
-
-
-def _fit(wins_NN: Floats, ties_NN: Floats, ridge: float) -> _Fit:
-    """Damped Newton on a convex function.
-
-    Without ties nu is 0. With ties log nu has the same prior precision as a skill, so that a
-    field which only ever tied still has a finite fit.
-    """
-    n = wins_NN.shape[0]
-    theta = np.zeros(n + 1 if ties_NN.any() else n)
-    loss = _loss(theta, wins_NN, ties_NN, ridge)
-    for _ in range(200):
-        gradient, hessian = _slope(theta, wins_NN, ties_NN, ridge)
-        step = -np.linalg.solve(_gauged(hessian, n), gradient)
-        length = 1.0
-        while True:
-            candidate = theta + length * step
-            candidate[:n] -= candidate[:n].mean()
-            trial = _loss(candidate, wins_NN, ties_NN, ridge)
-            if trial <= loss + 1e-12 * abs(loss) or length < 1e-6:
-                break
-            length /= 2
-        moved = float(np.abs(candidate - theta).max())
-        theta, loss = candidate, trial
-        if moved < 1e-11 * max(1.0, float(np.abs(theta).max())):
-            break
-    nu = math.exp(theta[n]) if theta.size > n else 0.0
-    return _Fit(theta[:n], nu, _slope(theta, wins_NN, ties_NN, ridge)[1])
-
-
-def _gauged(hessian: Floats, n: int) -> Floats:
-    """Give the direction "all skills up by the same amount" a firm curvature.
-
-    Only the ridge holds that direction; rounding noise divided by a small ridge would leak
-    into every standard error.
-    """
-    gauged = hessian.copy()
-    gauged[:n, :n] += max(1.0, float(np.trace(hessian)) / n) / n
-    return gauged
-
-
-def _covariance(pairs: Pairs, fit: _Fit, ridge: float) -> Floats:
-    """(N, N) clustered sandwich in squared log-odds.
-
-    Right for differences of agents; the direction "all up" has a made-up variance, which the
-    caller's shift to the anchors removes.
-    """
-    n, size = len(pairs.agents), fit.hessian.shape[0]
-    bread = np.linalg.inv(_gauged(fit.hessian, n))
-    meat = _score_products(pairs, fit)
-    clusters = np.unique(pairs.cluster_M).size
-    correction = clusters / (clusters - 1) if clusters > 1 else 1.0  # widths are infinite at 1
-    meat = correction * meat + ridge * np.eye(size)
-    covariance: Floats = (bread @ meat @ bread)[:n, :n]
-    return covariance
-
-
-def _score_products(pairs: Pairs, fit: _Fit) -> Floats:
-    """Sum over clusters of u uᵀ, where u is the gradient of the cluster's log-likelihood.
-
-    Works through blocks of clusters, so that memory stays small for a million of them.
-    """
-    n, size = len(pairs.agents), fit.hessian.shape[0]
-    win, loss, tie = _probabilities(fit.t_N, fit.nu)
-    order = np.argsort(pairs.cluster_M, kind="stable")
-    a, b, score = pairs.a_M[order], pairs.b_M[order], pairs.score_M[order]
-    cluster = np.unique(pairs.cluster_M[order], return_inverse=True)[1].reshape(-1)
-    skill = score - 0.5 - (win[a, b] - loss[a, b]) / 2
-    tied = (score == 0.5) - tie[a, b]
-
-    products = np.zeros((size, size))
-    block = max(1, BLOCK_NUMBERS // size)
-    for start in range(0, int(cluster[-1]) + 1, block):
-        rows = slice(*np.searchsorted(cluster, [start, start + block]))
-        key = (cluster[rows] - start) * size
-        total = np.bincount(key + a[rows], weights=skill[rows], minlength=block * size)
-        total -= np.bincount(key + b[rows], weights=skill[rows], minlength=block * size)
-        if size > n:
-            total += np.bincount(key + n, weights=tied[rows], minlength=block * size)
-        u = total.reshape(block, size)
-        products += u.T @ u
-    return products
-
-
-def _clusters_per_agent(pairs: Pairs) -> Ints:
-    """(N,) number of clusters in which each agent has a result."""
-    span = int(pairs.cluster_M.max()) + 1
-    seats = np.concatenate([pairs.a_M, pairs.b_M]) * span + np.tile(pairs.cluster_M, 2)
-    return np.bincount(np.unique(seats) // span, minlength=len(pairs.agents))
-
-
-def _clusters_per_pair(pairs: Pairs) -> Ints:
-    """(N, N) number of clusters in which two agents met."""
-    n = len(pairs.agents)
-    span = int(pairs.cluster_M.max(initial=0)) + 1
-    lower, upper = np.minimum(pairs.a_M, pairs.b_M), np.maximum(pairs.a_M, pairs.b_M)
-    met = np.unique((lower * n + upper) * span + pairs.cluster_M) // span
-    half = np.bincount(met, minlength=n * n).reshape(n, n)
-    return half + half.T
-
-
-def _wilson(score_NN: Floats, count_NN: Ints) -> tuple[Floats, Floats]:
-    """Wilson's interval for a mean in [0, 1]; NaN where ``score_NN`` is."""
-    z = NormalDist().inv_cdf(0.975)
-    count = np.maximum(count_NN, 1)
-    scale = 1 + z**2 / count
-    centre = (score_NN + z**2 / (2 * count)) / scale
-    spread = z / scale * np.sqrt(score_NN * (1 - score_NN) / count + z**2 / (4 * count**2))
-    return centre - spread, centre + spread
 
 
 def _resolvable(covariance_NN: Floats, clusters_N: Ints) -> Floats:
@@ -562,50 +330,38 @@ def _resolvable(covariance_NN: Floats, clusters_N: Ints) -> Floats:
     variance_N = np.diag(covariance_NN)
     variance = variance_N[:, None] + variance_N[None, :] - 2 * covariance_NN
     fewest = np.minimum(clusters_N[:, None], clusters_N[None, :])
-    widths: Floats = _quantiles(fewest) * np.sqrt(np.maximum(variance, 0.0))
+    widths: Floats = t_quantiles(fewest) * np.sqrt(np.maximum(variance, 0.0))
     np.fill_diagonal(widths, 0.0)
     return widths
 
 
-def _quantiles(clusters: Ints) -> Floats:
-    """`t_quantile` with one degree of freedom less than there are clusters, for an array."""
-    values, place = np.unique(clusters, return_inverse=True)
-    # 1e300, not infinity: times a variance of 0 it must stay a number
-    quantiles = np.array([min(t_quantile(int(v) - 1), 1e300) for v in values])
-    widths: Floats = quantiles[place.reshape(clusters.shape)]
-    return widths
-
-
 def _rows(
-    pairs: Pairs,
-    *,
-    wins_NN: Floats,
-    ties_NN: Floats,
+    agents: tuple[str, ...],
+    record: _Record,
     elo_N: Floats,
     covariance_NN: Floats,
     clusters_N: Ints,
 ) -> list[Rating]:
-    n = len(pairs.agents)
-    width_N = _quantiles(clusters_N) * np.sqrt(np.maximum(np.diag(covariance_NN), 0.0))
+    n = len(agents)
+    width_N = t_quantiles(clusters_N) * np.sqrt(np.maximum(np.diag(covariance_NN), 0.0))
     width_N = np.where(width_N > 1e6, np.inf, width_N)
     ahead = elo_N[:, None] - elo_N[None, :] > _resolvable(covariance_NN, clusters_N)
     np.fill_diagonal(ahead, False)
-    games_NN = wins_NN + wins_NN.T + ties_NN
-    linked = _linked(wins_NN + ties_NN > 0)
+    games_N = record.wins_N + record.ties_N + record.losses_N
     return [
         Rating(
-            agent=pairs.agents[k],
+            agent=agents[k],
             elo=float(elo_N[k]),
             half_width=float(width_N[k]),
             best_rank=1 + int(ahead[:, k].sum()),
             worst_rank=n - int(ahead[k].sum()),
-            games=int(games_NN[k].sum()),
-            wins=int(wins_NN[k].sum()),
-            draws=int(ties_NN[k].sum()),
-            losses=int(wins_NN[:, k].sum()),
+            games=int(games_N[k]),
+            wins=int(record.wins_N[k]),
+            draws=int(record.ties_N[k]),
+            losses=int(record.losses_N[k]),
             clusters=int(clusters_N[k]),
-            field_score=_field_score(wins_NN[k] + ties_NN[k] / 2, games_NN[k]),
-            provisional=_doubts(float(width_N[k]), int(clusters_N[k]), bool(linked[k])),
+            field_score=float(record.field_score_N[k]),
+            provisional=_doubts(float(width_N[k]), int(clusters_N[k]), bool(record.linked_N[k])),
         )
         for k in range(n)
     ]
@@ -654,8 +410,3 @@ def _reach(edge_NN: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
         frontier = edge_NN[frontier].any(axis=0) & ~seen
         seen = seen | frontier
     return seen
-
-
-def _between(pairs: Pairs, i: int, j: int) -> NDArray[np.bool_]:
-    chosen: NDArray[np.bool_] = (pairs.a_M == i) & (pairs.b_M == j)
-    return chosen

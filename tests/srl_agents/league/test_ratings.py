@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league import ratings
+from srl_agents.league import davidson
 from srl_agents.league.ratings import (
     DEFAULT_RIDGE,
     ELO_PER_NAT,
@@ -275,7 +275,7 @@ def test_small_blocks_give_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -
     rows, _ = field(4, 25, nu=0.4, rng=np.random.default_rng(4))
     np.random.default_rng(0).shuffle(rows)
     whole = rate(Pairs.of(rows))
-    monkeypatch.setattr(ratings, "BLOCK_NUMBERS", 20)
+    monkeypatch.setattr(davidson, "BLOCK_ROWS", 20)
     assert_same(whole, rate(Pairs.of(rows)))
 
 
