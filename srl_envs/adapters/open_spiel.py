@@ -19,10 +19,11 @@ zero or constant sum       mode ``competitive``; identical utility ``cooperative
 
 Limits. A game that draws chance by itself (``SAMPLED_STOCHASTIC``) cannot be replayed from a seed of
 ours, one with a mean field has no seats, one whose utility has no bounds has no scale, and one whose
-moves are structures (``crossword``) has no names for them; these are refused. Everything is paid at the end, also where OpenSpiel pays on the way. OpenSpiel's strings are
-shown as they are: some are terse, and where a game offers no information state string, a seat is
-shown the present observation alone and must remember the rest. At most `MOST_LISTED` legal actions
-are shown. The only bot is a random one.
+moves are structures (``crossword``) has no names for them; these are refused, and so is one whose
+implementation ends the process. Everything is paid at the end, also where OpenSpiel pays on the way.
+OpenSpiel's strings are shown as they are: some are terse, and where a game offers no information state
+string, a seat is shown the present observation alone and must remember the rest. At most `MOST_LISTED`
+legal actions are shown. The only bot is a random one.
 
 Source: the Python interface of OpenSpiel 2.0 (``pyspiel``).
 """
