@@ -74,7 +74,7 @@ def interpreter(
 
     def one() -> None:
         done = subprocess.run(
-            [*command, "-I", "-S", "-c", SCRIPT],
+            [*command, "-c", SCRIPT],
             input="[3, 4]",
             capture_output=True,
             text=True,

@@ -37,11 +37,11 @@ def same(given, answer, decimals, antlr):
 class MathVerify:
     """Judges pairs with math-verify; an `AnswerMatcher` asks it about what it cannot read itself.
 
-    It is safe in threads, which wait for each other; from asyncio, use ``asyncio.to_thread``. Close
-    it, or use it as a context manager.
+    It is safe in threads; from asyncio, use ``asyncio.to_thread``. Close it, or use it as a context
+    manager.
 
     Args:
-        limits: of one comparison. Importing sympy alone takes a second or two of processor time.
+        limits: of one comparison.
         isolation: as for `CodeExecutor`.
 
     Raises:
@@ -54,7 +54,9 @@ class MathVerify:
         if missing:
             raise ConfigError(f"{', '.join(missing)}: not installed. pip install 'srl[math]'.")
         limits = limits or Limits(cpu_s=5.0, wall_s=30.0, memory_mib=1024)
-        self._executor = CodeExecutor(limits, isolation, packages=PACKAGES)
+        self._executor = CodeExecutor(
+            limits, isolation, packages=PACKAGES, preload=("sympy", "antlr4", "sympy.parsing.latex")
+        )
 
     def __enter__(self) -> MathVerify:
         return self

@@ -81,7 +81,7 @@ class Dispatcher:
         limits: of each run.
         isolation: tier to insist on, or ``"strongest"``.
         allow_unsafe: accept a server without isolation.
-        packages: third-party packages that programs may import.
+        packages: third-party packages that programs may import, and modules of them to import now.
         language: of the programs, as in `inside.languages`.
 
     Raises:
@@ -93,7 +93,7 @@ class Dispatcher:
         limits: Limits,
         isolation: str,
         allow_unsafe: bool,
-        packages: Sequence[str],
+        packages: tuple[Sequence[str], Sequence[str]],
         language: str,
     ) -> None:
         self._limits = limits
@@ -165,7 +165,7 @@ class Dispatcher:
             if sys.platform != "linux" and not self._allow_unsafe:
                 raise SandboxError(_NO_TIER.format(why=f"{sys.platform} has none of them"))
             tier = "namespaces" if self._isolation == "strongest" else self._isolation
-            server = ServerProcess(tier, self._packages, self._language)
+            server = ServerProcess(tier, *self._packages, self._language)
             with self._changed:
                 self._holder.append(server)
             self.layers = tuple(server.greeting["layers"])
@@ -373,8 +373,8 @@ def _close_all(holder: list[ServerProcess]) -> None:
 
 
 def _in_flight(limits: Limits) -> int:
-    """Runs at once: a little more than the processors, and at most half of the memory."""
-    by_cpu = (os.cpu_count() or 1) + 1
+    """Runs at once: enough that no processor waits for the server, and at most half of the memory."""
+    by_cpu = 2 * (os.cpu_count() or 1) + 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(
         1, min(by_cpu, 16, int(memory // 2) // ((limits.memory_mib << 20) * limits.processes))

@@ -40,6 +40,8 @@ class CodeExecutor:
         allow_unsafe: where no tier holds, run with resource limits alone instead of refusing.
         language: of the programs: ``"python"``, or ``"javascript"`` where `node` is installed.
         packages: installed third-party packages that programs may import; Python only.
+        preload: modules of these packages that are imported before any program starts: programs
+            find them at once, and every program's start costs more, with their size.
 
     Raises:
         ConfigError: an argument has an impossible value.
@@ -54,6 +56,7 @@ class CodeExecutor:
         language: str = "python",
         *,
         packages: Sequence[str] = ("numpy",),
+        preload: Sequence[str] = (),
     ) -> None:
         if isolation not in ISOLATION:
             hint = nearest(str(isolation), ISOLATION)
@@ -61,12 +64,17 @@ class CodeExecutor:
         if language not in LANGUAGES:
             hint = nearest(str(language), LANGUAGES)
             raise ConfigError(f"language={language!r}: one of {', '.join(LANGUAGES)}.{hint}")
+        for name in preload:
+            if name.partition(".")[0] not in packages:
+                raise ConfigError(
+                    f"preload={name!r}: its package is not among packages={packages}."
+                )
         self.language = language
         self.limits = limits if limits is not None else Limits()
         self.isolation = isolation
         self.allow_unsafe = allow_unsafe
         self._dispatcher = Dispatcher(
-            self.limits, isolation, allow_unsafe, tuple(packages), language
+            self.limits, isolation, allow_unsafe, (tuple(packages), tuple(preload)), language
         )
         if LANGUAGES[language].command:
             self._try_interpreter()

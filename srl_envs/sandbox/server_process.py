@@ -51,19 +51,27 @@ class ServerProcess:
     Args:
         tier: strongest tier to try, as in `inside.confine.TIERS`.
         packages: names of installed packages that programs may import.
+        preload: modules of these packages to import now.
         language: of the programs, as in `inside.languages`.
 
     Raises:
         SandboxError: the server cannot be started, or the language's interpreter is not installed.
     """
 
-    def __init__(self, tier: str, packages: Sequence[str], language: str = "python") -> None:
+    def __init__(
+        self,
+        tier: str,
+        packages: Sequence[str],
+        preload: Sequence[str] = (),
+        language: str = "python",
+    ) -> None:
         interpreter = _interpreter(language)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         settings = {
             "control": theirs.fileno(),
             "tier": tier,
             "packages": list(packages),
+            "preload": list(preload),
             "search": [path for path in sys.path if path],
             "language": language,
             "interpreter": interpreter,

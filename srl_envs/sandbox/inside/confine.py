@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from . import filters, jail, kernel, packages, paths, programs, wire
+from . import filters, jail, kernel, packages, paths, preload, programs, wire
 from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
@@ -50,16 +50,16 @@ class Confinement:
     interpreter: Interpreter | None = None
     """What takes the place of a program's process; None where the process itself is Python."""
 
-    def run(
-        self, request: wire.Request, descriptors: Sequence[int], started: int, base_bytes: int
-    ) -> None:
+    base_bytes: int = 0
+    """Address space of the server, which a program's own limit comes on top of."""
+
+    def run(self, request: wire.Request, descriptors: Sequence[int], started: int) -> None:
         """Complete the confinement of this process and run the program; does not return.
 
         Args:
             request: the limits.
             descriptors: as listed in `wire.SLOTS`.
             started: where to announce that the program begins.
-            base_bytes: address space of the server.
         """
         payload = _read_all(descriptors[0])
         _place(descriptors, started)
@@ -70,7 +70,7 @@ class Confinement:
             jail.enter_process_namespace()
         self._landlock(scratch)
         kernel.close_from(TASK + (self.interpreter is not None))
-        self._limit(request, base_bytes)
+        self._limit(request)
         if sys.platform == "linux":
             kernel.drop_capabilities()
         if self.filters:
@@ -91,7 +91,7 @@ class Confinement:
             ruleset, _ = kernel.landlock_ruleset(rights)
         kernel.landlock_restrict(ruleset)
 
-    def _limit(self, request: wire.Request, base_bytes: int) -> None:
+    def _limit(self, request: wire.Request) -> None:
         threads = _THREADS + request.processes if self.own_uid else _SHARED_UID_THREADS
         # The kernel's backstop; the server looks more closely, but not at a program's children.
         cpu_s = math.ceil(request.cpu_s) + (2 if request.processes == 1 else 0)
@@ -107,7 +107,7 @@ class Confinement:
             stack = _STACK_BYTES if self.interpreter is None else _THREAD_STACK_BYTES
             resource.setrlimit(resource.RLIMIT_STACK, (_at_most(stack, hard), hard))
         if self.interpreter is None:
-            _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)
+            _limit("RLIMIT_AS", self.base_bytes + request.memory_bytes, required=True)
         else:  # such interpreters reserve far more addresses than they use
             bound = self.interpreter.base_bytes + request.memory_bytes
             _limit("RLIMIT_DATA", bound, required=True)
@@ -148,13 +148,22 @@ def _at_most(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
+def _mapped_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 256 << 20
+
+
 def strongest(settings: dict[str, Any], control: int) -> Confinement:
     """Enter the strongest tier that this kernel grants and `settings` ask for.
 
     Returns in the process that shall serve: with namespaces, that is a child of the caller's.
     """
-    confinement = Confinement()
     found = packages.locate(settings["packages"], settings["search"])
+    preload.load(settings["preload"])
+    confinement = Confinement(base_bytes=_mapped_bytes())
     executable = settings["interpreter"]
     if executable:
         confinement.interpreter = Interpreter(settings["language"], executable)
@@ -309,6 +318,8 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
             return
         confinement.tier = "seccomp"
         packages.load(found)  # no file can be opened later
+        preload.load(preload.RARE)
+        confinement.base_bytes = _mapped_bytes()
     kernel.install_filter(base)
     sealed = confinement.tier == "seccomp"
     confinement.filters = {

@@ -1,20 +1,39 @@
 """Standard modules that the server imports once, so that no program pays for them.
 
-A short list is slower: each program then imports what its own modules need.
+What programs of the usual kind import, and what these modules import in turn. More would cost every
+program: the server's memory is copied, page by page, for each of them. Less would cost those that
+import the rest.
 """
 
-MODULES = """
-__future__ abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 calendar
-cmath cmd codecs codeop collections.abc colorsys concurrent.futures.thread contextlib contextvars copy
-copyreg csv ctypes dataclasses datetime decimal difflib dis email enum errno fcntl fileinput
-fnmatch fractions functools gc getopt getpass gettext glob graphlib gzip hashlib heapq hmac html
-html.parser importlib.util inspect io ipaddress itertools json keyword linecache locale logging
-lzma marshal math mimetypes mmap multiprocessing numbers opcode operator optparse os pathlib
-pickle pkgutil platform posixpath pprint queue quopri random re reprlib resource runpy sched
-secrets select selectors shlex shutil signal site socket sqlite3 ssl stat statistics string
-stringprep struct subprocess symtable sysconfig tarfile tempfile textwrap threading time timeit
-token tokenize trace traceback tracemalloc types typing unicodedata unittest unittest.mock
-urllib.parse uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo encodings.ascii
-encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16 encodings.idna
-encodings.cp1252
-""".split()  # noqa: SIM905 - a word list reads better than 150 quotes
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable
+
+COMMON = """
+__future__ abc array ast bisect calendar cmath codecs collections.abc contextlib copy ctypes
+dataclasses datetime decimal enum errno fractions functools gc getopt graphlib hashlib heapq io
+itertools json keyword linecache math numbers operator os pprint queue random re reprlib resource
+select selectors signal site socket stat statistics string struct textwrap threading time timeit
+token tokenize traceback types typing unicodedata warnings weakref zlib encodings.ascii
+encodings.latin_1 encodings.utf_8
+""".split()  # noqa: SIM905 - a word list reads better than 80 quotes
+
+RARE = """
+argparse asyncio atexit base64 bdb binascii bz2 cmd codeop colorsys concurrent.futures.thread
+contextvars copyreg csv difflib dis email fcntl fileinput fnmatch getpass gettext glob gzip hmac html
+html.parser importlib.util inspect ipaddress locale logging lzma marshal mimetypes mmap
+multiprocessing opcode optparse pathlib pickle pkgutil platform posixpath quopri runpy sched secrets
+shlex shutil sqlite3 ssl stringprep subprocess symtable sysconfig tarfile tempfile trace tracemalloc
+unittest unittest.mock urllib.parse uuid xml.etree.ElementTree zipfile zoneinfo encodings.utf_8_sig
+encodings.utf_16 encodings.idna encodings.cp1252
+""".split()  # noqa: SIM905 - a word list reads better than 80 quotes
+"""Needed in good time only where no file can be opened later."""
+
+
+def load(names: Iterable[str]) -> None:
+    """Import what exists of these."""
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)

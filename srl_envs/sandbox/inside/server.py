@@ -9,10 +9,8 @@ import _signal  # type: ignore[import-not-found,unused-ignore]
 import array
 import contextlib
 import gc
-import importlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -22,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import confine, kernel, programs, wire
-from .preload import MODULES
+from . import confine, kernel, preload, programs, wire
 
 _POLL_S = 0.005  # shortest pause between two looks at a program's processor time
 _GRACE_S = 1.0  # after a kill, before the next one
@@ -44,10 +41,7 @@ def main(settings_json: str) -> None:
     """Serve until the trusted side goes away."""
     settings = json.loads(settings_json)
     control = socket.socket(fileno=settings["control"])
-    for name in MODULES:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    base_bytes = _mapped_bytes()
+    preload.load(preload.COMMON)
     confinement = confine.strongest(settings, settings["control"])
     greeting = {
         "tier": confinement.tier,
@@ -60,27 +54,15 @@ def main(settings_json: str) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    Server(control, confinement, base_bytes).serve()
-
-
-def _mapped_bytes() -> int:
-    """Address space in use, which a program's own limit comes on top of."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 256 << 20
+    Server(control, confinement).serve()
 
 
 class Server:
     """Forks, watches and reports; single-threaded."""
 
-    def __init__(
-        self, control: socket.socket, confinement: confine.Confinement, base_bytes: int
-    ) -> None:
+    def __init__(self, control: socket.socket, confinement: confine.Confinement) -> None:
         self._control = control
         self._confinement = confinement
-        self._base_bytes = base_bytes
         self._live: dict[int, _Live] = {}
         self._confined: set[int] = set()
         self._started_read, self._started_write = os.pipe()
@@ -137,7 +119,7 @@ class Server:
             _signal.set_wakeup_fd(-1)
             _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            self._confinement.run(request, descriptors, self._started_write, self._base_bytes)
+            self._confinement.run(request, descriptors, self._started_write)
         finally:
             os._exit(confine.SETUP_FAILED)
 

@@ -137,7 +137,7 @@ print("through" if any(data) else "kept")
     ),
     "memory limit": Layer(
         "confine.py",
-        '            _limit("RLIMIT_AS", base_bytes + request.memory_bytes, required=True)\n',
+        '            _limit("RLIMIT_AS", self.base_bytes + request.memory_bytes, required=True)\n',
         "            pass\n",
         attempt("bytearray(200 << 20)", "MemoryError"),
     ),

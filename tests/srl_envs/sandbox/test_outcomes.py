@@ -223,3 +223,13 @@ def test_no_isolation_is_refused_unless_asked_for() -> None:
         outcome = call(executor, "def solve(): return 1", expected=1)
     assert outcome.passed is True
     assert "seccomp" not in outcome.isolation
+
+
+def test_preloaded_modules_are_there_before_the_program() -> None:
+    pytest.importorskip("numpy")
+    program = "import sys\ndef solve(name): return name in sys.modules"
+    for preload, there in (((), False), (("numpy", "numpy.linalg"), True)):
+        with CodeExecutor(packages=("numpy",), preload=preload) as executor:
+            assert call(executor, program, "numpy.linalg").value is there
+    with pytest.raises(ConfigError, match=r"'sympy.core': its package is not among"):
+        CodeExecutor(preload=("sympy.core",))
