@@ -41,7 +41,7 @@ from typing import Any
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.grammar import OPEN, action
-from srl_envs.registry import Policy, make_single
+from srl_envs.registry import Policy, make
 from srl_envs.single import GameSingle
 
 _HOW_TO_REPLY = (
@@ -128,9 +128,8 @@ class EnvironmentFactory:
 
     def __call__(self) -> TRLGame:
         """A new instance."""
-        return TRLGame(
-            make_single(self.env_id, seat=self.seat, opponents=self.opponents, **self.options)
-        )
+        env = make(self.env_id, **self.options)
+        return TRLGame(GameSingle(env, seat=self.seat, opponents=dict(self.opponents)))
 
 
 def environment_factory(
