@@ -1,0 +1,1 @@
+"""A recorded episode as one web page."""

@@ -1,0 +1,143 @@
+"""A recorded episode, played again so that what every seat saw can be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import srl_envs
+from srl_envs.episode import Recorder, Transcript
+from srl_envs.errors import ConfigError, TranscriptError
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One seat at one step, on move or not."""
+
+    seat: int
+    text: str
+    """What it saw before the step."""
+    before: str | None
+    """What it saw when it last moved, or where it waits, one step earlier; None at first."""
+    reply: str | None
+    """None where it was not on move."""
+    invalid: str | None
+    """None, ``malformed`` or ``illegal``."""
+    replaced: bool
+    """Whether the environment moved for it after its last try."""
+    reward: float
+    components: Mapping[str, float]
+    """Parts of the reward of this step."""
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One joint step."""
+
+    number: int
+    """From 1."""
+    turns: tuple[Turn, ...]
+    """One per seat."""
+
+    @property
+    def on_move(self) -> tuple[Turn, ...]:
+        """The turns of seats that replied."""
+        return tuple(turn for turn in self.turns if turn.reply is not None)
+
+
+@dataclass(frozen=True)
+class RecordedEpisode:
+    """All that there is to see of an episode."""
+
+    transcript: Transcript
+    names: tuple[str, ...]
+    """Per seat; empty where nobody said who played."""
+    steps: tuple[RecordedStep, ...]
+    last: tuple[tuple[str, str], ...]
+    """Per seat: what it saw before the last step, and at the end."""
+    differs: tuple[str, ...]
+    """Parts of the transcript that do not replay to what it claims; empty for an honest one."""
+
+    def who(self, seat: int) -> str:
+        """The seat, with the name of its player where it is known."""
+        return f"seat {seat} ({self.names[seat]})" if self.names[seat] else f"seat {seat}"
+
+
+def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEpisode:
+    """Play a transcript again and keep what was seen.
+
+    Args:
+        transcript: from `srl_envs.load_transcript`.
+        names: of the players, seat by seat; fewer are filled up with nothing.
+
+    Raises:
+        TranscriptError: the recorded replies do not fit the game at all.
+        UnknownEnvironmentError: its environment is not installed.
+        ConfigError: its options are not those of the environment, or there are too many names.
+    """
+    env: Any = srl_envs.make(transcript.env_id, **transcript.options)
+    try:
+        seats = len(env.possible_agents)
+        if len(names) > seats:
+            raise ConfigError(f"{len(names)} names for {seats} seats: {', '.join(names)}.")
+        observations, infos = env.reset(seed=transcript.seed, options={"split": transcript.split})
+        tries = infos[env.possible_agents[0]]["attempts_left"]
+        recorder = Recorder(env, observations)
+        steps: list[RecordedStep] = []
+        asked: list[str | None] = [None] * seats
+        seen: tuple[str | None, ...] = (None,) * seats
+        for recorded in transcript.steps:
+            if not env.agents:
+                raise TranscriptError("the recording goes on after the end of the game.")
+            texts = tuple(observations[agent]["text"] for agent in env.possible_agents)
+            replies = _replies(env, observations, recorded.replies)
+            result = env.step({env.possible_agents[s]: text for s, text in replies.items()})
+            recorder.add(replies, result)
+            observations, rewards, _, _, infos = result
+            turns = []
+            for seat, agent in enumerate(env.possible_agents):
+                info = infos[agent]
+                full = info["attempts_left"] == tries
+                turns.append(
+                    Turn(
+                        seat=seat,
+                        text=texts[seat],
+                        before=asked[seat] if seat in replies else seen[seat],
+                        reply=replies.get(seat),
+                        invalid=info["invalid"],
+                        replaced=bool(info["invalid"]) and full and not env.forfeited,
+                        reward=rewards[agent],
+                        components=info["reward_components"],
+                    )
+                )
+            steps.append(RecordedStep(len(steps) + 1, tuple(turns)))
+            seen = texts
+            asked = [texts[s] if s in replies else before for s, before in enumerate(asked)]
+        last = tuple(
+            (before or "", observations[agent]["text"])
+            for before, agent in zip(seen, env.possible_agents, strict=True)
+        )
+        again = asdict(recorder.transcript())
+    finally:
+        env.close()
+    claimed = asdict(transcript)
+    return RecordedEpisode(
+        transcript=transcript,
+        names=(*names, *[""] * (seats - len(names))),
+        steps=tuple(steps),
+        last=last,
+        differs=tuple(name for name, value in claimed.items() if again[name] != value),
+    )
+
+
+def _replies(
+    env: Any, observations: Mapping[str, Any], recorded: Mapping[int, str]
+) -> dict[int, str]:
+    on_move = {s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"]}
+    if on_move != set(recorded):
+        raise TranscriptError(
+            f"the recording has replies of seats {sorted(recorded)} where {sorted(on_move)} are on "
+            f"move: was {env.env_spec.id} changed without a new version?"
+        )
+    return {seat: recorded[seat] for seat in sorted(on_move)}

@@ -1,0 +1,217 @@
+"""`srl watch FILE`: replay a recorded episode in the terminal, or write it as a web page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+import srl_envs
+from srl_agents.cli.episode_page.render import page
+from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
+from srl_agents.cli.transcript_view import news, printable
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote.
+
+In a terminal it goes step by step: Enter, space or right arrow for the next step, left arrow or b
+for the one before, g and G for the first and the last, q to leave. In a pipe, or with --all, all
+steps are printed at once. With --html the episode becomes one web page that needs nothing else.
+
+Examples:
+  srl watch game.jsonl
+  srl watch game.jsonl --names alice bob --all
+  srl watch game.jsonl --html game.html
+"""
+
+NEXT, BACK, FIRST, LAST, QUIT = "next", "back", "first", "last", "quit"
+KEYS = {
+    "\r": NEXT, "\n": NEXT, " ": NEXT, "n": NEXT, "j": NEXT, "\x1b[C": NEXT, "\x1b[B": NEXT,
+    "\x1bOC": NEXT, "\x1bOB": NEXT, "b": BACK, "p": BACK, "k": BACK, "\x7f": BACK, "\x1b[D": BACK,
+    "\x1b[A": BACK, "\x1bOD": BACK, "\x1bOA": BACK, "g": FIRST, "\x1b[H": FIRST, "G": LAST,
+    "\x1b[F": LAST, "q": QUIT, "\x1b": QUIT, "\x03": QUIT, "\x04": QUIT, "": QUIT,
+}  # fmt: skip
+"""What terminals send -> what it means; nothing is the end of input."""
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """What to replay, and how to show it."""
+
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """The recorded episode."""
+    html: Annotated[Path | None, tyro.conf.arg(metavar="OUT")] = None
+    """Write a web page here instead."""
+    names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Of the players, seat by seat."""
+    all: bool = False
+    """Print all steps at once, also in a terminal."""
+    full: bool = False
+    """Show all that a seat sees at every step, not only what is new."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl watch --help`."""
+    options = tyro.cli(
+        WatchOptions,
+        prog="srl watch",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    episode = watchable(srl_envs.load_transcript(options.file), options.names)
+    if options.html is not None:
+        _write(options.html, page(episode))
+    elif options.all or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        for screen in screens(episode, full=options.full):
+            screen.print()
+    else:
+        walk(list(screens(episode, full=options.full)))
+    if episode.differs:
+        parts = ", ".join(episode.differs)
+        print(
+            f"srl watch: warning: {options.file} does not replay to what it claims: {parts} differ.",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--html {path}: {error.strerror}.") from None
+    print(f"Open {path.resolve().as_uri()}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A titled text; ``seat`` gives it its colour."""
+
+    title: str
+    text: str
+    seat: int | None = None
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What is shown at once: a step, or the end."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+    def print(self, console: Any = None) -> None:
+        """Print it; as panels where there is a rich console."""
+        if console is None:
+            print(f"=== {self.title}")
+            for block in self.blocks:
+                print(f"--- {block.title}")
+                print(textwrap.indent(block.text.strip("\n"), "  ", lambda _: True), flush=True)
+            print()
+            return
+        from rich.panel import Panel
+        from rich.text import Text
+
+        console.print(Text(self.title, style="bold"))
+        for block in self.blocks:
+            colour = "white" if block.seat is None else _COLOURS[block.seat % len(_COLOURS)]
+            text, title = Text(block.text.strip("\n")), Text(block.title)
+            console.print(Panel(text, title=title, title_align="left", border_style=colour))
+
+
+def screens(episode: RecordedEpisode, *, full: bool) -> Iterator[Screen]:
+    """One screen per step, and one for the end."""
+    game = episode.transcript
+    head = f"{game.env_id}, seed {game.seed} ({game.split})"
+    total = len(episode.steps)
+    for step in episode.steps:
+        title = f"{head}, step {step.number} of {total}"
+        yield Screen(title, tuple(_blocks(episode, step, full=full)))
+    yield Screen(f"{head}, the end", tuple(_end(episode)))
+
+
+def _blocks(episode: RecordedEpisode, step: RecordedStep, *, full: bool) -> Iterator[Block]:
+    for turn in step.on_move:
+        who = episode.who(turn.seat)
+        seen = turn.text if full or turn.before is None else news(turn.before, turn.text)
+        yield Block(f"{who} sees", printable(seen), turn.seat)
+        yield Block(f"{who} replies", printable(turn.reply or "") or "(nothing)", turn.seat)
+    paid = [line for turn in step.turns if (line := verdict(episode, turn))]
+    yield Block("what came of it", "\n".join(paid))
+
+
+def verdict(episode: RecordedEpisode, turn: Turn) -> str:
+    """What a step brought one seat, in a line; empty for one that waited and got nothing."""
+    if turn.reply is None:
+        word = ""
+    elif turn.invalid:
+        made = ", a move is made for it" if turn.replaced else ""
+        word = f"NOT ACCEPTED ({turn.invalid}){made}"
+    else:
+        word = "accepted"
+    parts = ", ".join(f"{name} {value:+.3g}" for name, value in turn.components.items() if value)
+    paid = f"reward {turn.reward:+.3g} ({parts})" if parts else ""
+    said = ", ".join(filter(None, (word, paid)))
+    return f"{episode.who(turn.seat)}: {said}" if said else ""
+
+
+def _end(episode: RecordedEpisode) -> Iterator[Block]:
+    for seat, (before, text) in enumerate(episode.last):
+        yield Block(f"{episode.who(seat)} sees at the end", printable(news(before, text)), seat)
+    game, lines = episode.transcript, []
+    for seat, outcome in enumerate(game.outcomes):
+        parts = ", ".join(f"{name} {value:.4g}" for name, value in game.components[seat].items())
+        forfeited = " Forfeited." if seat in game.forfeited else ""
+        lines.append(
+            f"{episode.who(seat)}: outcome {outcome:+.3g}, reward {game.rewards[seat]:+.3g}"
+            f" ({parts}).{forfeited}"
+        )
+    if game.truncated:
+        lines.append("The episode was cut off before its end.")
+    yield Block("result", "\n".join(lines))
+
+
+def walk(shown: list[Screen]) -> None:
+    """Show one screen at a time and follow the keys."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    at = 0
+    with single_keys() as read_key:
+        while True:
+            console.clear()
+            shown[at].print(console)
+            console.print(f"[dim]{at + 1}/{len(shown)}   next: Enter   back: b   leave: q[/dim]")
+            pressed = KEYS.get(read_key())
+            if pressed == QUIT or (pressed == NEXT and at == len(shown) - 1):
+                return
+            at = moved(at, pressed, len(shown))
+
+
+def moved(at: int, pressed: str | None, total: int) -> int:
+    """The screen after a key: within 0 and ``total`` - 1; unknown keys change nothing."""
+    there = {NEXT: at + 1, BACK: at - 1, FIRST: 0, LAST: total - 1}.get(pressed or "", at)
+    return max(0, min(total - 1, there))
+
+
+@contextlib.contextmanager
+def single_keys() -> Iterator[Callable[[], str]]:
+    """A terminal that gives each key at once, unseen; yields what reads one, arrow keys whole."""
+    import termios
+    import tty
+
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    try:
+        tty.setcbreak(number)
+        yield lambda: os.read(number, 8).decode(errors="replace")
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
