@@ -76,6 +76,11 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         UnknownEnvironmentError: its environment is not installed.
         ConfigError: its options are not those of the environment, or there are too many names.
     """
+    wrappers = transcript.options.get("wrappers")
+    if wrappers:
+        raise TranscriptError(
+            f"recorded through {', '.join(wrappers)}, which no file can bring back; it cannot be shown."
+        )
     env: Any = srl_envs.make(transcript.env_id, **transcript.options)
     try:
         seats = len(env.possible_agents)

@@ -7,7 +7,7 @@ Each function returns None or raises `ConformanceError`, whose text names the en
 and what differs.
 """
 
-from srl_envs.testing.conformance import CHECKS, check
+from srl_envs.testing.conformance import CHECKS, Check, check
 from srl_envs.testing.contract import check_bots, check_contract, check_views
 from srl_envs.testing.determinism import (
     check_determinism,
@@ -16,13 +16,15 @@ from srl_envs.testing.determinism import (
     check_subprocess,
 )
 from srl_envs.testing.episodes import ConformanceError, game_env, opening, record
+from srl_envs.testing.hidden import check_hidden_information
 from srl_envs.testing.hostile import check_exploits, check_fuzz, check_hidden_replies
-from srl_envs.testing.payoffs import check_payoffs, check_seat_symmetry
+from srl_envs.testing.payoffs import check_payoffs, check_seat_symmetry, check_strength
 from srl_envs.testing.public_suites import check_public_suites
-from srl_envs.testing.states import check_replay, check_state_round_trip
+from srl_envs.testing.states import check_golden, check_replay, check_state_round_trip
 
 __all__ = [
     "CHECKS",
+    "Check",
     "ConformanceError",
     "check",
     "check_bots",
@@ -30,6 +32,8 @@ __all__ = [
     "check_determinism",
     "check_exploits",
     "check_fuzz",
+    "check_golden",
+    "check_hidden_information",
     "check_hidden_replies",
     "check_payoffs",
     "check_public_suites",
@@ -38,6 +42,7 @@ __all__ = [
     "check_seat_symmetry",
     "check_splits",
     "check_state_round_trip",
+    "check_strength",
     "check_subprocess",
     "check_views",
     "game_env",

@@ -16,6 +16,8 @@ from srl_envs.testing.episodes import ConformanceError, game_env, live_state, re
 
 _HUGE = 1_000_000
 """Characters of a reply that is far too long."""
+_EPISODES_PER_SEAT = 4
+"""With fewer episodes, what an exploit earns is compared over all seats alone."""
 
 _NEAR_MISSES: tuple[Callable[[str], str], ...] = (
     lambda body: body,
@@ -161,15 +163,15 @@ def check_exploits(env_id: str, *, episodes: int = 10) -> None:
     """Policies without a thought earn no more than the thoughtless but honest ones.
 
     Those are the random bot and the one that always takes the game's named default move; the better
-    of the two is the floor. The opponent is the ``middle`` bot, in mirrored pairs. Tried are silence,
-    all candidates at once (as blocks and in one block), the prompt copied back, and texts aimed at
-    the parser.
+    of the two is the floor. The ``middle`` bot plays all other seats, and each policy plays every seat
+    of every seed. Tried are silence, all candidates at once (as blocks and in one block), the prompt
+    copied back, and texts aimed at the parser. Applies where both bots are registered.
 
     Raises:
         ConformanceError: one of them earns more, beyond 3 standard errors.
     """
     found = spec(env_id)
-    if not {"random", "middle"} <= set(found.bots) or found.mode != "competitive":
+    if not {"random", "middle"} <= set(found.bots):
         return
     with game_env(env_id) as env:
 
@@ -180,33 +182,41 @@ def check_exploits(env_id: str, *, episodes: int = 10) -> None:
             return make_bot(env_id, "random", seed)
 
         floors = [_earnings(env, honest, episodes) for honest in (default_move, random_move)]
-        floor_E = max(floors, key=lambda earned_E: float(earned_E.mean()))
+        floor_EN = max(floors, key=lambda earned_EN: float(earned_EN.mean()))
         for name, exploit in EXPLOITS.items():
-            earned_E = _earnings(env, lambda _seat, _seed: exploit, episodes)  # noqa: B023 - used at once
-            difference_E = earned_E - floor_E
-            error = difference_E.std(ddof=1) / math.sqrt(len(difference_E))
-            require(
-                bool(difference_E.mean() <= 3 * error + 1e-9),
-                f"{env_id}: the exploit {name!r} earns {earned_E.mean():+.3f}, an honest policy "
-                f"without a thought {floor_E.mean():+.3f}.",
-            )
+            earned_EN = _earnings(env, lambda _seat, _seed: exploit, episodes)  # noqa: B023 - used at once
+            what = f"{env_id}: the exploit {name!r} earns"
+            _require_no_more(what, earned_EN.ravel(), floor_EN.ravel())
+            for seat in range(found.seats) if episodes >= _EPISODES_PER_SEAT else ():
+                _require_no_more(f"{what}, in seat {seat}", earned_EN[:, seat], floor_EN[:, seat])
+
+
+def _require_no_more(
+    what: str, earned_E: NDArray[np.float64], floor_E: NDArray[np.float64]
+) -> None:
+    difference_E = earned_E - floor_E
+    error = difference_E.std(ddof=1) / math.sqrt(len(difference_E))
+    require(
+        bool(difference_E.mean() <= 3 * error + 1e-9),
+        f"{what} {earned_E.mean():+.3f}, an honest policy without a thought {floor_E.mean():+.3f}.",
+    )
 
 
 def _earnings(
     env: GameEnv, policy: Callable[[int, int], Policy], episodes: int
 ) -> NDArray[np.float64]:
-    """(2 * episodes,) rewards of ``policy(seat, seed)`` against the middle bot, in seats 0 and 1."""
+    """(episodes, seats) rewards of ``policy(seat, seed)`` in each seat, among middle bots."""
     seats = len(env.possible_agents)
-    earned = []
+    earned_EN = np.zeros((episodes, seats))
     for seed in range(episodes):
-        for seat in range(2):
+        for seat in range(seats):
             players: dict[int, Policy] = {
                 s: make_bot(env.env_spec.id, "middle", seed=seed * seats + (s - seat) % seats)
                 for s in range(seats)
             }
             players[seat] = policy(seat, seed)
-            earned.append(play(env, players, seed=seed).rewards[seat])
-    return np.array(earned)
+            earned_EN[seed, seat] = play(env, players, seed=seed).rewards[seat]
+    return earned_EN
 
 
 def _candidates(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_envs.episode import Transcript, play
-from srl_envs.parallel import FORMAT_FLOOR
+from srl_envs.parallel import FORMAT_FLOOR, GameEnv
 from srl_envs.registry import make_bot, spec
 from srl_envs.testing.episodes import game_env, require
 
@@ -74,8 +74,8 @@ def _same(paid: float, due: float) -> bool:
 def check_seat_symmetry(env_id: str, *, episodes: int = 60) -> None:
     """The number of a seat is worth nothing: for the random bot, and for seats that only forfeit.
 
-    Games whose seats are different roles by design need no such check; it applies where the mode is
-    competitive.
+    It applies where seats are paid differently: all modes but the cooperative one. Roles that differ
+    by design are drawn from ``streams.seats``, so that none belongs to a number.
 
     Args:
         env_id: a registered id.
@@ -85,7 +85,7 @@ def check_seat_symmetry(env_id: str, *, episodes: int = 60) -> None:
         ConformanceError: one seat earns more than another beyond chance.
     """
     found = spec(env_id)
-    if found.mode != "competitive":
+    if found.mode == "cooperative":
         return
     for name in [*(["random"] if "random" in found.bots else []), ""]:
         outcomes = []
@@ -108,3 +108,50 @@ def _require_level(where: str, outcomes_EN: NDArray[np.float64]) -> None:
             f"{where}: seat 0 earns {gaps.mean():+.3f} more than seat {seat} (standard error "
             f"{error:.3f}).",
         )
+
+
+def check_strength(env_id: str, *, episodes: int = 30) -> None:
+    """The ``strong`` bot earns clearly more than the ``random`` one.
+
+    Where the mode is competitive, strong among random bots is above 0; else a team of strong bots is
+    above a team of random ones. Applies where both bots are registered.
+
+    Args:
+        env_id: a registered id.
+        episodes: seeds, each played once with the bot in every seat; the bound is 2 standard errors.
+
+    Raises:
+        ConformanceError: the difference is not above 0, or not beyond chance.
+    """
+    found = spec(env_id)
+    if not {"random", "strong"} <= set(found.bots):
+        return
+    with game_env(env_id) as env:
+        if found.mode == "competitive":  # random among random bots earns exactly 0
+            gaps_E = _among(env, "strong", "random", episodes)
+        else:
+            gaps_E = _among(env, "strong", "strong", episodes)
+            gaps_E -= _among(env, "random", "random", episodes)
+    error = gaps_E.std(ddof=1) / math.sqrt(len(gaps_E))
+    require(
+        bool(gaps_E.mean() > 2 * error),
+        f"{env_id}: over {episodes} seeds the strong bot earns {gaps_E.mean():+.3f} more than the "
+        f"random one (standard error {error:.3f}), which is not clearly more.",
+    )
+
+
+def _among(env: GameEnv, name: str, others: str, episodes: int) -> NDArray[np.float64]:
+    """(episodes,) outcomes of one bot among others, the mean over all seats."""
+    env_id, seats = env.env_spec.id, range(len(env.possible_agents))
+    means = []
+    for seed in range(episodes):
+        outcomes: list[float] = []
+        for seat in seats if name != others else seats[:1]:
+            bots = {
+                s: make_bot(env_id, name if s == seat else others, len(seats) * seed + s)
+                for s in seats
+            }
+            paid = play(env, bots, seed=seed).outcomes
+            outcomes += [paid[seat]] if name != others else paid
+        means.append(sum(outcomes) / len(outcomes))
+    return np.array(means)

@@ -118,3 +118,31 @@ def _require_refused(env_id: str, env: GameEnv, transcript: Transcript) -> None:
         except TranscriptError:
             continue
         raise ConformanceError(f"{env_id}: seed {transcript.seed}: a forged transcript replays.")
+
+
+def check_golden(env_id: str, folder: str | Path) -> None:
+    """Every episode that was recorded in ``folder`` replays to the last character.
+
+    Args:
+        env_id: a registered id.
+        folder: holds files ``<id>.<anything>.jsonl``, written by `Transcript.save`.
+
+    Raises:
+        ConformanceError: there is no recording, or one does not replay.
+    """
+    paths = sorted(Path(folder).glob(f"{env_id.replace('/', '_')}.*.jsonl"))
+    require(
+        bool(paths),
+        f"{env_id}: no recording {env_id.replace('/', '_')}.*.jsonl in {folder}: play some episodes "
+        f"and save them: srl_envs.play(env, bots, seed=0).save(path).",
+    )
+    for path in paths:
+        try:
+            recorded = load_transcript(path)
+            with game_env(env_id, **recorded.options) as env:
+                replay(recorded, env)
+        except TranscriptError as error:
+            raise ConformanceError(
+                f"{env_id}: {path.name} does not replay: {error} If the change is meant, register "
+                f"the next version and record anew."
+            ) from error

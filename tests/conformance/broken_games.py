@@ -1,10 +1,14 @@
-"""One sound game of four rounds, and one subclass per fault that a check must find."""
+"""Two sound games, and one subclass per fault that a check must find.
+
+The docstring of a fault starts with the check whose rule it breaks, and ends with those that cannot but
+find it too. A fault may bring its own ``bots``.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -92,15 +96,109 @@ def heads_bot(rng: np.random.Generator) -> Callable[[str], str]:
     return lambda _: action("heads")
 
 
+class Hands(NamedTuple):
+    cards: tuple[int, ...]
+    named: tuple[tuple[int, ...], ...] = ()
+
+
+class Recall(Game[Hands, int]):
+    """Two rounds: each seat is shown a card of its own, and all name a number at once.
+
+    Cooperative: all are paid the share of numbers that were right. Mixed: who is right is paid.
+    """
+
+    seats = 3
+    mode = "cooperative"
+    max_turns = 2
+    max_action_chars = 1
+    max_observation_chars = 200
+
+    def new(self, streams: Streams) -> Hands:
+        cards = streams.instance.integers(1, 10, size=self.seats)
+        return Hands(tuple(int(card) for card in cards))
+
+    def to_move(self, state: Hands) -> tuple[int, ...]:
+        return tuple(range(self.seats)) if len(state.named) < self.max_turns else ()
+
+    def observe(self, state: Hands, seat: int) -> str:
+        past = "; ".join(str(row) for row in state.named)
+        return f"You are {seat}. Your card: {state.cards[seat]}. Name a number. Past: {past}"
+
+    def parse(self, state: Hands, seat: int, body: str) -> int:
+        if body not in [*"123456789"]:
+            raise IllegalMoveError("name a number from 1 to 9")
+        return int(body)
+
+    def apply(self, state: Hands, actions: Mapping[int, int]) -> Hands:
+        row = tuple(actions[seat] for seat in range(self.seats))
+        return state._replace(named=(*state.named, row))
+
+    def returns(self, state: Hands) -> tuple[float, ...] | None:
+        if len(state.named) < self.max_turns:
+            return None
+        right = [sum(n == c for n, c in zip(row, state.cards, strict=True)) for row in state.named]
+        if self.mode == "cooperative":
+            return (sum(right) / self.seats / self.max_turns,) * self.seats
+        return tuple(
+            sum(row[seat] == state.cards[seat] for row in state.named) / self.max_turns
+            for seat in range(self.seats)
+        )
+
+    def legal(self, state: Hands, seat: int) -> Sequence[str]:
+        return [*"123456789"]
+
+    def fallback(self, state: Hands, seat: int) -> str:
+        return "1"
+
+    def sample(self, state: Hands, seat: int, rng: np.random.Generator) -> str:
+        return str(rng.integers(1, 10))
+
+    def swap_hidden(self, state: Hands, seat: int, other: Hands) -> Hands:
+        return state._replace(
+            cards=(*other.cards[:seat], state.cards[seat], *other.cards[seat + 1 :])
+        )
+
+    def encode(self, state: Hands) -> Any:
+        return [list(state.cards), [list(row) for row in state.named]]
+
+    def decode(self, data: Any) -> Hands:
+        return Hands(tuple(data[0]), tuple(map(tuple, data[1])))
+
+
+class RecallOfFive(Recall):
+    seats = 5
+    mode = "mixed"
+
+
+class RecallOfTwo(RecallOfFive):
+    seats = 2
+
+
+def number_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda _: action(int(rng.integers(1, 10)))
+
+
+def card_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    return lambda text: action(text.partition("Your card: ")[2][0])
+
+
 class GlobalDraws(Pennies):
-    """determinism: the instance comes from a generator of the process."""
+    """determinism: the instance comes from a generator of the process.
+
+    Also found by: public_suites, contract, subprocess, reset_isolation, splits,
+    state_round_trip, replay, views, bots.
+    """
 
     def new(self, streams: Streams) -> Coins:
         return Coins((random.getrandbits(12) + 1,) * ROUNDS, int(streams.seats.integers(2)))
 
 
 class LateDraws(Pennies):
-    """determinism: the opening is right; a later step asks the process's generator."""
+    """determinism: the opening is right; a later step asks the process's generator.
+
+    Also found by: public_suites, contract, subprocess, reset_isolation, state_round_trip,
+    replay, views, bots.
+    """
 
     def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
         after = super().apply(state, actions)
@@ -108,7 +206,10 @@ class LateDraws(Pennies):
 
 
 class SharedRounds(Pennies):
-    """determinism: two instances share a counter, though each alone repeats itself."""
+    """determinism: two instances share a counter, though each alone repeats itself.
+
+    Also found by: public_suites, state_round_trip.
+    """
 
     live = 0
 
@@ -131,7 +232,10 @@ class HashOrder(Pennies):
 
 
 class LeftOver(Pennies):
-    """reset_isolation: an abandoned episode shows in the next one."""
+    """reset_isolation: an abandoned episode shows in the next one.
+
+    Also found by: state_round_trip.
+    """
 
     def __init__(self) -> None:
         self._seen: tuple[tuple[str, str], ...] = ()
@@ -148,7 +252,11 @@ class LeftOver(Pennies):
 
 
 class SharedList(Pennies):
-    """reset_isolation: the caller gets the game's own dict of statistics."""
+    """reset_isolation: the caller gets the game's own dict of statistics.
+
+    Also found by: public_suites, contract, determinism, state_round_trip, views, bots,
+    hidden_information, hidden_replies, fuzz.
+    """
 
     def __init__(self) -> None:
         self._open = {"seed": 1.0}
@@ -188,7 +296,10 @@ class FewSeeds(Pennies):
 
 
 class Forgetful(Pennies):
-    """state_round_trip: a part of the state is not encoded."""
+    """state_round_trip: a part of the state is not encoded.
+
+    Also found by: hidden_replies.
+    """
 
     def encode(self, state: Coins) -> Any:
         return [list(state.stakes), 0, [list(pair) for pair in state.shown]]
@@ -205,7 +316,11 @@ class NotJson(Pennies):
 
 
 class Aging(Pennies):
-    """replay: each new episode of a process starts elsewhere."""
+    """replay: each new episode of a process starts elsewhere.
+
+    Also found by: public_suites, contract, determinism, subprocess, reset_isolation,
+    splits, state_round_trip, views, bots.
+    """
 
     _episodes = 0
 
@@ -231,7 +346,11 @@ class TooMuch(Pennies):
 
 
 class NotANumber(Pennies):
-    """payoffs: a statistic without a value."""
+    """payoffs: a statistic without a value.
+
+    Also found by: public_suites, contract, determinism, reset_isolation, state_round_trip,
+    replay, bots.
+    """
 
     def components(self, state: Coins, seat: int) -> Mapping[str, float]:
         return {"ratio": float("nan")}
@@ -254,7 +373,10 @@ class HarshForfeit(Pennies):
 
 
 class Leaky(Pennies):
-    """hidden_replies: what was just parsed can be seen by the other seat."""
+    """hidden_replies: what was just parsed can be seen by the other seat.
+
+    Also found by: state_round_trip.
+    """
 
     def __init__(self) -> None:
         self._last = ""
@@ -310,21 +432,32 @@ class Gullible(Pennies):
 
 
 class Unsampled(Pennies):
-    """public_suites: the space offers nothing that is accepted."""
+    """public_suites: the space offers nothing that is accepted.
+
+    Also found by: contract, state_round_trip, hidden_replies.
+    """
 
     def sample(self, state: Coins, seat: int, rng: np.random.Generator) -> str:
         return "edge"
 
 
 class Crashing(Pennies):
-    """public_suites: raises in the middle."""
+    """public_suites: raises in the middle.
+
+    Also found by: contract, determinism, subprocess, reset_isolation, state_round_trip,
+    replay, views, bots, payoffs, seat_symmetry, hidden_information, hidden_replies, fuzz,
+    exploits.
+    """
 
     def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
         raise RuntimeError("no coins left")
 
 
 class Verbose(Pennies):
-    """contract: an observation longer than declared."""
+    """contract: an observation longer than declared.
+
+    Also found by: public_suites, fuzz.
+    """
 
     def observe(self, state: Coins, seat: int) -> str:
         return super().observe(state, seat) + "." * (700 if len(state.shown) == 2 else 0)
@@ -338,20 +471,32 @@ class TwiceLegal(Pennies):
 
 
 class Endless(Pennies):
-    """contract: more turns than declared."""
+    """contract: more turns than declared.
+
+    Also found by: public_suites, determinism, subprocess, reset_isolation,
+    state_round_trip, fuzz.
+    """
 
     max_turns = 1
 
 
 class Ended(Pennies):
-    """contract: over, but a seat is still on move."""
+    """contract: over, but a seat is still on move.
+
+    Also found by: public_suites, determinism, subprocess, reset_isolation,
+    state_round_trip, replay, views, bots, payoffs, seat_symmetry, hidden_information,
+    hidden_replies, fuzz, exploits.
+    """
 
     def returns(self, state: Coins) -> tuple[float, ...] | None:
         return None
 
 
 class Curious(Pennies):
-    """views: how often it was asked shows in the text."""
+    """views: how often it was asked shows in the text.
+
+    Also found by: public_suites, determinism, reset_isolation, state_round_trip, bots.
+    """
 
     def __init__(self) -> None:
         self._asked = 0
@@ -362,3 +507,97 @@ class Curious(Pennies):
 
     def observe(self, state: Coins, seat: int) -> str:
         return f"{super().observe(state, seat)} {self._asked}"
+
+
+class RudeBot(Pennies):
+    """bots: one replies without an action block."""
+
+    bots: ClassVar = {"random": "coin_bot", "other": "rude_bot"}
+
+
+class AimlessStrong(Recall):
+    """strength: the strong bot knows no more than the random one."""
+
+    bots: ClassVar = {"random": "number_bot", "strong": "number_bot"}
+
+
+class BackwardPay(RecallOfFive):
+    """strength: being right costs."""
+
+    def returns(self, state: Hands) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        return paid and tuple(1.0 - value for value in paid)
+
+
+class PaidApart(Recall):
+    """payoffs: a team whose members are paid differently."""
+
+    def returns(self, state: Hands) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        return paid and (1.0, *paid[1:])
+
+
+class FirstSeatPaid(RecallOfFive):
+    """seat_symmetry: one seat of five has a head start."""
+
+    def returns(self, state: Hands) -> tuple[float, ...] | None:
+        paid = super().returns(state)
+        return paid and (min(1.0, paid[0] + 0.5), *paid[1:])
+
+
+class OpenCards(Recall):
+    """hidden_information: everybody reads all cards."""
+
+    def observe(self, state: Hands, seat: int) -> str:
+        return f"{super().observe(state, seat)} Cards: {state.cards}"
+
+
+class TellingList(Recall):
+    """hidden_information: the legal actions leave out the next seat's card."""
+
+    def legal(self, state: Hands, seat: int) -> Sequence[str]:
+        return [n for n in "123456789" if n != str(state.cards[(seat + 1) % self.seats])]
+
+
+class TellingRefusal(Recall):
+    """hidden_information: a wrong reply is answered with the next seat's card."""
+
+    def parse(self, state: Hands, seat: int, body: str) -> int:
+        if body not in [*"123456789"]:
+            raise IllegalMoveError(f"not a number like {state.cards[(seat + 1) % self.seats]}")
+        return int(body)
+
+
+class HelpfulDefault(Recall):
+    """hidden_information: the default move depends on the next seat's card."""
+
+    def fallback(self, state: Hands, seat: int) -> str:
+        return str(state.cards[(seat + 1) % self.seats])
+
+
+class Undeclared(Recall):
+    """hidden_information: seats know different things, and the game does not say so."""
+
+    def swap_hidden(self, state: Hands, seat: int, other: Hands) -> Hands:
+        return state
+
+
+class HalfDeclared(Recall):
+    """hidden_information: of the two other cards only one is said to be hidden."""
+
+    def swap_hidden(self, state: Hands, seat: int, other: Hands) -> Hands:
+        cards = list(state.cards)
+        hidden = (seat + 1) % self.seats
+        cards[hidden] = other.cards[hidden]
+        return state._replace(cards=tuple(cards))
+
+
+class FindsTheMove(RecallOfFive):
+    """exploits: any text that has the right number somewhere in it is taken for it."""
+
+    max_action_chars = 4000
+
+    def parse(self, state: Hands, seat: int, body: str) -> int:
+        if str(state.cards[seat]) in body:
+            return state.cards[seat]
+        return super().parse(state, seat, body[:1])

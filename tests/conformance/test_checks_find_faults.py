@@ -1,24 +1,45 @@
-"""The checks themselves: a sound game passes, and each fault is found by the check that is for it."""
+"""The checks themselves: sound games pass, and each fault is found by the check that is for it."""
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import broken_games
 import pytest
-from broken_games import Coins, Pennies
+from broken_games import Coins, Pennies, Recall, RecallOfFive, RecallOfTwo
 
+import srl_envs
 from srl_envs import registry
 from srl_envs.aec import GameAEC
-from srl_envs.core import Streams
+from srl_envs.core import Game, Streams
 from srl_envs.registry import make
-from srl_envs.testing import CHECKS, ConformanceError, check, check_contract
+from srl_envs.testing import (
+    CHECKS,
+    ConformanceError,
+    check,
+    check_contract,
+    check_exploits,
+    check_golden,
+)
 
+SOUND = (Pennies, Recall, RecallOfTwo, RecallOfFive)
 FAULTS = [
     fault
     for _, fault in inspect.getmembers(broken_games, inspect.isclass)
-    if issubclass(fault, Pennies) and fault is not Pennies
+    if issubclass(fault, (Pennies, Recall)) and fault not in SOUND
 ]
-COIN, RUDE, MOODY = (f"broken_games:{name}_bot" for name in ("coin", "rude", "moody"))
+EPISODES = 4
+
+
+def claimed_by(fault: type[Game]) -> str:
+    """The check whose rule a fault breaks: the first word of its docstring."""
+    return (fault.__doc__ or "").partition(":")[0]
+
+
+def found_by(fault: type[Game]) -> set[str]:
+    """All checks that must find it: the one that claims it, and those named after that."""
+    also = inspect.cleandoc(fault.__doc__ or "").partition("Also found by: ")[2]
+    return {claimed_by(fault), *also.rstrip(".").replace("\n", " ").split(", ")} - {""}
 
 
 @pytest.fixture(autouse=True)
@@ -27,26 +48,80 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-def register(game: type, **bots: str) -> str:
-    bots = bots or {"random": COIN, "middle": COIN}
+def register(game: type[Game], **bots: str) -> str:
+    usual = {"random": "coin_bot", "middle": "coin_bot"}
+    if issubclass(game, Recall):
+        usual = {"random": "number_bot", "middle": "number_bot", "strong": "card_bot"}
+    chosen = bots or getattr(game, "bots", usual)
     registry.register(
-        id="pennies-v0", entry_point=f"{game.__module__}:{game.__name__}", mode="competitive",
-        bots=bots,
-    )  # fmt: skip
+        id="pennies-v0",
+        entry_point=f"{game.__module__}:{game.__name__}",
+        mode=game.mode,
+        seats=game.seats,
+        bots={name: f"broken_games:{bot}" for name, bot in chosen.items()},
+    )
     return "pennies-v0"
 
 
-def test_a_sound_game_passes_every_check() -> None:
-    check(register(Pennies), episodes=3)
+@pytest.mark.parametrize("game", SOUND, ids=lambda game: game.__name__)
+def test_a_sound_game_passes_every_check(game: type[Game]) -> None:
+    check(register(game), episodes=3)
+
+
+def test_every_check_has_a_fault_that_it_must_find() -> None:
+    """A new check comes with a broken game whose docstring starts with its name."""
+    assert {claimed_by(fault) for fault in FAULTS} == set(CHECKS)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_each_fault_is_found(fault: type) -> None:
-    """The first word of a fault's docstring names the check."""
-    name = (fault.__doc__ or "").partition(":")[0]
+def test_each_fault_is_found(fault: type[Game]) -> None:
+    name = claimed_by(fault)
     env_id = register(fault)
-    with pytest.raises(ConformanceError, match=env_id):
-        CHECKS[name](env_id, 4)
+    with pytest.raises(ConformanceError, match=f"(?s){env_id}.*What to do: ") as caught:
+        CHECKS[name](env_id, EPISODES)
+    assert CHECKS[name].advice in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_is_found_by_the_checks_that_it_names_and_no_other(fault: type[Game]) -> None:
+    env_id = register(fault)
+    finding = set()
+    for name, held_to in CHECKS.items():
+        try:
+            held_to(env_id, EPISODES)
+        except ConformanceError:
+            finding.add(name)
+    assert finding == found_by(fault)
+
+
+def test_check_stops_at_a_recording_that_does_not_replay(tmp_path: Path) -> None:
+    env_id = register(Pennies)
+    with pytest.raises(ConformanceError, match="no recording"):
+        check_golden(env_id, tmp_path)
+    env = make(env_id)
+    bots = {seat: srl_envs.make_bot(env_id, "random", seat) for seat in (0, 1)}
+    srl_envs.play(env, bots, seed=3).save(tmp_path / f"{env_id}.3.jsonl")
+    check_golden(env_id, tmp_path)
+    monkey = broken_games.TooMuch
+    registry._SPECS.pop(env_id)
+    register(monkey)
+    with pytest.raises(ConformanceError, match=r"3\.jsonl does not replay.*next version"):
+        check_golden(env_id, tmp_path)
+
+
+def test_exploits_are_tried_in_every_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser that can be talked round in the last seat alone is found."""
+
+    def parse(self: RecallOfFive, state: broken_games.Hands, seat: int, body: str) -> int:
+        if seat == 4 and str(state.cards[seat]) in body:
+            return state.cards[seat]
+        return Recall.parse(self, state, seat, body)
+
+    monkeypatch.setattr(RecallOfFive, "parse", parse)
+    monkeypatch.setattr(RecallOfFive, "max_action_chars", 4000)
+    with pytest.raises(ConformanceError, match="exploit"):
+        check_exploits(register(RecallOfFive), episodes=20)
 
 
 class ThousandsOfInstances(Pennies):
@@ -90,10 +165,10 @@ def test_the_rounding_of_payments_is_no_fault() -> None:
     CHECKS["payoffs"](register(PaidInParts), 2)
 
 
-@pytest.mark.parametrize("bot", [RUDE, MOODY, "broken_games:absent_bot"])
+@pytest.mark.parametrize("bot", ["rude_bot", "moody_bot", "absent_bot"])
 def test_a_bad_bot_is_found(bot: str) -> None:
     with pytest.raises(ConformanceError, match="bot 'other'"):
-        CHECKS["bots"](register(Pennies, random=COIN, other=bot), 3)
+        CHECKS["bots"](register(Pennies, random="coin_bot", other=bot), 3)
 
 
 def test_a_view_that_tells_replies_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,6 +308,15 @@ class Negotiation(Game[Talks, Act]):
             "nash_product": product_now / best_product if best_product else 0.0,
         }
 
+    def swap_hidden(self, state: Talks, seat: int, other: Talks) -> Talks:
+        """The other's values, reserve and notes."""
+        mine, theirs = (state, other) if seat == 0 else (other, state)
+        return state._replace(
+            values=(mine.values[0], theirs.values[1]),
+            reserves=(mine.reserves[0], theirs.reserves[1]),
+            logs=(mine.logs[0], theirs.logs[1]),
+        )
+
     def encode(self, state: Talks) -> Any:
         """Lists and numbers."""
         return [

@@ -236,6 +236,11 @@ class SealedAuction(Game[Sale, int]):
             "distance": sum(abs(bid - value) for bid, value in pairs) / items,
         }
 
+    def swap_hidden(self, state: Sale, seat: int, other: Sale) -> Sale:
+        """The others' values, what items are truly worth, and who is preferred where bids tie."""
+        values = (*other.values[:seat], state.values[seat], *other.values[seat + 1 :])
+        return state._replace(values=values, truths=other.truths, lots=other.lots)
+
     def encode(self, state: Sale) -> Any:
         """Lists and numbers."""
         return [

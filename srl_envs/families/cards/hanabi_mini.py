@@ -355,6 +355,12 @@ class HanabiMini(Game[Show, Move]):
         """``points`` before halving, and ``lives`` left."""
         return {"points": float(sum(state.piles)), "lives": float(state.lives)}
 
+    def swap_hidden(self, state: Show, seat: int, other: Show) -> Show:
+        """The own cards, and the deck."""
+        cards = other.hands[seat][: len(state.hands[seat])]
+        hands = (*state.hands[:seat], cards, *state.hands[seat + 1 :])
+        return state._replace(deck=other.deck[: len(state.deck)], hands=hands)
+
     def encode(self, state: Show) -> Any:
         """The fields in order."""
         return [*state]

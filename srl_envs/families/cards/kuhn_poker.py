@@ -247,6 +247,15 @@ class KuhnPoker(Game[Table, str]):
         """``chips``: what the seat won in all finished hands."""
         return {"chips": float(state.net if seat == 0 else 0 - state.net)}
 
+    def swap_hidden(self, state: Table, seat: int, other: Table) -> Table:
+        """The other's cards, and whatever is dealt later."""
+        hand, own, new = state.hand, state.deals[state.hand], other.deals[state.hand]
+        cards = own[0] + new[1] if seat == 0 else new[0] + own[1]
+        table = own[2:] if "/" in state.line else new[2:]
+        deals = (*other.deals[:hand], cards + table, *other.deals[hand + 1 :])
+        logs = (state.logs[0], other.logs[1]) if seat == 0 else (other.logs[0], state.logs[1])
+        return state._replace(deals=deals, logs=logs)
+
     def encode(self, state: Table) -> Any:
         """The fields in order."""
         return [*state]

@@ -262,6 +262,12 @@ class LiarsDice(Game[Cups, Bid | None]):
             "dice": float(state.dice[seat]),
         }
 
+    def swap_hidden(self, state: Cups, seat: int, other: Cups) -> Cups:
+        """The others' dice, and all of later rounds."""
+        number, cups = state.round, other.rolls[state.round]
+        own = (*cups[:seat], state.rolls[number][seat], *cups[seat + 1 :])
+        return state._replace(rolls=(*other.rolls[:number], own, *other.rolls[number + 1 :]))
+
     def encode(self, state: Cups) -> Any:
         """The fields in order."""
         return [*state]

@@ -316,6 +316,20 @@ class SchemaRelay(Game[Relay, str]):
         """``right``: the share of fields right in the seat's own step."""
         return {"right": state.scores[seat] if seat < len(state.scores) else 0.0}
 
+    def swap_hidden(self, state: Relay, seat: int, other: Relay) -> Relay:
+        """The order, the others' fields, and all that was written but for the seat before."""
+        listed = (*other.listed[:seat], state.listed[seat], *other.listed[seat + 1 :])
+        sent = tuple(text if step == seat - 1 else NOTHING for step, text in enumerate(state.sent))
+        return state._replace(
+            entries=other.entries,
+            orders=other.orders,
+            prose=state.prose if seat == 0 else other.prose,
+            layout=state.layout if seat == SEATS - 1 else other.layout,
+            listed=listed,
+            sent=sent,
+            scores=(0.0,) * len(state.scores),
+        )
+
     def encode(self, state: Relay) -> Any:
         """Lists, texts and numbers."""
         return [

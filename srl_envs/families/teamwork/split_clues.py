@@ -275,6 +275,11 @@ class SplitClues(Game[Table, str | Solution]):
             "agreed": float(len(set(state.grids)) == 1),
         }
 
+    def swap_hidden(self, state: Table, seat: int, other: Table) -> Table:
+        """The others' clues, and the solution."""
+        clues = (*other.clues[:seat], state.clues[seat], *other.clues[seat + 1 :])
+        return state._replace(clues=clues, truth=other.truth)
+
     def encode(self, state: Table) -> Any:
         """Lists, texts and numbers."""
         return [

@@ -126,6 +126,12 @@ def too_close(word: str, other: str) -> bool:
     return skipped == other[at + 1 :]
 
 
+@lru_cache(maxsize=None)
+def close_nouns(noun: str) -> frozenset[str]:
+    """Nouns of the lexicon that cannot be on one board with ``noun``."""
+    return frozenset(other for other in board_nouns() if too_close(noun, other))
+
+
 def open_words(state: Board, guesser: int) -> list[int]:
     """Indices of the words that ``guesser`` may guess."""
     closed = state.found | state.missed[guesser]
@@ -175,7 +181,7 @@ class CodewordsDuet(Game[Board, Move]):
         nouns = board_nouns()
         words: list[str] = []
         for index in rng.permutation(len(nouns)):
-            if not any(too_close(nouns[index], word) for word in words):
+            if close_nouns(nouns[index]).isdisjoint(words):
                 words.append(nouns[index])
             if len(words) == BOARD:
                 break
@@ -265,6 +271,15 @@ class CodewordsDuet(Game[Board, Move]):
             "deadly": float(state.dead),
             "clues": float(len(state.turns)),
         }
+
+    def swap_hidden(self, state: Board, seat: int, other: Board) -> Board:
+        """The other's key, and what is written down for the other."""
+        mine, theirs = (state, other) if seat == 0 else (other, state)
+        return state._replace(
+            keys=(mine.keys[0], theirs.keys[1]),
+            sheets=(mine.sheets[0], theirs.sheets[1]),
+            logs=(mine.logs[0], theirs.logs[1]),
+        )
 
     def encode(self, state: Board) -> Any:
         """Lists and numbers."""
