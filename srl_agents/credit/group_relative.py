@@ -6,19 +6,21 @@ one baseline per role, arXiv:2506.24119 section 3.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.errors import ShapeError
+from srl_agents.credit.shapes import same_shape
 
 _EPSILON = 1e-6
 """Added to deviations, so that a group of equal returns divides by no zero."""
 
 
 def group_advantages(
-    returns_BG: NDArray[np.float64], valid_BG: NDArray[np.bool_], *, scale: bool = False
+    returns_BG: NDArray[np.float64],
+    valid_BG: NDArray[np.bool_],
+    *,
+    scale: bool = False,
+    leave_one_out: bool = False,
 ) -> NDArray[np.float64]:
     """Centre each episode's return on its group's mean.
 
@@ -26,6 +28,9 @@ def group_advantages(
         returns_BG: (B, G) episode returns, reward units; B start states, G attempts each.
         valid_BG: (B, G) False where the rollout failed; such episodes move no baseline.
         scale: also divide by the group's standard deviation (population, + 1e-6).
+        leave_one_out: the baseline is the mean of the *other* valid attempts, which makes it
+            independent of the episode: n / (n - 1) times the distance to the mean of all n.
+            Source: arXiv:2402.14740 equation 8.
 
     Returns:
         (B, G) advantages; 0 where invalid, and in groups with fewer than 2 valid attempts.
@@ -33,15 +38,18 @@ def group_advantages(
     Raises:
         ShapeError: the two arrays differ in shape.
     """
-    _same_shape(2, returns_BG=returns_BG, valid_BG=valid_BG)
+    same_shape(2, returns_BG=returns_BG, valid_BG=valid_BG)
     returns_BG = np.where(valid_BG, returns_BG, 0.0)  # a failed rollout may hold nan
     count_B1 = valid_BG.sum(axis=1, keepdims=True)
     mean_B1 = returns_BG.sum(axis=1, keepdims=True) / np.maximum(count_B1, 1)
     centred_BG = np.where(valid_BG & (count_B1 >= 2), returns_BG - mean_B1, 0.0)
+    advantages_BG: NDArray[np.float64] = centred_BG
+    if leave_one_out:
+        advantages_BG = centred_BG * (count_B1 / np.maximum(count_B1 - 1, 1))
     if not scale:
-        return centred_BG
+        return advantages_BG
     variance_B1 = (centred_BG**2).sum(axis=1, keepdims=True) / np.maximum(count_B1, 1)
-    scaled_BG: NDArray[np.float64] = centred_BG / (np.sqrt(variance_B1) + _EPSILON)
+    scaled_BG: NDArray[np.float64] = advantages_BG / (np.sqrt(variance_B1) + _EPSILON)
     return scaled_BG
 
 
@@ -52,6 +60,7 @@ def role_advantages(
     valid_E: NDArray[np.bool_],
     *,
     scale: bool = False,
+    leave_one_out: bool = False,
 ) -> NDArray[np.float64]:
     """Centre each episode's return on the mean of its (group, role).
 
@@ -64,6 +73,7 @@ def role_advantages(
         role_E: (E,) seat, or any other number that says which returns are comparable.
         valid_E: (E,) False where the rollout failed.
         scale: also divide by the standard deviation of the (group, role).
+        leave_one_out: as in `group_advantages`.
 
     Returns:
         (E,) advantages; 0 where invalid, and where fewer than 2 valid returns are comparable.
@@ -71,18 +81,15 @@ def role_advantages(
     Raises:
         ShapeError: the arrays differ in shape.
     """
-    _same_shape(1, returns_E=returns_E, group_E=group_E, role_E=role_E, valid_E=valid_E)
+    same_shape(1, returns_E=returns_E, group_E=group_E, role_E=role_E, valid_E=valid_E)
     _, cell_E = np.unique(np.stack([group_E, role_E]), axis=1, return_inverse=True)
     advantages_E = np.zeros(returns_E.shape, dtype=np.float64)
     for cell in range(int(cell_E.max(initial=-1)) + 1):
         here_E = cell_E == cell
         advantages_E[here_E] = group_advantages(
-            returns_E[here_E][None], valid_E[here_E][None], scale=scale
+            returns_E[here_E][None],
+            valid_E[here_E][None],
+            scale=scale,
+            leave_one_out=leave_one_out,
         )[0]
     return advantages_E
-
-
-def _same_shape(ndim: int, **arrays: NDArray[Any]) -> None:
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if len(set(shapes.values())) != 1 or any(len(shape) != ndim for shape in shapes.values()):
-        raise ShapeError(f"expected arrays of {ndim} axes and one shape, got {shapes}.")

@@ -1,0 +1,305 @@
+"""Episodes to (turn, advantage) rows of one learner, as a recipe's credit settings say.
+
+Axes: ``E`` one entry per episode and seat that the policy held, ``N`` seats, ``K`` the seat's own
+turns, or 1 where an episode counts as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.credit.adaptive import AdaptiveWeights, payoff_shares
+from srl_agents.credit.baselines import Role, RoleBaselines
+from srl_agents.credit.group_relative import role_advantages
+from srl_agents.credit.normalisation import normalised
+from srl_agents.credit.returns import gae, rewards_to_go
+from srl_agents.credit.settings import CreditSettings
+from srl_agents.credit.terms import rival_matrix, standing, team_bonus, team_matrix
+from srl_agents.records import Episode, Trajectory, Turn
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+_FLAT = 1e-9
+"""Returns closer than this are equal: their group carries no signal."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Played:
+    """What one policy played in seats that learn."""
+
+    seats: list[tuple[Episode, Trajectory]]
+    group_E: Ints
+    seat_E: Ints
+    valid_E: Flags
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], policy: str) -> _Played:
+        seats = [
+            (episode, episode.trajectories[seat])
+            for episode in episodes
+            for seat in episode.spec.learner_seats
+            if episode.spec.seats[seat] == policy
+        ]
+        names = [(e.spec.schedule, e.spec.number) for e, _ in seats]
+        number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return cls(
+            seats,
+            np.array([number[name] for name in names], dtype=np.int64),
+            np.array([t.seat for _, t in seats], dtype=np.int64),
+            np.array([e.valid for e, _ in seats], dtype=bool),
+        )
+
+
+class CreditAssigner:
+    """Turns episodes into rows; holds the running means and weights that credit remembers.
+
+    Args:
+        settings: mode, weights and estimator.
+        scale: divide group-relative advantages by their group's deviation.
+    """
+
+    def __init__(self, settings: CreditSettings, *, scale: bool = False) -> None:
+        self.settings = settings
+        self.scale = scale
+        self._baselines = RoleBaselines(settings.baseline_decay)
+        self._adaptive: dict[str, AdaptiveWeights] = {}
+
+    def assign(
+        self, episodes: Sequence[Episode], learner: str, policy: str, *, keep_flat: bool = False
+    ) -> tuple[list[tuple[Turn, float]], dict[str, float]]:
+        """Advantages for all turns that ``policy`` wrote, and metrics of its play.
+
+        A group is one start state with one set of policies; the role is the seat. A refused reply
+        is never praised for a win that came in spite of it: where its advantage would be above 0
+        the turn is left out. Turns of flat groups, in which all attempts earned the same, carry no
+        signal for a group-relative estimator and are left out too. Running means and adaptive
+        weights are read first and moved afterwards, by valid episodes alone.
+
+        Args:
+            episodes: of one update.
+            learner: whose running means and weights apply.
+            policy: the learner's version that played.
+            keep_flat: keep turns of flat groups, with advantage 0: a teacher may judge them.
+
+        Returns:
+            (turn, advantage) rows, and metrics by name.
+        """
+        played = _Played.of(episodes, policy)
+        if not played.seats:
+            return [], {}
+        worth_E, metrics = self._worth(played, learner)
+        rewards_EK, valid_EK = self._rewards(played, worth_E)
+        advantages_EK, flat_EK, more = self._advantages(played, rewards_EK, valid_EK, learner)
+        if keep_flat:
+            flat_EK &= ~valid_EK
+        last = advantages_EK.shape[1] - 1
+        rows = [
+            (turn, float(advantages_EK[e, min(k, last)]))
+            for e, (_, trajectory) in enumerate(played.seats)
+            for k, turn in enumerate(trajectory.turns)
+            if not flat_EK[e, min(k, last)]
+            and turn.completion_ids
+            and (advantages_EK[e, min(k, last)] < 0 or not turn.invalid)
+        ]
+        metrics |= more
+        return rows, metrics | {"rows": float(len(rows))}
+
+    def state(self) -> dict[str, Any]:
+        """What later updates depend on, as JSON values."""
+        return {
+            "baselines": self._baselines.state(),
+            "adaptive": {name: weights.state() for name, weights in self._adaptive.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._baselines.load_state(state["baselines"])
+        for name, weights in state["adaptive"].items():
+            self._weights_of(name).load_state(weights)
+
+    # --- what is climbed ---------------------------------------------------------------------
+
+    def _weights(self, learner: str) -> tuple[float, float]:
+        """(beta, gamma)."""
+        settings = self.settings
+        if settings.mode == "adaptive":
+            own = self._weights_of(learner)
+            return own.beta, own.gamma
+        shares = settings.mode in ("cooperative", "mixed")
+        rivals = settings.mode in ("competitive", "mixed")
+        return settings.cooperation * shares, settings.competition * rivals
+
+    def _weights_of(self, learner: str) -> AdaptiveWeights:
+        settings = self.settings
+        return self._adaptive.setdefault(
+            learner,
+            AdaptiveWeights(settings.cooperation, settings.competition, settings.adaptation_rate),
+        )
+
+    def _worth(self, played: _Played, learner: str) -> tuple[Floats, dict[str, float]]:
+        """(E,) L + beta * C + gamma * P of each episode, and metrics."""
+        own_E = np.array([t.total_reward for _, t in played.seats])
+        metrics = _play_metrics([(e, t) for e, t in played.seats if e.valid])
+        if self.settings.mode == "individual":
+            return own_E, metrics
+        outcomes_EN = np.array([[t.outcome for t in e.trajectories] for e, _ in played.seats])
+        outcomes_EN = np.where(played.valid_E[:, None], outcomes_EN, 0.0)
+        together_NN = team_matrix(self.settings.teams, outcomes_EN.shape[1])
+        rivals_NN = rival_matrix(together_NN)
+        here = (np.arange(len(own_E)), played.seat_E)
+        team_E = team_bonus(outcomes_EN, together_NN)[here]
+        standing_E = standing(outcomes_EN, rivals_NN, form=self.settings.standing)[here]
+        beta, gamma = self._weights(learner)
+        valid_E = played.valid_E
+        metrics |= {
+            "beta": beta,
+            "gamma": gamma,
+            "own_term": _mean(own_E[valid_E]),
+            "team_term": _mean(team_E[valid_E]),
+            "rival_term": _mean(standing_E[valid_E]),
+        }
+        if self.settings.mode == "adaptive":
+            outcome_E = outcomes_EN[here]
+            margin_E = standing(outcomes_EN, rivals_NN, form="margin")[here]
+            met_N = rivals_NN.sum(axis=1) > 0
+            rivals_E = np.where(met_N[played.seat_E], outcome_E - margin_E, np.nan)
+            shares = payoff_shares(
+                outcome_E[valid_E],
+                (outcome_E + team_E)[valid_E],
+                rivals_E[valid_E],
+                _cells(played.group_E, played.seat_E)[valid_E],
+            )
+            self._weights_of(learner).observe(shares)
+        return own_E + beta * team_E + gamma * standing_E, metrics
+
+    def _rewards(self, played: _Played, worth_E: Floats) -> tuple[Floats, Flags]:
+        """(E, K) what each turn was paid, and which turns count.
+
+        The terms of the whole episode, and what the game paid a seat before its first turn, come
+        with its last turn, so that a row's sum is the episode's worth.
+        """
+        if self.settings.level == "episode":
+            return worth_E[:, None], played.valid_E[:, None]
+        turns = [t.turns for _, t in played.seats]
+        rewards_EK = np.zeros((len(turns), max(1, *map(len, turns))))
+        valid_EK = np.zeros(rewards_EK.shape, dtype=bool)
+        for e, own in enumerate(turns):
+            if own and played.valid_E[e]:
+                rewards_EK[e, : len(own)] = [turn.reward for turn in own]
+                rewards_EK[e, len(own) - 1] += worth_E[e] - rewards_EK[e].sum()
+                valid_EK[e, : len(own)] = True
+        return rewards_EK, valid_EK
+
+    # --- against what ------------------------------------------------------------------------
+
+    def _advantages(
+        self, played: _Played, rewards_EK: Floats, valid_EK: Flags, learner: str
+    ) -> tuple[Floats, Flags, dict[str, float]]:
+        """(E, K) advantages, (E, K) what carries no signal, and metrics."""
+        settings = self.settings
+        returns_EK = rewards_to_go(
+            np.where(valid_EK, rewards_EK, 0.0), valid_EK, discount=settings.discount
+        )
+        number_EK = np.broadcast_to(np.arange(rewards_EK.shape[1]), rewards_EK.shape)
+        metrics: dict[str, float] = {}
+        if settings.estimator in ("group", "leave_one_out"):
+            group_X = np.repeat(played.group_E, rewards_EK.shape[1])
+            role_X = (played.seat_E[:, None] * rewards_EK.shape[1] + number_EK).ravel()
+            returns_X, valid_X = returns_EK.ravel(), valid_EK.ravel()
+            flat_X = _flat(returns_X, group_X, role_X, valid_X)
+            advantages_EK = role_advantages(
+                returns_X,
+                group_X,
+                role_X,
+                valid_X,
+                scale=self.scale,
+                leave_one_out=settings.estimator == "leave_one_out",
+            ).reshape(rewards_EK.shape)
+            flat_EK = flat_X.reshape(rewards_EK.shape)
+            cells = dict(
+                zip(zip(group_X[valid_X], role_X[valid_X], strict=True), flat_X[valid_X], strict=True)
+            )  # fmt: skip
+            metrics["flat_groups"] = _mean(list(cells.values()))
+        else:
+            values_EK = self._read_baselines(played, rewards_EK.shape, learner)
+            advantages_EK = np.where(valid_EK, returns_EK - values_EK, 0.0)
+            if settings.estimator == "gae":
+                advantages_EK = gae(
+                    np.where(valid_EK, rewards_EK, 0.0),
+                    values_EK,
+                    valid_EK,
+                    discount=settings.discount,
+                    trace=settings.trace,
+                )
+            flat_EK = ~valid_EK
+            metrics["baseline"] = _mean(values_EK[valid_EK])
+            self._move_baselines(played, returns_EK, valid_EK, learner)
+        if settings.normalise != "none":
+            key_EK = number_EK if settings.normalise == "turn" else np.zeros_like(number_EK)
+            counted_EK = valid_EK & ~flat_EK
+            advantages_EK = normalised(
+                advantages_EK.ravel(), key_EK.ravel(), counted_EK.ravel()
+            ).reshape(rewards_EK.shape)
+        return advantages_EK, flat_EK, metrics
+
+    def _read_baselines(self, played: _Played, shape: tuple[int, ...], learner: str) -> Floats:
+        return np.array(
+            [
+                [self._baselines.read(_role(episode, t, learner, k)) for k in range(shape[1])]
+                for episode, t in played.seats
+            ]
+        )
+
+    def _move_baselines(
+        self, played: _Played, returns_EK: Floats, valid_EK: Flags, learner: str
+    ) -> None:
+        self._baselines.update(
+            [
+                (_role(episode, trajectory, learner, k), float(returns_EK[e, k]))
+                for e, (episode, trajectory) in enumerate(played.seats)
+                for k in range(valid_EK.shape[1])
+                if valid_EK[e, k]
+            ]
+        )
+
+
+def _role(episode: Episode, trajectory: Trajectory, learner: str, turn: int) -> Role:
+    return (episode.spec.env_id, trajectory.seat, learner, turn)
+
+
+def _cells(group_E: Ints, role_E: Ints) -> Ints:
+    """(E,) a number per (group, role)."""
+    cell_E: Ints = group_E * (int(role_E.max(initial=0)) + 1) + role_E
+    return cell_E
+
+
+def _flat(returns_E: Floats, group_E: Ints, role_E: Ints, valid_E: Flags) -> Flags:
+    """(E,) whether all valid attempts of an entry's (group, role) earned the same; True if invalid."""
+    flat_E = np.ones(len(returns_E), dtype=bool)
+    for i in np.flatnonzero(valid_E):
+        peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
+        flat_E[i] = np.ptp(returns_E[peers_E]) < _FLAT
+    return flat_E
+
+
+def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:
+    turns = [turn for _, trajectory in played for turn in trajectory.turns]
+    return {
+        "reward": _mean([t.total_reward for _, t in played]),
+        "outcome": _mean([t.outcome for _, t in played]),
+        "format": _mean([t.components["format"] for _, t in played]),
+        "invalid_share": _mean([turn.invalid is not None for turn in turns]),
+        "reply_tokens": _mean([len(turn.completion_ids) for turn in turns]),
+        "unread_share": _mean([not turn.completion_ids for turn in turns]),
+    }
+
+
+def _mean(values: Sequence[float] | Floats) -> float:
+    return float(np.mean(values)) if len(values) else 0.0

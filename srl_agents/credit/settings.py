@@ -1,0 +1,85 @@
+"""How rewards become advantages: frozen data, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from srl_envs.errors import ConfigError
+
+Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
+Estimator = Literal["group", "leave_one_out", "role_baseline", "gae"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreditSettings:
+    """What an update climbs, L + beta * C + gamma * P, and against which baseline."""
+
+    mode: Mode = "individual"
+    """Which terms count: ``individual`` L; ``cooperative`` L and C; ``competitive`` L and P; ``mixed``
+    all three; ``adaptive`` all three, with weights that follow the game."""
+    cooperation: float = 0.5
+    """beta in [0, 1]: share of the team's mean in each seat's outcome; the most of it if adaptive."""
+    competition: float = 0.5
+    """gamma, 0 or more: weight of the standing among rivals; the most of it if adaptive."""
+    adaptation_rate: float = 0.1
+    """Only adaptive: share of the way to its target that a weight moves per update."""
+    standing: Literal["rank", "margin"] = "rank"
+    """How P compares outcomes: rivals beaten, or the distance to their mean."""
+    teams: tuple[tuple[int, ...], ...] = ()
+    """Seats of each team; all seats are one team if absent."""
+    estimator: Estimator = "group"
+    """Baseline: attempts of the group, the other attempts, running means per role, or GAE on those."""
+    level: Literal["episode", "turn"] = "episode"
+    """One advantage per episode, or one per turn from what was paid from there on."""
+    discount: float = 1.0
+    """Only level turn: of the next turn's worth, in (0, 1]."""
+    trace: float = 0.95
+    """Only estimator gae: its lambda in [0, 1]."""
+    baseline_decay: float = 0.95
+    """Only role_baseline and gae: how much of the old running mean one return leaves, in [0, 1)."""
+    normalise: Literal["none", "agent", "turn"] = "none"
+    """Centre and scale the batch's advantages: per learner, or per learner and turn number."""
+    importance_cap: float | None = None
+    """Most that a token's probability ratio to its sampler may weigh it; None weighs nothing."""
+
+    def __post_init__(self) -> None:
+        _within("cooperation", self.cooperation, 0 <= self.cooperation <= 1, "0 to 1")
+        _within("competition", self.competition, self.competition >= 0, "0 or more")
+        _within(
+            "adaptation_rate",
+            self.adaptation_rate,
+            0 < self.adaptation_rate <= 1,
+            "more than 0, at most 1",
+        )
+        _within("discount", self.discount, 0 < self.discount <= 1, "more than 0, at most 1")
+        _within("trace", self.trace, 0 <= self.trace <= 1, "0 to 1")
+        _within("baseline_decay", self.baseline_decay, 0 <= self.baseline_decay < 1, "0 to below 1")
+        if self.importance_cap is not None:
+            _within("importance_cap", self.importance_cap, self.importance_cap > 0, "more than 0")
+        self._check_level()
+        seats = [seat for team in self.teams for seat in team]
+        if len(set(seats)) != len(seats) or any(seat < 0 for seat in seats):
+            raise ConfigError(f"teams={self.teams}: name each seat once, counted from 0.")
+
+    def _check_level(self) -> None:
+        if self.level == "episode" and self.estimator == "gae":
+            raise ConfigError("estimator='gae' weighs turns: set level to 'turn'.")
+        if self.level == "episode" and self.normalise == "turn":
+            raise ConfigError("normalise='turn' needs advantages per turn: set level to 'turn'.")
+        if self.level == "episode" and self.discount != 1:
+            raise ConfigError(
+                f"discount={self.discount}: an episode's return has no turns to discount; "
+                "set level to 'turn'."
+            )
+
+    def check_seats(self, seats: int) -> None:
+        """Raise ConfigError unless the teams name every seat of a game of this many."""
+        named = sorted(seat for team in self.teams for seat in team)
+        if self.teams and named != list(range(seats)):
+            raise ConfigError(f"teams={self.teams}: name every seat of 0 to {seats - 1} once.")
+
+
+def _within(name: str, value: float, fits: bool, allowed: str) -> None:
+    if not fits:
+        raise ConfigError(f"{name}={value}: use {allowed}.")
