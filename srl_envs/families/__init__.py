@@ -359,3 +359,44 @@ register(
     },
     options={"rounds": "rounds of hints, each with a vote: 1 to 3 (2)"},
 )
+
+register(
+    id="spec_golf-v0",
+    entry_point=f"{_CODING}.spec_golf:SpecGolf",
+    mode="competitive",
+    summary="Solve a task with the smaller of two programs; a wrong one is worth nothing.",
+    bots={
+        "random": f"{_CODING}.spec_golf_bots:random_bot",
+        "middle": f"{_CODING}.spec_golf_bots:middle_bot",
+        "strong": f"{_CODING}.spec_golf_bots:strong_bot",
+        "held_out": f"{_CODING}.spec_golf_bots:held_out_bot",
+    },
+    options={
+        "rounds": "1 to 5, each with another task (3)",
+        "difficulty": "1 to 5 (2)",
+        "families": "kinds of problem to draw from (all)",
+        "hidden_inputs": "hidden test inputs per problem (20)",
+        "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
+    },
+)
+
+register(
+    id="pair_programming-v0",
+    entry_point=f"{_CODING}.pair_programming:PairProgramming",
+    mode="cooperative",
+    summary="One knows the task, the other writes the program; talk until it passes.",
+    bots={
+        "random": f"{_CODING}.pair_programming_bots:random_bot",
+        "middle": f"{_CODING}.pair_programming_bots:middle_bot",
+        "strong": f"{_CODING}.pair_programming_bots:strong_bot",
+        "held_out": f"{_CODING}.pair_programming_bots:held_out_bot",
+    },
+    options={
+        "exchanges": "messages and programs at most, 1 to 5 (3)",
+        "message_chars": "longest message, 100 to 600 (600)",
+        "difficulty": "1 to 5 (2)",
+        "families": "kinds of problem to draw from (all)",
+        "hidden_inputs": "hidden test inputs (20)",
+        "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
+    },
+)

@@ -10,7 +10,7 @@ import numpy as np
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.families.coding.judging import Judge, Verdict, until_timeouts
+from srl_envs.families.coding.judging import Judge, Verdict, run_in_parts
 from srl_envs.families.coding.problems import FAMILIES, Parameters, ProblemFamily, Size
 from srl_envs.families.coding.submissions import canonical
 from srl_envs.families.coding.task import Instance, Task, TaskSource
@@ -49,7 +49,9 @@ class GeneratedTask(Task):
         lines = "\n".join(f"solve({text}) -> {json.dumps(self.answer(text))}" for text in examples)
         return f"Examples:\n{lines}"
 
-    def verdicts(self, judge: Judge, program: str, tests: Sequence[str]) -> list[Verdict]:
+    def verdicts(
+        self, judge: Judge, program: str, tests: Sequence[str], *, to_the_end: bool = True
+    ) -> list[Verdict]:
         """Whether the program gives the reference's answer, for each input."""
         if program == self.empty_program:
             return [Verdict(False, None)] * len(tests)
@@ -61,10 +63,10 @@ class GeneratedTask(Task):
                 for text, o in zip(inputs, outcomes, strict=True)
             ]
 
-        return until_timeouts(tests, run)
+        return run_in_parts(tests, run, to_the_end=to_the_end)
 
     def shown_test(self, test: str) -> str:
-        """The call and its answer; a long answer alone is cut."""
+        """The call and its answer."""
         return f"solve({test}) must give {json.dumps(self.answer(test))}"
 
 

@@ -66,13 +66,18 @@ class Judge:
         return self._executor
 
 
-def until_timeouts(
-    tests: Sequence[str], run: Callable[[Sequence[str]], Sequence[Verdict]]
+def run_in_parts(
+    tests: Sequence[str], run: Callable[[Sequence[str]], Sequence[Verdict]], *, to_the_end: bool
 ) -> list[Verdict]:
-    """One verdict per test; after `MAX_TIMEOUTS` timeouts the rest is not run and counts as failed."""
+    """One verdict per test; what is not run counts as failed.
+
+    Stops after `MAX_TIMEOUTS` timeouts, and unless ``to_the_end`` soon after the first failure.
+    """
     verdicts: list[Verdict] = []
     timeouts = 0
     while len(verdicts) < len(tests) and timeouts < MAX_TIMEOUTS:
+        if not to_the_end and not all(verdict.passed for verdict in verdicts):
+            break
         found = run(tests[len(verdicts) : len(verdicts) + MAX_TIMEOUTS])
         verdicts += found
         timeouts += sum(v.outcome is not None and v.outcome.status == "timeout" for v in found)

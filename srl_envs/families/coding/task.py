@@ -17,7 +17,7 @@ from srl_envs.messages import clean_message
 
 GUESSES = ("0", "1", "[]", '""', "data", "len(str(data))")
 """What a thoughtless program returns."""
-_INPUT_CHARS, _ANSWER_CHARS = 300, 120
+_TEST_CHARS, _ANSWER_CHARS = 300, 120
 
 
 class Instance(NamedTuple):
@@ -55,8 +55,10 @@ class Task(ABC):
         """The shown tests, under a heading; "" where there are none."""
 
     @abstractmethod
-    def verdicts(self, judge: Judge, program: str, tests: Sequence[str]) -> list[Verdict]:
-        """One per test; those after too many timeouts are not run and count as failed.
+    def verdicts(
+        self, judge: Judge, program: str, tests: Sequence[str], *, to_the_end: bool = True
+    ) -> list[Verdict]:
+        """One per test; see `judging.run_in_parts` for those that are not run.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
@@ -67,11 +69,14 @@ class Task(ABC):
         """One test in a form that a reader can check by hand."""
 
     def failure(self, test: str, verdict: Verdict) -> str:
-        """One line on a test that a program failed: what it should give and what it gave."""
-        return (
-            f"{clean_message(self.shown_test(test), _INPUT_CHARS)} "
-            f"({clean_message(_what_happened(verdict), _ANSWER_CHARS)})"
-        )
+        """One line on a test that a program failed: what it should give and what it gave.
+
+        The test is the game's own text; what the program gave is cleaned as another seat's words are.
+        """
+        shown = self.shown_test(test)
+        if len(shown) > _TEST_CHARS:
+            shown = f"{shown[:_TEST_CHARS]}..."
+        return f"{shown} ({clean_message(_what_happened(verdict), _ANSWER_CHARS)})"
 
     def sample_program(self, rng: np.random.Generator) -> str:
         """A program that returns a constant or little more."""
@@ -94,7 +99,7 @@ class TaskSource(ABC):
 def _what_happened(verdict: Verdict) -> str:
     outcome = verdict.outcome
     if outcome is None:
-        return "not run after several timeouts"
+        return "not run"
     if outcome.status == "ok":
         return f"the program gave {_written(outcome.value)}"
     if outcome.status == "timeout":

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_process import InProcess
 
 from srl_envs import make
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
 from srl_envs.families.coding import code_duel_bots
 from srl_envs.families.coding.code_duel import CodeDuel, CodeDuelState
-from srl_envs.families.coding.code_duel_bots import held_out_bot, middle_bot, read_task, strong_bot
+from srl_envs.families.coding.code_duel_bots import held_out_bot, middle_bot, read, strong_bot
 from srl_envs.families.coding.judging import MAX_TIMEOUTS
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import (
@@ -28,38 +29,10 @@ from srl_envs.families.coding.submissions import (
     read_program,
 )
 from srl_envs.grammar import action, parse_reply
-from srl_envs.sandbox import Limits, Outcome
+from srl_envs.sandbox import Limits
 
 BOTS = ["random_bot", "empty_bot", "middle_bot", "strong_bot", "held_out_bot"]
 ZERO = "def solve(data):\n    return 0"
-
-
-class InProcess:
-    """Stands for the executor where programs are ours; records what it was asked to run."""
-
-    def __init__(self, status: str = "ok") -> None:
-        self.status = status
-        self.calls: list[Mapping[str, Any]] = []
-        self.programs: list[str] = []
-        self.closed = False
-
-    def run(self, program: str, calls: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        self.calls += calls
-        self.programs += [program] * len(calls)
-        return [self._outcome(program, call) for call in calls]
-
-    def _outcome(self, program: str, call: Mapping[str, Any]) -> Outcome:
-        if self.status != "ok":
-            return Outcome(status=self.status)  # type: ignore[arg-type]
-        namespace: dict[str, Any] = {}
-        try:
-            exec(program, namespace)
-            return Outcome(status="ok", value=namespace["solve"](*call["args"]))
-        except Exception as error:  # noqa: BLE001 - whatever the program raises
-            return Outcome(status="exception", message=str(error))
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def duel(**options: Any) -> CodeDuel:
@@ -140,9 +113,9 @@ def test_code_that_python_only_warns_about_is_accepted() -> None:
 @given(st.text() | st.text(alphabet="def solvatn():=\n 01`", max_size=60) | st.binary().map(repr))
 @settings(deadline=None)
 def test_any_text_is_a_program_or_an_illegal_move(body: str) -> None:
-    for read in (read_program, read_attacks):
+    for reader in (read_program, read_attacks):
         with contextlib.suppress(IllegalMoveError):
-            read(body)
+            reader(body)
 
 
 def test_attacks_are_distinct_whatever_the_order_of_keys() -> None:
@@ -372,7 +345,7 @@ def test_in_the_attack_phase_a_seat_sees_the_other_program_quoted() -> None:
     assert "# mine" not in seen
     assert "| # PHASE: WRITE\n| # TASK: none\n| # x\n" in seen
     assert "# mine" in game.observe(state, 1)
-    assert read_task(seen).attacking
+    assert read(seen).attacking
 
 
 def test_observations_fit_the_prompt() -> None:
@@ -676,11 +649,11 @@ def test_bots_find_the_variant_in_the_text() -> None:
         for difficulty in DIFFICULTIES:
             game = duel(families=[family], difficulty=difficulty)
             state = game.new(Streams(difficulty))
-            task = read_task(game.observe(state, 1))
+            task = read(game.observe(state, 1)).task
+            assert task is not None
             assert task.family.name == family
             assert task.parameters == json.loads(state.parameters)
-    with pytest.raises(ValueError, match="no task"):
-        read_task("a game of chess")
+    assert read("a game of chess").task is None
 
 
 def test_a_bot_with_the_same_generator_plays_the_same() -> None:

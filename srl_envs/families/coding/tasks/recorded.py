@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_envs.core import Streams
 from srl_envs.errors import IllegalMoveError
-from srl_envs.families.coding.judging import Judge, Verdict, until_timeouts
+from srl_envs.families.coding.judging import Judge, Verdict, run_in_parts
 from srl_envs.families.coding.submissions import canonical, read_program
 from srl_envs.families.coding.task import GUESSES, Instance, Task, TaskSource
 from srl_envs.families.coding.tasks.asserts import asserted
@@ -80,7 +80,9 @@ class RecordedTask(Task):
         """The asserts that are shown; many statements hold examples of their own."""
         return "Examples:\n" + "\n".join(examples) if examples else ""
 
-    def verdicts(self, judge: Judge, program: str, tests: Sequence[str]) -> list[Verdict]:
+    def verdicts(
+        self, judge: Judge, program: str, tests: Sequence[str], *, to_the_end: bool = True
+    ) -> list[Verdict]:
         """Whether each assert holds, in a fresh process of its own."""
         if program == self.empty_program:
             return [Verdict(False, None)] * len(tests)
@@ -90,7 +92,7 @@ class RecordedTask(Task):
             outcomes = [judge.asserts(whole, test) for test in chunk]
             return [Verdict(bool(o.passed), o) for o in outcomes]
 
-        return until_timeouts(tests, run)
+        return run_in_parts(tests, run, to_the_end=to_the_end)
 
     def shown_test(self, test: str) -> str:
         """The statement that asserts."""
