@@ -21,7 +21,7 @@ partners who understand each other; the held-out bot is there to tell them apart
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +126,7 @@ def too_close(word: str, other: str) -> bool:
     return skipped == other[at + 1 :]
 
 
-@lru_cache(maxsize=None)
+@cache
 def close_nouns(noun: str) -> frozenset[str]:
     """Nouns of the lexicon that cannot be on one board with ``noun``."""
     return frozenset(other for other in board_nouns() if too_close(noun, other))
