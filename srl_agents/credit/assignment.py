@@ -63,11 +63,15 @@ class CreditAssigner:
     Args:
         settings: mode, weights and estimator.
         scale: divide group-relative advantages by their group's deviation.
+        teams: team of each seat; empty: the whole table is one team of which each is the other's rival.
     """
 
-    def __init__(self, settings: CreditSettings, *, scale: bool = False) -> None:
+    def __init__(
+        self, settings: CreditSettings, *, scale: bool = False, teams: Sequence[int] = ()
+    ) -> None:
         self.settings = settings
         self.scale = scale
+        self.teams = tuple(teams)
         self._baselines = RoleBaselines(settings.baseline_decay)
         self._adaptive: dict[str, AdaptiveWeights] = {}
 
@@ -151,7 +155,7 @@ class CreditAssigner:
             return own_E, metrics
         outcomes_EN = np.array([[t.outcome for t in e.trajectories] for e, _ in played.seats])
         outcomes_EN = np.where(played.valid_E[:, None], outcomes_EN, 0.0)
-        together_NN = team_matrix(self.settings.teams, outcomes_EN.shape[1])
+        together_NN = team_matrix(self.teams, outcomes_EN.shape[1])
         rivals_NN = rival_matrix(together_NN)
         here = (np.arange(len(own_E)), played.seat_E)
         team_E = team_bonus(outcomes_EN, together_NN)[here]

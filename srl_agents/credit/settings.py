@@ -26,8 +26,6 @@ class CreditSettings:
     """Only adaptive: share of the way to its target that a weight moves per update."""
     standing: Literal["rank", "margin"] = "rank"
     """How P compares outcomes: rivals beaten, or the distance to their mean."""
-    teams: tuple[tuple[int, ...], ...] = ()
-    """Seats of each team; all seats are one team if absent."""
     estimator: Estimator = "group"
     """Baseline: attempts of the group, the other attempts, running means per role, or GAE on those."""
     level: Literal["episode", "turn"] = "episode"
@@ -58,9 +56,6 @@ class CreditSettings:
         if self.importance_cap is not None:
             _within("importance_cap", self.importance_cap, self.importance_cap > 0, "more than 0")
         self._check_level()
-        seats = [seat for team in self.teams for seat in team]
-        if len(set(seats)) != len(seats) or any(seat < 0 for seat in seats):
-            raise ConfigError(f"teams={self.teams}: name each seat once, counted from 0.")
 
     def _check_level(self) -> None:
         if self.level == "episode" and self.estimator == "gae":
@@ -72,12 +67,6 @@ class CreditSettings:
                 f"discount={self.discount}: an episode's return has no turns to discount; "
                 "set level to 'turn'."
             )
-
-    def check_seats(self, seats: int) -> None:
-        """Raise ConfigError unless the teams name every seat of a game of this many."""
-        named = sorted(seat for team in self.teams for seat in team)
-        if self.teams and named != list(range(seats)):
-            raise ConfigError(f"teams={self.teams}: name every seat of 0 to {seats - 1} once.")
 
 
 def _within(name: str, value: float, fits: bool, allowed: str) -> None:

@@ -1,7 +1,7 @@
 """The terms of L + beta * C + gamma * P: what a seat earned, for its team, and among its rivals.
 
 `docs/design/credit.md` says what was wrong with the draft's formulas. Axes: ``E`` episodes, ``N``
-seats, ``M`` teams.
+seats.
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ TIE = 1e-9
 """Outcomes closer than this are equal."""
 
 
-def team_matrix(teams: Sequence[Sequence[int]], seats: int) -> NDArray[np.bool_]:
+def team_matrix(teams: Sequence[int], seats: int) -> NDArray[np.bool_]:
     """(N, N) which seats share a team, each with itself too.
 
     Args:
-        teams: seats of each team; empty means that all play together.
+        teams: team of each seat; empty means that the whole table is one.
         seats: N.
 
     Raises:
-        ShapeError: the teams do not name every seat once.
+        ShapeError: the teams are not one per seat.
     """
     if not teams:
         return np.ones((seats, seats), dtype=bool)
-    if sorted(seat for team in teams for seat in team) != list(range(seats)):
-        raise ShapeError(f"teams {teams} do not name each of {seats} seats once.")
-    team_N = np.empty(seats, dtype=np.int64)
-    for number, team in enumerate(teams):
-        team_N[list(team)] = number
+    if len(teams) != seats:
+        raise ShapeError(f"teams {list(teams)}: give one per seat, {seats} in all.")
+    team_N = np.asarray(teams)
     together_NN: NDArray[np.bool_] = team_N[:, None] == team_N[None, :]
     return together_NN
 

@@ -10,14 +10,18 @@ import hashlib
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srl_agents import checkpoints
+from srl_agents.coordination.coordinator import Coordinator
+from srl_agents.coordination.members import AdapterShape, Member
+from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
-from srl_agents.credit.group_relative import role_advantages
+from srl_agents.credit.token_weights import importance_weights, teacher_advantages
 from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import BOT, Arena, League
@@ -26,7 +30,7 @@ from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.records import Episode, MatchSpec, TrainingBatch
 from srl_agents.rollouts import Runner
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_envs import spec as env_spec
@@ -35,6 +39,8 @@ from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
 FINAL = "eval/final"
+COORDINATION = "coordination"
+"""Group of a checkpoint's tensors."""
 
 
 class LeagueTraining:
@@ -92,10 +98,14 @@ class LeagueTraining:
                 self.base,
                 recipe.training,
                 recipe.rollout.temperature,
-                seed=_derived_seed(recipe.seed, name),
+                seed=_derived_seed(
+                    recipe.seed, "all" if recipe.coordination.starts_alike else name
+                ),
             )
             for name in recipe.learners
         }
+        self.credit = CreditAssigner(recipe.credit, scale=recipe.scale_advantages)
+        self.coordinator = Coordinator(recipe.coordination)
         sampling = SamplingSettings(
             temperature=recipe.rollout.temperature, max_new_tokens=recipe.rollout.max_new_tokens
         )
@@ -148,15 +158,9 @@ class LeagueTraining:
         episodes = self._play(f"update {number}: playing", specs)
         played = time.monotonic()
         self.league.observe(episodes)
-        learners: dict[str, dict[str, float]] = {}
         self.view.phase(f"update {number}: training", len(self.learners))
-        for name, learner in self.learners.items():
-            rows, values = credit(episodes, self.league.live(name), recipe.scale_advantages)
-            if rows:
-                pad = self.base.tokenizer.pad_token_id
-                values |= learner.update(training_batch(name, learner.version, rows, pad))
-            learners[name] = values
-            self.view.advance()
+        batches, learners = self._batches(episodes)
+        run = self._train(batches, learners)
         trained = time.monotonic()
         for name, learner in self.learners.items():
             self.league.versions[name] = learner.version
@@ -164,13 +168,111 @@ class LeagueTraining:
         if recipe.evaluation.every and number % recipe.evaluation.every == 0:
             self._look(learners)
         tokens = sum(sum(e.result().tokens) for e in episodes)
-        run = {
+        run |= {
             "generate_s": played - started,
             "train_s": trained - played,
             "tokens_per_s": tokens / max(played - started, 1e-9),
             "void": float(sum(not e.valid for e in episodes)),
         }
         return Record(update=number, updates=recipe.updates, run=run, learners=learners)
+
+    def _batches(
+        self, episodes: Sequence[Episode]
+    ) -> tuple[dict[str, TrainingBatch], dict[str, dict[str, float]]]:
+        """Every learner's rows, and metrics of its play. Nobody's weights move before all are made."""
+        batches: dict[str, TrainingBatch] = {}
+        learners: dict[str, dict[str, float]] = {}
+        for name, learner in self.learners.items():
+            teacher = self.coordinator.teacher_of(name, list(self.learners))
+            rows, values = self.credit.assign(
+                episodes, name, self.league.live(name), keep_flat=teacher is not None
+            )
+            if rows:
+                pad = self.base.tokenizer.pad_token_id
+                batch = training_batch(name, learner.version, rows, pad)
+                batches[name], more = self._weighed(batch, teacher)
+                values |= more
+            learners[name] = values
+        return batches, learners
+
+    def _weighed(
+        self, batch: TrainingBatch, teacher: str | None
+    ) -> tuple[TrainingBatch, dict[str, float]]:
+        """The batch with importance weights and a teacher's opinion, where the recipe wants them."""
+        cap, mask_RT = self.recipe.credit.importance_cap, batch.completion_mask_RT
+        if cap is None and teacher is None:
+            return batch, {}
+        learner, metrics = self.learners[batch.learner], {}
+        now_RT = learner.token_logprobs(batch, batch.learner)
+        advantages_RT = batch.advantages_RT.astype(np.float64)
+        if teacher is not None:
+            coordination = self.recipe.coordination
+            teacher_RT = learner.token_logprobs(batch, teacher)
+            metrics["teacher_kl"] = float((now_RT - teacher_RT)[mask_RT].mean())
+            advantages_RT = advantages_RT + teacher_advantages(
+                now_RT,
+                teacher_RT,
+                mask_RT,
+                weight=coordination.teacher_weight,
+                limit=coordination.teacher_limit,
+            )
+        if cap is not None:
+            weights_RT = importance_weights(now_RT, batch.logprobs_RT, mask_RT, cap=cap)
+            metrics["importance_weight"] = float(weights_RT[mask_RT].mean())
+            advantages_RT = advantages_RT * weights_RT
+            batch = replace(batch, logprobs_RT=now_RT)
+        return replace(batch, advantages_RT=advantages_RT.astype(np.float32)), metrics
+
+    def _train(
+        self, batches: dict[str, TrainingBatch], learners: dict[str, dict[str, float]]
+    ) -> dict[str, float]:
+        """Take the steps of one update as the coordinator decides; adds to learners' metrics.
+
+        Returns:
+            Metrics of the run.
+        """
+        run: dict[str, float] = {}
+        for iteration in range(self.recipe.training.iterations):
+            for name, batch in batches.items():
+                learners[name] |= self.learners[name].compute_gradients(batch)
+                if iteration == 0:
+                    self.view.advance()
+            decision = self.coordinator.before_step(self._members(batches, stepped=False))
+            for name, learner in self.learners.items():
+                if name in decision.changes:
+                    learner.set_gradients(decision.changes[name])
+                    learner.apply_gradients()
+                else:
+                    learner.drop_gradients()
+            run |= decision.run
+            for name, values in decision.learners.items():
+                learners[name] |= values
+        decision = self.coordinator.after_step(self._members(batches, stepped=True))
+        for name, tensors in decision.changes.items():
+            reset = self.recipe.coordination.moments == "reset"
+            self.learners[name].replace_weights(tensors, reset_moments=reset)
+        for name, values in decision.learners.items():
+            learners[name] |= values
+        self.coordinator.observe(
+            {name: values["reward"] for name, values in learners.items() if "reward" in values}
+        )
+        return run | decision.run
+
+    def _members(self, batches: dict[str, TrainingBatch], *, stepped: bool) -> list[Member]:
+        lora = self.recipe.lora
+        shape = AdapterShape(base=self.recipe.model, rank=lora.rank, scaling=lora.alpha / lora.rank)
+        return [
+            Member(
+                name=name,
+                shape=shape,
+                adapter={
+                    key: p.detach() for key, p in self.base.trainable_parameters(name).items()
+                },
+                gradients=learner.gradients if name in batches and not stepped else None,
+                rows=len(batches[name].prompt_ids_RP) if name in batches else 0,
+            )
+            for name, learner in self.learners.items()
+        ]
 
     def _play(self, phase: str, specs: Sequence[MatchSpec]) -> list[Episode]:
         self.view.phase(phase, len(specs))
@@ -298,7 +400,14 @@ class LeagueTraining:
 
     def _checkpoint(self) -> None:
         tensors: dict[str, Any] = {}
-        state: dict[str, Any] = {"league": self.league.state(), "learners": {}}
+        state: dict[str, Any] = {
+            "league": self.league.state(),
+            "learners": {},
+            "credit": self.credit.state(),
+        }
+        shared, state["coordination"] = self.coordinator.state()
+        if shared:
+            tensors[COORDINATION] = shared
         for name, learner in self.learners.items():
             tensors[f"{name}.adapter"] = self.base.adapter_tensors(name)
             tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
@@ -322,6 +431,12 @@ class LeagueTraining:
             learner.load_state(
                 checkpoint.tensors[f"{name}.optimizer"], checkpoint.state["learners"][name]
             )
+        self.credit.load_state(checkpoint.state["credit"])
+        self.coordinator.load_state(
+            checkpoint.tensors.get(COORDINATION, {}),
+            checkpoint.state["coordination"],
+            like=dict(self.base.trainable_parameters(self.recipe.learners[0])),
+        )
         for version in self.league.past:
             if version == self.league.start:
                 continue
@@ -332,68 +447,6 @@ class LeagueTraining:
             self._load_frozen(version)
         self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
         return checkpoint.step
-
-
-def credit(
-    episodes: Sequence[Episode], policy: str, scale: bool
-) -> tuple[list[tuple[Turn, float]], dict[str, float]]:
-    """Group-relative advantages for all turns that ``policy`` wrote, and metrics of its play.
-
-    A group is one start state with one set of policies; the role is the seat. Every turn of an
-    episode gets the episode's advantage, except that a refused reply is never praised for a win
-    that came in spite of it: where its advantage would be above 0 the turn is left out. Turns of
-    flat groups, in which all attempts earned the same, carry no signal and are left out too.
-
-    Returns:
-        (turn, advantage) rows, and metrics by name.
-    """
-    played = [
-        (episode, episode.trajectories[seat])
-        for episode in episodes
-        for seat in episode.spec.learner_seats
-        if episode.spec.seats[seat] == policy
-    ]
-    if not played:
-        return [], {}
-    names = [(e.spec.schedule, e.spec.number) for e, _ in played]
-    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    group_E = np.array([number[name] for name in names])
-    role_E = np.array([t.seat for _, t in played])
-    returns_E = np.array([t.total_reward for _, t in played])
-    valid_E = np.array([e.valid for e, _ in played])
-    flat_E = _flat(returns_E, group_E, role_E, valid_E)
-    advantages_E = role_advantages(returns_E, group_E, role_E, valid_E, scale=scale)
-    rows = [
-        (turn, float(advantage))
-        for (_, trajectory), advantage, flat in zip(played, advantages_E, flat_E, strict=True)
-        for turn in trajectory.turns
-        if not flat and turn.completion_ids and (advantage < 0 or not turn.invalid)
-    ]
-    metrics = _play_metrics([(e, t) for e, t in played if e.valid])
-    cells = {(g, r): flat for g, r, flat in zip(group_E, role_E, flat_E, strict=True)}
-    return rows, metrics | {"rows": float(len(rows)), "flat_groups": _mean(list(cells.values()))}
-
-
-def _flat(returns_E: Any, group_E: Any, role_E: Any, valid_E: Any) -> Any:
-    """(E,) whether all valid attempts of an episode's (group, role) earned the same."""
-    flat_E = np.ones(len(returns_E), dtype=bool)
-    for i in range(len(returns_E)):
-        peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
-        if valid_E[i]:
-            flat_E[i] = np.ptp(returns_E[peers_E]) < 1e-9
-    return flat_E
-
-
-def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:
-    turns = [turn for _, trajectory in played for turn in trajectory.turns]
-    return {
-        "reward": _mean([t.total_reward for _, t in played]),
-        "outcome": _mean([t.outcome for _, t in played]),
-        "format": _mean([t.components["format"] for _, t in played]),
-        "invalid_share": _mean([turn.invalid is not None for turn in turns]),
-        "reply_tokens": _mean([len(turn.completion_ids) for turn in turns]),
-        "unread_share": _mean([not turn.completion_ids for turn in turns]),
-    }
 
 
 def _score(episodes: Sequence[Episode], policy: str, opponent: str) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from srl_agents.coordination.settings import CoordinationSettings
+from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings, require
 from srl_agents.policies.catalog import require_model
 from srl_agents.trainers.grpo_settings import GRPOSettings
@@ -106,6 +108,8 @@ class LeagueRecipe:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""
+    credit: CreditSettings = field(default_factory=CreditSettings)
+    coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
     snapshot_every: int = 10
     """Updates between two frozen versions of a learner."""
     checkpoint_every: int = 5
@@ -137,6 +141,12 @@ class LeagueRecipe:
             self.device in ("auto", "cpu", "cuda") or self.device.removeprefix("cuda:").isdigit(),
             f"device={self.device!r}: use 'auto', 'cpu', 'cuda' or 'cuda:0'.",
         )
+        require(
+            not self.scale_advantages or self.credit.estimator in ("group", "leave_one_out"),
+            f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
+            "use credit.normalise instead.",
+        )
+        self.coordination.check_learners(len(self.learners))
         self._check_environment()
 
     def _check_environment(self) -> None:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from datasets import Dataset
+from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.engines.base_model import BaseModel
@@ -114,7 +115,7 @@ class GRPOLearner:
         self.base = base
         self.settings = settings
         self.version = 0
-        """Optimizer steps taken."""
+        """Changes of the weights: optimizer steps and merges."""
         if name not in base.adapters:
             base.add_adapter(name, seed)
         base.activate(name)
@@ -154,13 +155,12 @@ class GRPOLearner:
         if batch.learner != self.name:
             raise ShapeError(f"batch of {batch.learner!r} given to learner {self.name!r}.")
         self.base.activate(self.name)
-        for parameter in self._parameters:
-            parameter.grad = None
+        self.drop_gradients()
         rows = len(batch.prompt_ids_RP)
         tokens = float(batch.completion_mask_RT.sum())
         loss = 0.0
         sums: dict[str, float] = {}
-        for part in _micro_batches(batch, self.settings.micro_batch_rows, self.base.device):
+        for _, part in _micro_batches(batch, self.settings.micro_batch_rows, self.base.device):
             value, metrics = self._accumulate(part, rows, tokens)
             loss += value
             for key, metric in metrics.items():
@@ -240,9 +240,59 @@ class GRPOLearner:
             torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm)
         self._optimizer.step()
         self._scheduler.step()
+        self.drop_gradients()
+        self.version += 1
+
+    def set_gradients(self, gradients: dict[str, torch.Tensor]) -> None:
+        """Put these gradients, by the adapter's tensor names, where `apply_gradients` finds them.
+
+        Raises:
+            ShapeError: names or shapes are not those of the adapter.
+        """
+        own = self.base.trainable_parameters(self.name)
+        if {k: p.shape for k, p in own.items()} != {k: g.shape for k, g in gradients.items()}:
+            raise ShapeError(f"gradients do not fit the adapter of learner {self.name!r}.")
+        for key, parameter in own.items():
+            parameter.grad = gradients[key].to(parameter)
+
+    def drop_gradients(self) -> None:
+        """Take no step along what `compute_gradients` left."""
         for parameter in self._parameters:
             parameter.grad = None
+
+    def replace_weights(self, tensors: dict[str, torch.Tensor], *, reset_moments: bool) -> None:
+        """Go on with other weights, under a new version.
+
+        Args:
+            tensors: of the adapter.
+            reset_moments: forget what the optimizer knows of the old ones; the schedule stays.
+
+        Raises:
+            ModelError: the tensors do not fit.
+        """
+        self.base.set_adapter_tensors(self.name, tensors)
+        if reset_moments:
+            self._optimizer.state.clear()
         self.version += 1
+
+    @torch.no_grad()
+    def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
+        """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
+        active = self.base.active
+        self.base.activate(adapter)
+        logprobs_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
+        parts = _micro_batches(batch, self.settings.micro_batch_rows, self.base.device)
+        for rows, part in parts:
+            width = part["completion_ids"].shape[1]
+            values, _, _ = self._trainer._get_per_token_logps_and_entropies(
+                self.base.model,
+                torch.cat([part["prompt_ids"], part["completion_ids"]], dim=1),
+                torch.cat([part["prompt_mask"], part["completion_mask"]], dim=1),
+                width,
+            )
+            logprobs_RT[rows, :width] = values.float().cpu().numpy()
+        self.base.activate(active)
+        return np.where(batch.completion_mask_RT, logprobs_RT, np.float32(0))
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -281,8 +331,8 @@ class GRPOLearner:
 
 def _micro_batches(
     batch: TrainingBatch, rows: int, device: torch.device
-) -> Iterator[dict[str, torch.Tensor]]:
-    """Rows of like length together, trimmed to their longest, under TRL's names."""
+) -> Iterator[tuple[NDArray[np.intp], dict[str, torch.Tensor]]]:
+    """Rows of like length together, trimmed to their longest, under TRL's names; and which rows."""
     prompt_R, reply_R = batch.prompt_mask_RP.sum(axis=1), batch.completion_mask_RT.sum(axis=1)
     order = np.argsort(-(prompt_R + reply_R), kind="stable")
     for start in range(0, len(order), rows):
@@ -297,7 +347,7 @@ def _micro_batches(
             "advantages": batch.advantages_RT[some, :width],
             "old_per_token_logps": batch.logprobs_RT[some, :width],
         }
-        yield {key: torch.from_numpy(array).to(device) for key, array in arrays.items()}
+        yield some, {key: torch.from_numpy(array).to(device) for key, array in arrays.items()}
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from srl_envs.settings import build
         ({"normalise": "turn"}, "set level to 'turn'"),
         ({"baseline_decay": 1.0}, "baseline_decay"),
         ({"importance_cap": 0}, "importance_cap"),
-        ({"teams": ((0, 1), (1, 2))}, "each seat once"),
     ],
 )
 def test_impossible_values_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -28,17 +27,11 @@ def test_impossible_values_are_refused(settings: dict[str, Any], message: str) -
         CreditSettings(**settings)
 
 
-def test_teams_must_name_the_seats_of_the_game() -> None:
-    teams = CreditSettings(teams=((0, 2), (1,)))
-    teams.check_seats(3)
-    CreditSettings().check_seats(5)
-    with pytest.raises(ConfigError, match="every seat of 0 to 3"):
-        teams.check_seats(4)
-
-
 def test_recipes_name_the_nearest_key_and_value() -> None:
-    built = build(CreditSettings, {"mode": "mixed", "teams": [[0], [1]]}, "r.yaml: credit")
-    assert built.teams == ((0,), (1,))
+    built = build(
+        CreditSettings, {"mode": "mixed", "discount": 0.9, "level": "turn"}, "r.yaml: credit"
+    )
+    assert built == CreditSettings(mode="mixed", discount=0.9, level="turn")
     with pytest.raises(ConfigError, match="Did you mean 'cooperation'"):
         build(CreditSettings, {"cooperaton": 0.5}, "r.yaml: credit")
     with pytest.raises(ConfigError, match="Did you mean 'adaptive'"):

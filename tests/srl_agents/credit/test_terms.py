@@ -28,7 +28,7 @@ def test_team_bonus_worked_example() -> None:
 
 
 def test_team_bonus_stays_inside_teams() -> None:
-    together = team_matrix(((0, 2), (1, 3)), 4)
+    together = team_matrix((0, 1, 0, 1), 4)
     bonus = team_bonus(np.array([[1.0, 0.5, 0.0, -0.5]]), together)
     assert bonus[0].tolist() == [-0.5, -0.5, 0.5, 0.5]
 
@@ -89,7 +89,7 @@ def test_standing_worked_examples() -> None:
 
 
 def test_teammates_are_no_rivals() -> None:
-    rivals = rival_matrix(team_matrix(((0, 1), (2,)), 3))
+    rivals = rival_matrix(team_matrix((0, 0, 1), 3))
     assert rivals.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
     assert standing(np.array([[1.0, 0.0, 0.5]]), rivals).tolist() == [[1.0, -1.0, 0.0]]
 
@@ -104,8 +104,8 @@ def test_rounding_is_a_tie() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(ShapeError, match="each of 3 seats"):
-        team_matrix(((0, 1),), 3)
+    with pytest.raises(ShapeError, match="3 in all"):
+        team_matrix((0, 1), 3)
     with pytest.raises(ShapeError, match=r"\(E, N\)"):
         team_bonus(np.zeros((2, 3)), everyone(2))
     with pytest.raises(ConfigError, match="'rank' or 'margin'"):

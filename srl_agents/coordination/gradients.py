@@ -1,0 +1,51 @@
+"""Gradients of several learners: their mean, where their signs agree, and how alike they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+
+from srl_agents.coordination.members import Tensors
+
+
+def mean_gradient(gradients: Sequence[Tensors]) -> Tensors:
+    """g = (1/N) * sum over learners of g_j, entry by entry, summed in the given order.
+
+    N equal gradients give that gradient back, to rounding; for N a power of 2, exactly.
+    """
+    first, *others = gradients
+    return {
+        key: sum((other[key] for other in others), start=tensor.clone()) / len(gradients)
+        for key, tensor in first.items()
+    }
+
+
+def agreeing_entries(gradients: Sequence[Tensors], share: float) -> Tensors:
+    """Which entries enough learners would move in one direction.
+
+    An entry is True where |sum over j of sign(g_j)| >= share * N and is not 0. With share 1 all signs
+    must be equal; with N = 3 and share 1/3, two against one suffice, and a zero counts for nobody.
+
+    Source: the AND-mask, arXiv:2009.00329 section 3.
+    """
+    first, *others = gradients
+    masks = {}
+    for key, tensor in first.items():
+        total = sum((other[key].sign() for other in others), start=tensor.sign()).abs()
+        masks[key] = (total >= share * len(gradients) - 1e-6) & (total > 0)
+    return masks
+
+
+def pairwise_cosine(gradients: Sequence[Tensors]) -> float:
+    """Mean over pairs of <g_i, g_j> / (|g_i| |g_j|) over all tensors together, in [-1, 1].
+
+    A pair with a gradient of 0 counts 0; fewer than 2 gradients give 0.
+    """
+    flat = [torch.cat([g[key].double().flatten() for key in sorted(g)]) for g in gradients]
+    cosines = []
+    for one, other in combinations(flat, 2):
+        norms = float(one.norm() * other.norm())
+        cosines.append(float(one @ other) / norms if norms > 0 else 0.0)
+    return sum(cosines) / len(cosines) if cosines else 0.0

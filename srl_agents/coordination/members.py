@@ -1,0 +1,77 @@
+"""A learner as coordination sees it: adapter tensors, their shape, and how well it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from srl_envs.errors import ModelError
+
+Tensors = dict[str, Tensor]
+"""By the names of PEFT's adapter files; factors end in ``.lora_A.weight`` and ``.lora_B.weight``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdapterShape:
+    """What two adapters must have in common before their tensors may meet."""
+
+    base: str
+    """Name of the frozen model."""
+    rank: int
+    scaling: float
+    """alpha / rank: the adapter adds scaling * B @ A."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Member:
+    """One learner of an update."""
+
+    name: str
+    shape: AdapterShape
+    adapter: Tensors
+    """The live weights; coordinators read them and never write."""
+    gradients: Tensors | None = None
+    """None: there was nothing to train on, or the step is taken."""
+    rows: int = 0
+    """Rows of this update's batch."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Decision:
+    """What the loop has to do, and what there is to say about it."""
+
+    changes: dict[str, Tensors] = field(default_factory=dict)
+    """By learner: before the step, the gradients to step along, and who is absent takes no step;
+    after the step, the new weights, and who is absent keeps its own."""
+    run: dict[str, float] = field(default_factory=dict)
+    """Metrics of the run."""
+    learners: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metrics by learner."""
+
+
+def require_alike(members: Sequence[Member]) -> None:
+    """Refuse adapters whose tensors cannot be combined.
+
+    Raises:
+        ModelError: bases, ranks, scales, or names or shapes of tensors differ.
+    """
+    first, *others = members
+    for other in others:
+        for what in ("base", "rank", "scaling"):
+            mine, theirs = getattr(first.shape, what), getattr(other.shape, what)
+            if mine != theirs:
+                raise ModelError(
+                    f"adapters of {first.name!r} and {other.name!r} cannot be combined: {what} "
+                    f"{mine!r} and {theirs!r}. Give both the same base, rank and alpha, or use "
+                    "kind 'independent' or 'distillation'."
+                )
+        mine_shapes = {key: tuple(t.shape) for key, t in first.adapter.items()}
+        their_shapes = {key: tuple(t.shape) for key, t in other.adapter.items()}
+        if mine_shapes != their_shapes:
+            odd = sorted(dict(mine_shapes.items() ^ their_shapes.items()))[:3]
+            raise ModelError(
+                f"adapters of {first.name!r} and {other.name!r} cannot be combined: tensors "
+                f"{odd} differ in name or shape."
+            )

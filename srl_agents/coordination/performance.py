@@ -1,0 +1,53 @@
+"""How well each learner does: running means of training reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+TIE = 1e-9
+"""Performances closer than this are equal."""
+
+
+class Performance:
+    """p <- decay * p + (1 - decay) * reward, divided by 1 - decay^updates: the first value is the reward.
+
+    Training rewards depend on whom a learner met, so a mean over several updates is compared, not
+    one. Learners without a value yet count as the mean of the others.
+
+    Args:
+        decay: share of the old mean that one update leaves, in [0, 1).
+    """
+
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
+        self._means: dict[str, tuple[float, int]] = {}
+
+    def observe(self, rewards: Mapping[str, float]) -> None:
+        """Take in one update."""
+        for name, reward in rewards.items():
+            total, count = self._means.get(name, (0.0, 0))
+            self._means[name] = (self.decay * total + (1 - self.decay) * reward, count + 1)
+
+    def of(self, names: Sequence[str]) -> dict[str, float]:
+        """Values of some learners; all 0 before anything was observed."""
+        known = {
+            name: self._means[name][0] / (1 - self.decay ** self._means[name][1])
+            for name in names
+            if name in self._means
+        }
+        mean = sum(known.values()) / len(known) if known else 0.0
+        return {name: known.get(name, mean) for name in names}
+
+    def state(self) -> dict[str, list[float]]:
+        """JSON values."""
+        return {name: [total, count] for name, (total, count) in self._means.items()}
+
+    def load_state(self, state: Mapping[str, Sequence[float]]) -> None:
+        """The inverse of `state`."""
+        self._means = {name: (float(v[0]), int(v[1])) for name, v in state.items()}
+
+
+def top(performance: Mapping[str, float], k: int) -> set[str]:
+    """The k best, and everyone who ties with the last of them."""
+    bar = sorted(performance.values(), reverse=True)[:k][-1]
+    return {name for name, value in performance.items() if value >= bar - TIE}

@@ -1,0 +1,321 @@
+"""Each kind against a calculation by hand, and what it must conserve."""
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from srl_agents.coordination.coordinator import Coordinator
+from srl_agents.coordination.gradients import agreeing_entries, mean_gradient, pairwise_cosine
+from srl_agents.coordination.members import AdapterShape, Member, Tensors
+from srl_agents.coordination.merging import merge_products
+from srl_agents.coordination.performance import Performance, top
+from srl_agents.coordination.settings import CoordinationSettings
+from srl_agents.coordination.shared_adapter import staleness_weight
+from srl_envs.errors import ConfigError, ModelError
+from srl_envs.settings import build
+
+A, B = "l.lora_A.weight", "l.lora_B.weight"
+
+
+def tensors(a: list[float], b: list[float]) -> Tensors:
+    return {A: torch.tensor([a]), B: torch.tensor([[x] for x in b])}
+
+
+def member(name: str, gradient: list[float] | None = None, **more: Any) -> Member:
+    """A rank-1 adapter on a layer of 2 inputs and 2 outputs."""
+    seed = more.pop("seed", 0)
+    adapter = more.pop("adapter", None) or tensors([1.0, 2.0 + seed], [0.5 + seed, -1.0])
+    return Member(
+        name=name,
+        shape=more.pop("shape", AdapterShape(base="tiny", rank=1, scaling=2.0)),
+        adapter=adapter,
+        gradients=None if gradient is None else tensors(gradient[:2], gradient[2:]),
+        **more,
+    )
+
+
+def coordinator(**settings: Any) -> Coordinator:
+    return Coordinator(CoordinationSettings(**settings))
+
+
+def entries(gradient: Tensors) -> list[float]:
+    return torch.cat([gradient[A].flatten(), gradient[B].flatten()]).tolist()
+
+
+def test_independent_hands_everyone_its_own_gradient_untouched() -> None:
+    members = [member("a", [1, 2, 3, 4]), member("b")]
+    decision = coordinator().before_step(members)
+    assert decision.changes == {"a": members[0].gradients}
+    assert decision.run == {}
+    assert coordinator().after_step(members).changes == {}
+
+
+def test_synchronized_gives_everyone_the_mean() -> None:
+    members = [member("a", [1, 0, 2, -4]), member("b", [3, 0, -2, 0]), member("c")]
+    decision = coordinator(kind="synchronized").before_step(members)
+    assert {name: entries(g) for name, g in decision.changes.items()} == {
+        name: [2, 0, 0, -2] for name in "abc"
+    }
+    by_hand = (3 - 4) / (21**0.5 * 13**0.5)
+    assert decision.run["gradient_agreement"] == pytest.approx(by_hand)
+    decision.changes["a"][A].zero_()
+    assert entries(decision.changes["b"]) == [2, 0, 0, -2]  # nobody shares memory
+    assert coordinator(kind="synchronized").before_step([member("a"), member("b")]).changes == {}
+
+
+def test_the_best_step_and_those_who_tie_with_the_last_of_them() -> None:
+    selective = coordinator(kind="selective", top_k=1, performance_decay=0.0)
+    members = [member(name, [1, 1, 1, 1]) for name in "abc"]
+    assert set(selective.before_step(members).changes) == set("abc")  # nothing is known yet
+    selective.observe({"a": 0.1, "b": 0.5, "c": 0.5})
+    decision = selective.before_step(members)
+    assert set(decision.changes) == {"b", "c"}
+    assert decision.learners == {
+        "a": {"stepped": 0.0},
+        "b": {"stepped": 1.0},
+        "c": {"stepped": 1.0},
+    }
+    selective.observe({"a": 0.6, "b": 0.5, "c": 0.5})
+    assert set(selective.before_step(members).changes) == {"a"}
+    without = [member("a"), *members[1:]]  # the best has nothing to learn: the next are chosen
+    assert set(selective.before_step(without).changes) == {"b", "c"}
+
+
+def test_only_entries_whose_signs_agree_are_moved() -> None:
+    gradients = [[1, -1, 2, 0], [3, -2, -1, 1], [2, -3, 1, 1]]
+    members = [member(name, g) for name, g in zip("abc", gradients, strict=True)]
+    decision = coordinator(kind="selective", select="signs").before_step(members)
+    assert [entries(decision.changes[n]) for n in "abc"] == [
+        [1, -1, 0, 0], [3, -2, 0, 0], [2, -3, 0, 0],
+    ]  # fmt: skip
+    assert decision.run["sign_share"] == 0.5
+    two_of_three = coordinator(kind="selective", select="signs", sign_agreement=1 / 3)
+    decision = two_of_three.before_step(members)
+    assert [entries(decision.changes[n]) for n in "abc"] == gradients
+    assert decision.run["sign_share"] == 1.0
+
+
+def test_federated_by_hand() -> None:
+    """softmax(0.2/0.2, 0/0.2): w = e/(1+e), 1/(1+e); half of each stays its own."""
+    settings = {"kind": "federated", "every": 2, "temperature": 0.2, "performance_decay": 0.0}
+    federated = coordinator(merge="factors", **settings)
+    members = [member("a", seed=0), member("b", seed=1)]
+    assert federated.after_step(members).changes == {}  # the first of two updates
+    federated.observe({"a": 0.2, "b": 0.0})
+    decision = federated.after_step(members)
+    w = 2.718281828459045 / (1 + 2.718281828459045)
+    for name, own in (("a", 1.0), ("b", 0.0)):
+        share = 0.5 * own + 0.5 * w  # of a in the result
+        by_hand = [1.0, share * 2 + (1 - share) * 3, share * 0.5 + (1 - share) * 1.5, -1.0]
+        assert entries(decision.changes[name]) == pytest.approx(by_hand)
+    assert decision.learners["a"]["merge_weight"] == pytest.approx(w)
+    assert decision.learners["b"]["merge_weight"] == pytest.approx(1 - w)
+    assert decision.run["merge_gap"] == decision.run["factor_gap"] > 0
+
+
+def test_federated_by_product_multiplies_out_to_the_average() -> None:
+    federated = coordinator(kind="federated", every=1, weights="even", local_share=0.0)
+    same_a = tensors([1.0, 2.0], [3.0, 0.0])
+    members = [member("a", adapter=same_a), member("b", adapter=tensors([1.0, 2.0], [1.0, 2.0]))]
+    decision = federated.after_step(members)
+    for merged in decision.changes.values():
+        product = (merged[B] @ merged[A]).flatten().tolist()
+        assert product == pytest.approx([2.0, 4.0, 1.0, 2.0], rel=1e-5)
+    assert decision.run["merge_gap"] == pytest.approx(0, abs=1e-6)
+    assert decision.run["factor_gap"] == pytest.approx(
+        0, abs=1e-6
+    )  # equal A: factors may be averaged
+
+
+def test_a_learner_that_keeps_all_of_itself_keeps_what_it_does() -> None:
+    federated = coordinator(kind="federated", every=1, local_share=1.0)
+    members = [member("a", seed=0), member("b", seed=3)]
+    decision = federated.after_step(members)
+    for m in members:
+        merged = decision.changes[m.name]
+        assert torch.allclose(merged[B] @ merged[A], m.adapter[B] @ m.adapter[A], atol=1e-5)
+
+
+def test_federated_by_rows_counts_them_since_the_last_merge() -> None:
+    federated = coordinator(kind="federated", every=2, weights="rows", merge="factors")
+    for rows in ((1, 5), (2, 4)):
+        decision = federated.after_step([member("a", rows=rows[0]), member("b", rows=rows[1])])
+    assert decision.learners["a"]["merge_weight"] == pytest.approx(3 / 12)
+    for _ in range(2):
+        decision = federated.after_step([member("a", rows=1), member("b", rows=0)])
+    assert decision.learners["a"]["merge_weight"] == 1.0
+
+
+@pytest.mark.parametrize("merge", ["product", "factors"])
+def test_equal_learners_stay_equal_under_averaging(merge: str) -> None:
+    federated = coordinator(kind="federated", every=1, weights="even", merge=merge)
+    members = [member(name) for name in "abc"]
+    first, *others = federated.after_step(members).changes.values()
+    for other in others:
+        assert all(torch.equal(first[key], other[key]) for key in first)
+    before = members[0].adapter
+    assert torch.allclose(first[B] @ first[A], before[B] @ before[A], atol=1e-6)
+
+
+def test_asynchronous_by_hand() -> None:
+    """Whoever is ready mixes in; what others merged meanwhile makes it stale and lighter."""
+    shared = coordinator(
+        kind="asynchronous", ready_rows=4, mixing=0.5, staleness_power=1.0, merge="factors"
+    )
+    start = tensors([1.0, 0.0], [0.0, 0.0])
+    shared.before_step([member("a", adapter=start), member("b", adapter=start)])
+    a, b = tensors([1.0, 0.0], [4.0, 0.0]), tensors([1.0, 0.0], [0.0, 8.0])
+
+    decision = shared.after_step([member("a", adapter=a, rows=4), member("b", adapter=b, rows=3)])
+    assert list(decision.changes) == ["a"]  # b has trained on 3 of 4 rows
+    assert entries(decision.changes["a"]) == [1, 0, 2, 0]  # half of 0 and half of 4
+    assert decision.learners["a"] == {"staleness": 0.0, "merge_weight": 0.5}
+
+    taken = decision.changes["a"]
+    decision = shared.after_step(
+        [member("a", adapter=taken, rows=3), member("b", adapter=b, rows=1)]
+    )
+    assert list(decision.changes) == ["b"]
+    assert decision.learners["b"] == {"staleness": 1.0, "merge_weight": 0.25}
+    assert entries(decision.changes["b"]) == [1, 0, 1.5, 2]  # 3/4 of [2, 0] and 1/4 of [0, 8]
+
+
+def test_a_weight_of_zero_leaves_the_shared_adapter_alone() -> None:
+    shared = coordinator(kind="asynchronous", ready_rows=1, mixing=0.0)
+    start = tensors([1.0, 0.0], [0.0, 3.0])
+    shared.before_step([member("a", adapter=start), member("b", adapter=start)])
+    wild = tensors([9.0, 9.0], [9.0, 9.0])
+    decision = shared.after_step([member("a", adapter=wild, rows=1), member("b", adapter=start)])
+    assert entries(decision.changes["a"]) == entries(start)
+
+
+def test_asynchronous_by_product_merges_products() -> None:
+    shared = coordinator(kind="asynchronous", ready_rows=1, mixing=0.25)
+    start, own = tensors([1.0, 2.0], [3.0, 0.0]), tensors([1.0, 2.0], [1.0, 2.0])
+    shared.before_step([member("a", adapter=start), member("b", adapter=start)])
+    changed = shared.after_step([member("a", adapter=own, rows=1), member("b", adapter=start)])
+    expected = merge_products([start, own], [0.75, 0.25], nearest_to=own)
+    assert entries(changed.changes["a"]) == entries(expected)
+    product = (changed.changes["a"][B] @ changed.changes["a"][A]).flatten().tolist()
+    assert product == pytest.approx([2.5, 5.0, 0.5, 1.0], rel=1e-5)
+
+
+def test_staleness_takes_weight_away() -> None:
+    assert [staleness_weight(0.8, s, 0.5) for s in (0, 3, 8)] == pytest.approx([0.8, 0.4, 0.8 / 3])
+    assert staleness_weight(0.8, 5, 0.0) == 0.8
+
+
+def test_the_best_teaches_those_that_are_worse() -> None:
+    distillation = coordinator(kind="distillation", performance_decay=0.0)
+    names = ["a", "b", "c"]
+    assert [distillation.teacher_of(n, names) for n in names] == [None] * 3
+    distillation.observe({"a": 0.1, "b": 0.5, "c": 0.5})
+    assert [distillation.teacher_of(n, names) for n in names] == ["b", None, None]
+    distillation.observe({"a": 0.9, "b": 0.5, "c": 0.4})
+    assert [distillation.teacher_of(n, names) for n in names] == [None, "a", "a"]
+    assert coordinator(kind="synchronized").teacher_of("a", names) is None
+    members = [member("a", [1, 1, 1, 1]), member("b", [2, 2, 2, 2], seed=4)]
+    assert distillation.before_step(members).changes == {m.name: m.gradients for m in members}
+
+
+@pytest.mark.parametrize("what", ["base", "rank", "scaling"])
+@pytest.mark.parametrize("kind", ["synchronized", "federated", "asynchronous"])
+def test_adapters_that_do_not_fit_are_refused(kind: str, what: str) -> None:
+    values: dict[str, Any] = {"base": "tiny", "rank": 1, "scaling": 2.0}
+    other = AdapterShape(**{**values, what: {"base": "big", "rank": 2, "scaling": 4.0}[what]})
+    members = [member("a", [1, 1, 1, 1]), member("b", [1, 1, 1, 1], shape=other)]
+    with pytest.raises(ModelError, match=f"'a' and 'b' cannot be combined: {what}"):
+        coordinator(kind=kind).before_step(members)
+    coordinator(kind="distillation").before_step(members)  # combines no tensors
+
+
+def test_tensors_of_another_layer_are_refused() -> None:
+    odd = {A: torch.zeros(1, 3), B: torch.zeros(2, 1)}
+    members = [member("a", [1, 1, 1, 1]), member("b", [1, 1, 1, 1], adapter=odd)]
+    with pytest.raises(ModelError, match="lora_A"):
+        coordinator(kind="synchronized").before_step(members)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "federated", "every": 3, "weights": "rows"},
+        {"kind": "federated", "every": 2},
+        {"kind": "asynchronous", "ready_rows": 5, "merge": "product"},
+        {"kind": "selective"},
+    ],
+)
+def test_a_resumed_coordinator_decides_like_an_undisturbed_one(settings: dict[str, Any]) -> None:
+    def update(one: Coordinator, i: int) -> list[Any]:
+        members = [
+            member("a", [1, 2, 3, i], rows=2, seed=i), member("b", [1, -2, i, 1], rows=3, seed=2 * i)
+        ]  # fmt: skip
+        before, after = one.before_step(members), one.after_step(members)
+        one.observe({"a": 0.1 * i, "b": 0.3 - 0.05 * i})
+        return [
+            {name: entries(t) for name, t in d.changes.items()} | d.run | d.learners
+            for d in (before, after)
+        ]
+
+    whole, first, second = (coordinator(**settings) for _ in range(3))
+    for i in range(3):
+        assert update(whole, i) == update(first, i)
+    kept, values = first.state()
+    second.load_state(kept, json.loads(json.dumps(values)), like=member("a").adapter)
+    update(first, 9)  # the state is a copy
+    for i in range(3, 7):
+        assert update(second, i) == update(whole, i)
+
+
+def test_gradient_arithmetic() -> None:
+    one, two = tensors([1.0, 0.0], [0.0, 0.0]), tensors([0.0, 2.0], [0.0, 0.0])
+    assert entries(mean_gradient([one, two])) == [0.5, 1.0, 0.0, 0.0]
+    assert entries(mean_gradient([one, one])) == entries(one)
+    assert pairwise_cosine([one, two]) == 0.0
+    assert pairwise_cosine([one, one, two]) == pytest.approx(1 / 3)
+    opposite = {key: -t for key, t in one.items()}
+    assert pairwise_cosine([one, opposite]) == -1.0
+    assert pairwise_cosine([one]) == 0.0
+    zero = {key: 0 * t for key, t in one.items()}
+    assert pairwise_cosine([one, zero]) == 0.0
+    assert not any(mask.any() for mask in agreeing_entries([one, opposite], 0.1).values())
+
+
+def test_performance_is_a_running_mean_corrected_for_its_start() -> None:
+    performance = Performance(0.5)
+    assert performance.of(["a", "b"]) == {"a": 0.0, "b": 0.0}
+    performance.observe({"a": 1.0})
+    assert performance.of(["a", "b"]) == {"a": 1.0, "b": 1.0}  # unknown: like the others
+    performance.observe({"a": 0.0, "b": -1.0})
+    assert performance.of(["a", "b"]) == {"a": pytest.approx(1 / 3), "b": -1.0}
+    assert top({"a": 1.0, "b": 1.0, "c": 0.0}, 1) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "synchronized", "every": 3}, "does not read 'every'"),
+        ({"kind": "federated", "top_k": 2}, "does not read 'top_k'"),
+        ({"kind": "federated", "local_share": 1.1}, "local_share=1.1: use 0 to 1"),
+        ({"kind": "federated", "temperature": 0.0}, "temperature"),
+        ({"kind": "selective", "select": "signs", "sign_agreement": 0.0}, "sign_agreement"),
+        ({"kind": "asynchronous", "ready_rows": 0}, "ready_rows"),
+        ({"kind": "distillation", "teacher_weight": -1.0}, "teacher_weight"),
+        ({"kind": "centralised"}, "centralised"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CoordinationSettings(**settings)
+
+
+def test_one_learner_cannot_be_coordinated_and_everyone_is_no_selection() -> None:
+    CoordinationSettings().check_learners(1)
+    with pytest.raises(ConfigError, match="several learners"):
+        CoordinationSettings(kind="federated").check_learners(1)
+    with pytest.raises(ConfigError, match="top_k=2 of 2"):
+        CoordinationSettings(kind="selective", top_k=2).check_learners(2)
+    with pytest.raises(ConfigError, match="Did you mean 'federated'"):
+        build(CoordinationSettings, {"kind": "federate"}, "r.yaml: coordination")
