@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_envs.errors import ConfigError, TranscriptError
+from srl_envs.errors import ConfigError, PolicyError, SRLError, TranscriptError
 from srl_envs.registry import Policy, make
 
 if TYPE_CHECKING:
@@ -49,6 +49,20 @@ class Transcript:
     digest: str
     """SHA-256 chain over everything that was seen and replied."""
 
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Transcript:
+        """From plain values, as JSON gives them back; the inverse of `dataclasses.asdict`."""
+        steps = tuple(
+            Step(
+                replies={int(seat): text for seat, text in step["replies"].items()},
+                rewards=tuple(step["rewards"]),
+                invalid=tuple(step["invalid"]),
+            )
+            for step in data["steps"]
+        )
+        tuples = ("outcomes", "rewards", "components", "forfeited")
+        return cls(**{**data, "steps": steps, **{name: tuple(data[name]) for name in tuples}})
+
     def save(self, path: str | Path) -> None:
         """Write JSON lines: a header, one line per step, and the result."""
         data = asdict(self)
@@ -83,6 +97,7 @@ def play(
 
     Raises:
         ConfigError: a seat has no policy.
+        PolicyError: a policy raised; the episode is void. Errors of SRL pass as they are.
         SandboxError: the environment's own machinery failed; the episode is void.
     """
     missing = [seat for seat in range(len(env.possible_agents)) if seat not in policies]
@@ -93,7 +108,15 @@ def play(
         )
 
     def reply(seat: int, text: str) -> str:
-        return policies[seat](text)
+        try:
+            return policies[seat](text)
+        except SRLError:
+            raise
+        except Exception as error:  # foreign code: say whose fault it was
+            raise PolicyError(
+                f"{env.env_spec.id}, seed {env.seed}: the policy of seat {seat} raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     return _run(env, reply, seed, split, on_step)
 
@@ -102,8 +125,15 @@ def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
     """Play the recorded replies again, in a fresh environment unless one is given.
 
     Raises:
-        TranscriptError: the observations or rewards differ from what the transcript claims.
+        TranscriptError: the observations or rewards differ from what the transcript claims, or it was
+            recorded through wrappers and no environment with the same ones is given.
     """
+    wrappers = transcript.options.get("wrappers")
+    if wrappers and env is None:
+        raise TranscriptError(
+            f"recorded through {', '.join(wrappers)}: put the same around the environment and call "
+            "replay(transcript, env)."
+        )
     env = env or make(transcript.env_id, **transcript.options)
     steps = iter(transcript.steps)
     current: dict[int, str] = {}
@@ -145,23 +175,7 @@ def load_transcript(path: str | Path) -> Transcript:
         header, *steps, result = lines
         if header.pop("format") != FORMAT_VERSION:
             raise TranscriptError(f"{path}: written by another version of SRL.")
-        return Transcript(
-            **header,
-            steps=tuple(
-                Step(
-                    replies={int(seat): text for seat, text in step["replies"].items()},
-                    rewards=tuple(step["rewards"]),
-                    invalid=tuple(step["invalid"]),
-                )
-                for step in steps
-            ),
-            outcomes=tuple(result["outcomes"]),
-            rewards=tuple(result["rewards"]),
-            components=tuple(result["components"]),
-            forfeited=tuple(result["forfeited"]),
-            truncated=result["truncated"],
-            digest=result["digest"],
-        )
+        return Transcript.from_data({**header, "steps": steps, **result})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, TranscriptError):
             raise
@@ -201,7 +215,7 @@ class Recorder:
         for seat, agent in enumerate(agents):
             self._rewards[seat] += rewards[agent]
             for name, value in infos[agent]["reward_components"].items():
-                self._sums[seat][name] += value
+                self._sums[seat][name] = self._sums[seat].get(name, 0.0) + value
             for name, value in infos[agent].get("statistics", {}).items():
                 self._sums[seat][name] = float(value)
         self._chain.update(json.dumps(sorted(replies.items())).encode())

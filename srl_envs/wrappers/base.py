@@ -1,0 +1,132 @@
+"""What all wrappers share: the interface of the environment inside, and a name of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Dict
+
+from srl_envs.errors import ConfigError
+from srl_envs.parallel import GameEnv, Observation
+from srl_envs.spaces import LegalText
+
+Infos = dict[str, dict[str, Any]]
+Result = tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]
+"""What ``step`` returns."""
+
+
+class Wrapper(GameEnv):
+    """A `GameEnv` whose episode another one plays; by itself it changes nothing.
+
+    Subclasses override `describe`, and of `reset`, `step` and `set_state` what they change. What they
+    keep about an episode goes into `own_state` as JSON values and comes back through
+    `set_own_state`. Every other attribute is that of ``env``, the environment inside.
+    """
+
+    def __init__(self, env: GameEnv) -> None:
+        # GameEnv's own __init__ is left out: its attributes are read from the environment inside
+        self.env = env
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "env" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def describe(self) -> str:
+        """The wrapper with its settings, as transcripts and states name it."""
+        return type(self).__name__
+
+    def own_state(self) -> Any:
+        """What the wrapper keeps about the running episode, as JSON values."""
+        return None
+
+    def set_own_state(self, data: Any, observations: dict[str, Observation]) -> None:
+        """Take back what `own_state` gave; ``observations`` are those of the environment inside."""
+
+    @property
+    def title(self) -> str:
+        """The environment's id and all wrappers, from the inside out."""
+        return f"{_title(self.env)} in {self.describe()}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of the environment, and the wrappers by name under ``wrappers``."""
+        inner = self.env.options
+        return {**inner, "wrappers": [*inner.get("wrappers", []), self.describe()]}
+
+    @property
+    def unwrapped(self) -> GameEnv:
+        """The environment without any wrapper."""
+        return self.env.unwrapped  # type: ignore[no-any-return]
+
+    @property
+    def max_cycles(self) -> int | None:
+        """Steps after which an episode is truncated; None for no such limit."""
+        return self.env.max_cycles
+
+    @max_cycles.setter
+    def max_cycles(self, value: int | None) -> None:
+        self.env.max_cycles = value
+
+    def observation_space(self, agent: str) -> Dict:
+        """The same object at every call."""
+        return self.env.observation_space(agent)
+
+    def action_space(self, agent: str) -> LegalText:
+        """The same object at every call."""
+        return self.env.action_space(agent)
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], Infos]:
+        """Start an episode; see `GameEnv.reset`."""
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: dict[str, str]) -> Result:
+        """Take one reply of every seat on move; see `GameEnv.step`."""
+        return self.env.step(actions)
+
+    def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
+        """A random legal action body for a seat on move."""
+        return self.env.sample_legal(seat, rng)
+
+    def render(self) -> str | None:
+        """The whole position; see `GameEnv.render`."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment inside."""
+        self.env.close()
+
+    def get_state(self) -> dict[str, Any]:
+        """The whole episode as JSON values, for a wrapper of the same settings."""
+        title = self.title
+        return {**self.env.get_state(), "env": title, title: self.own_state()}
+
+    def set_state(self, data: Mapping[str, Any]) -> tuple[dict[str, Observation], Infos]:
+        """Continue an episode that `get_state` of the same wrappers described.
+
+        Raises:
+            ConfigError: it was taken with other wrappers, or from another environment.
+        """
+        if data["env"] != self.title:
+            raise ConfigError(f"a state of {data['env']} cannot continue in {self.title}.")
+        observations, infos = self.env.set_state({**data, "env": _title(self.env)})
+        self.set_own_state(data[self.title], observations)
+        return observations, infos
+
+
+def _title(env: GameEnv) -> str:
+    return env.title if isinstance(env, Wrapper) else env.env_spec.id
+
+
+def require_whole(place: str, name: str, value: object, least: int) -> None:
+    """Refuse a setting that is no whole number of ``least`` or more.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{place}: {name}={value!r}; give a whole number >= {least}.")

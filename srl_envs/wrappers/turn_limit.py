@@ -1,0 +1,39 @@
+"""Cut episodes off after a number of steps."""
+
+from __future__ import annotations
+
+from srl_envs.parallel import GameEnv
+from srl_envs.wrappers.base import Wrapper, require_whole
+
+
+class TurnLimit(Wrapper):
+    """Truncates an episode after ``steps`` steps; the seats keep what was paid by then.
+
+    A step is one call of `step`, so it counts retries as well.
+
+    Args:
+        env: the environment inside.
+        steps: 1 or more.
+
+    Raises:
+        ConfigError: ``steps`` is no such number.
+    """
+
+    def __init__(self, env: GameEnv, *, steps: int) -> None:
+        require_whole("TurnLimit", "steps", steps, 1)
+        super().__init__(env)
+        self.steps = steps
+        self.max_cycles = env.max_cycles
+
+    def describe(self) -> str:
+        """Name and limit."""
+        return f"TurnLimit(steps={self.steps})"
+
+    @property
+    def max_cycles(self) -> int | None:
+        """The limit; a lower one may be set."""
+        return self.env.max_cycles
+
+    @max_cycles.setter
+    def max_cycles(self, value: int | None) -> None:
+        self.env.max_cycles = self.steps if value is None else min(self.steps, value)
