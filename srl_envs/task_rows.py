@@ -77,10 +77,12 @@ class Rejected(NamedTuple):
 
     where: str
     id: str
+    """Where the format has no ids, the same as ``where``."""
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.where}, {self.id}: {self.reason}"
+        named = self.where if self.id == self.where else f"{self.where}, {self.id}"
+        return f"{named}: {self.reason}"
 
 
 class PlayableTask(Protocol):

@@ -11,9 +11,7 @@ EPISODES = {"code_duel-v0": 1, "pair_programming-v0": 1, "spec_golf-v0": 1}
 
 
 SLOW = {
-    (env_id, check)
-    for env_id in ("code_duel-v0", "spec_golf-v0")
-    for check in ("exploits", "seat_symmetry", "strength")
+    (env_id, check) for env_id in EPISODES for check in ("exploits", "seat_symmetry", "strength")
 }
 """Checks that need many episodes to say anything."""
 
