@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Split = Literal["train", "eval"]
-Purpose = Literal["self", "past", "bot", "eval", "gate"]
+Purpose = Literal["self", "past", "bot", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
 
 
@@ -52,17 +52,18 @@ class MatchSpec:
     """Position in its schedule."""
     attempt: int = 0
     """Attempt within a group of matches that are otherwise equal (GRPO groups)."""
+    teams: tuple[int, ...] = ()
+    """Team per seat; empty where every seat plays for itself."""
 
     @property
     def match_id(self) -> str:
         """Content address: equal specs have equal ids, so a repeated report is recognised."""
-        return digest(
-            [
-                self.env_id, self.options, self.seed, self.split, list(self.seats),
-                list(self.learner_seats), self.purpose, self.cluster, self.schedule,
-                self.number, self.attempt,
-            ]
-        )[:32]  # fmt: skip
+        parts = [
+            self.env_id, self.options, self.seed, self.split, list(self.seats),
+            list(self.learner_seats), self.purpose, self.cluster, self.schedule,
+            self.number, self.attempt,
+        ]  # fmt: skip
+        return digest([*parts, list(self.teams)] if self.teams else parts)[:32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,25 +1,35 @@
-"""Who meets whom: a league of learners, their frozen past, and bots.
+"""Who meets whom in training: a league of learners, their frozen past, and bots.
 
 Every schedule is a function of (league seed, position): asking twice, or after a crash, gives the
 same matches. What may change the answer, the pool of snapshots and the results so far, is the
-league's `state`, and travels with the checkpoint.
+league's `state`: its *revision*, which advances with every update and travels with the checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
-from srl_agents.league.sampling import SAMPLERS, OpponentView
-from srl_agents.league.settings import OpponentSettings
+from srl_agents.league.intervals import Floats
+from srl_agents.league.pair_record import PairRecord
+from srl_agents.league.points import mean_points, seat_points
+from srl_agents.league.retention import kept
+from srl_agents.league.sampling import find_sampler, pfsp
+from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Purpose, Split
+from srl_envs.core import Mode
 
 FINAL_SEEDS = 1_000_000
 """Eval seeds from here on are kept for final tables; looks during training use those from 0."""
+GATE_SEEDS, PAYOFF_SEEDS = 2_000_000, 3_000_000
+"""Eval seeds from here on are for promotion gates, and for payoffs between snapshots."""
+FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
+"""Points per game: below the first an old version counts as forgotten, below the second an exploiter
+still wins, below the third a main teaches its exploiter nothing."""
 BOT = "bot:"
 
 
@@ -30,6 +40,9 @@ class Arena:
     env_id: str
     options: dict[str, Any]
     seats: int
+    mode: Mode = "competitive"
+    teams: tuple[int, ...] = ()
+    """Team per seat; empty where every seat plays for itself."""
 
 
 class League:
@@ -41,6 +54,8 @@ class League:
         start: policy id that every learner starts as (the base model).
         opponents: how training opponents are drawn.
         seed: root of all schedules.
+        roles: learner -> role; ``main`` by default.
+        exploiters: when exploiters are frozen and start again.
     """
 
     def __init__(
@@ -51,144 +66,356 @@ class League:
         start: str,
         opponents: OpponentSettings,
         seed: int,
+        roles: Mapping[str, LearnerRole] | None = None,
+        exploiters: ExploiterSettings | None = None,
     ) -> None:
         self.arena = arena
         self.learners = tuple(learners)
         self.start = start
         self.opponents = opponents
         self.seed = seed
+        given = roles or {}
+        self.roles: dict[str, LearnerRole] = {name: given.get(name, "main") for name in learners}
+        self.exploiters = exploiters or ExploiterSettings()
+        self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
         self.versions: dict[str, int] = dict.fromkeys(learners, 0)
         self.past: list[str] = [start]
-        self._games: dict[str, dict[str, list[float]]] = {name: {} for name in learners}
+        self.best: dict[str, str] = dict.fromkeys(learners, start)
+        """Last version of each learner that passed its gate, or the start."""
+        self._games = PairRecord({name: {} for name in learners})
+        self._cells = PairRecord()
+        self._ordinals: dict[str, int] = {}
+        self._frozen_at: dict[str, int] = dict.fromkeys(learners, 0)
+        self._counted: set[str] = set()
+        self._choose = find_sampler(opponents.past_sampler, opponents.sampler_options)
 
     def live(self, learner: str) -> str:
         """Policy id of a learner's present version."""
         return version_id(learner, self.versions[learner])
 
-    def freeze(self, learner: str) -> tuple[str, list[str]]:
+    # --- versions ----------------------------------------------------------------------------
+
+    def freeze(self, learner: str, update: int = 0) -> tuple[str, list[str]]:
         """Put the learner's present version into the pool.
+
+        Args:
+            learner: whose.
+            update: now; what `overdue` counts from.
 
         Returns:
             Its id, and the ids that left the pool because it is full.
         """
         frozen = self.live(learner)
+        self._frozen_at[learner] = update
         if frozen not in self.past:
             self.past.append(frozen)
+            self._ordinals[frozen] = sum(lineage(v) == learner for v in self._ordinals)
         mine = [v for v in self.past if v != self.start and lineage(v) == learner]
-        dropped = mine[: -self.opponents.past_limit]
+        stay = kept(
+            mine,
+            self._ordinals,
+            self.opponents.past_limit,
+            self.opponents.retention,
+            hardness={v: min(self._games.score(m, v) for m in self.mains) for v in mine}
+            if self.mains
+            else None,
+            support=self._support(),
+        )
+        dropped = [v for v in mine if v not in stay and v not in self.best.values()]
         self.past = [v for v in self.past if v not in dropped]
-        for games in self._games.values():
-            for version in dropped:
-                games.pop(version, None)
+        for version in dropped:
+            self._games.forget(version)
+            self._cells.forget(version)
         return frozen, dropped
+
+    def promote(self, learner: str) -> None:
+        """The learner's present version passed its gate."""
+        self.best[learner] = self.live(learner)
+
+    def overdue(self, learner: str, update: int, every: int) -> bool:
+        """Whether a candidate is frozen although it failed: failures are opponents too."""
+        return update - self._frozen_at[learner] >= self.exploiters.patience * every
+
+    def beats_mains(self, learner: str) -> bool:
+        """Whether an exploiter has done its work against every main."""
+        scores = [self._games.score(learner, _live_key(main)) for main in self.mains]
+        return bool(scores) and min(scores) >= self.exploiters.beaten_at
+
+    def starts_again(self, learner: str) -> bool:
+        """Whether a learner that was just frozen goes back to its first weights; forgets its games."""
+        role = self.roles[learner]
+        if role == "main":
+            return False
+        if role == "league_exploiter":
+            place = (self.learners.index(learner), self.versions[learner])
+            if self._rng(*place, 1).random() >= self.exploiters.reset_chance:
+                return False
+        self._games.forget(learner)
+        return True
+
+    # --- matches -----------------------------------------------------------------------------
+
+    def next_match(self, number: int, start_states: int, attempts: int) -> MatchSpec:
+        """Match ``number`` of the run, counted over all updates; see `training_matches`.
+
+        A function of the number and of the league's state: that of another update gives another
+        answer.
+        """
+        group, attempt = divmod(number, attempts)
+        round_, state = divmod(group, start_states)
+        update, index = divmod(round_, len(self.learners))
+        return self._group(update, index, state, start_states, range(attempt, attempt + 1))[0]
 
     def training_matches(self, update: int, start_states: int, attempts: int) -> list[MatchSpec]:
         """Groups of matches for one update of every learner.
 
         Each start state is played ``attempts`` times by the same policies in the same seats; live
-        learners in any seat of it learn.
+        learners in any seat of it learn, but in an exploiter's match the exploiter alone.
         """
-        matches = []
-        for index, learner in enumerate(self.learners):
-            for state in range(start_states):
-                rng = self._rng(update, index, state)
-                seat = (state + update) % self.arena.seats
-                kind, others = self._draw_opponents(rng, learner)
-                seats = [*others[:seat], self.live(learner), *others[seat:]]
-                seed = int(rng.integers(2**31))
-                matches += [
-                    self._match(
-                        seats,
-                        seed,
-                        split="train",
-                        purpose=kind,
-                        schedule=f"train/{learner}",
-                        number=update * start_states + state,
-                        attempt=attempt,
-                    )
-                    for attempt in range(attempts)
-                ]
-        return matches
+        self._counted.clear()
+        return [
+            match
+            for index in range(len(self.learners))
+            for state in range(start_states)
+            for match in self._group(update, index, state, start_states, range(attempts))
+        ]
 
     def evaluation_matches(
-        self, schedule: str, pairings: Sequence[tuple[str, str]], seeds: range
+        self,
+        schedule: str,
+        pairings: Sequence[tuple[str, str]],
+        seeds: range,
+        purpose: Purpose = "eval",
     ) -> list[MatchSpec]:
         """Mirrored matches: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
-        others.
+        others; with teams, each holds its team's seats.
         """
         n = self.arena.seats
         return [
             self._match(
-                _rotated([a, *[b] * (n - 1)], turn),
+                self._lineup(a, b, turn),
                 seed,
                 split="eval",
-                purpose="eval",
+                purpose=purpose,
                 schedule=schedule,
                 number=number,
             )
             for number, (a, b) in enumerate(pairings)
             for seed in seeds
-            for turn in range(n)
+            for turn in range(1 if a == b else n)
         ]
 
     def round_robin(self, schedule: str, agents: Sequence[str], pairs: int) -> list[MatchSpec]:
-        """The final table: every two agents meet in ``pairs`` mirrored pairs on fresh eval seeds."""
-        seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
-        return self.evaluation_matches(schedule, list(combinations(agents, 2)), seeds)
+        """The final table: every two agents meet in ``pairs`` mirrored pairs on fresh eval seeds.
 
-    def observe(self, episodes: Sequence[Episode]) -> None:
-        """Count training results against the past, for the choice among it."""
+        In cooperative games every agent meets itself too, for the table's diagonal.
+        """
+        seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
+        together = self.arena.mode == "cooperative"
+        pairings = combinations_with_replacement(agents, 2) if together else combinations(agents, 2)
+        return self.evaluation_matches(schedule, list(pairings), seeds)
+
+    def gate_matches(
+        self, candidate: str, opponent: str, first: int, pairs: int
+    ) -> list[MatchSpec]:
+        """Mirrored pairs of a promotion gate, from pair ``first`` on; they never feed a rating."""
+        seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
+        return self.evaluation_matches(f"gate/{candidate}", [(candidate, opponent)], seeds, "gate")
+
+    def payoff_matches(self, version: str) -> list[MatchSpec]:
+        """Mirrored pairs of a new snapshot against the whole pool, for `payoff_NN`."""
+        others = [(version, other) for other in self.past if other != version]
+        seeds = range(PAYOFF_SEEDS, PAYOFF_SEEDS + self.opponents.payoff_pairs)
+        return self.evaluation_matches(f"payoff/{version}", others, seeds, "payoff")
+
+    # --- results -----------------------------------------------------------------------------
+
+    def report(self, episodes: Sequence[Episode]) -> None:
+        """Count results, each match once: training against the past and the mains, and payoffs."""
         for episode in episodes:
-            if not episode.valid or episode.spec.split != "train":
+            spec = episode.spec
+            if not episode.valid or spec.match_id in self._counted:
                 continue
-            for seat in episode.spec.learner_seats:
-                me = episode.trajectories[seat]
-                for other in episode.trajectories:
-                    if other.seat == seat or other.policy not in self.past:
-                        continue
-                    cell = self._games[lineage(me.policy)].setdefault(other.policy, [0.0, 0.0])
-                    cell[0] += 1
-                    cell[1] += (1 + np.sign(me.outcome - other.outcome)) / 2
+            if spec.split == "train":
+                self._counted.add(spec.match_id)
+                self._count_training(episode)
+            elif spec.purpose == "payoff":
+                self._counted.add(spec.match_id)
+                first, second = spec.seats[0], _other(spec.seats)
+                outcomes = episode.result().outcomes
+                points = mean_points(spec.seats, outcomes, first, self.arena.mode)
+                self._cells.add(first, second, points)
+                self._cells.add(second, first, 1 - points)
 
     def state(self) -> dict[str, Any]:
         """What schedules depend on, as JSON values."""
-        return {"versions": self.versions, "past": self.past, "games": self._games}
+        return {
+            "versions": self.versions,
+            "past": self.past,
+            "games": self._games.state(),
+            "best": self.best,
+            "cells": self._cells.state(),
+            "ordinals": self._ordinals,
+            "frozen_at": self._frozen_at,
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state`."""
+        """The inverse of `state`; a state without the newer parts is one from before they existed."""
         self.versions = {name: int(state["versions"][name]) for name in self.learners}
         self.past = list(state["past"])
-        self._games = {name: dict(state["games"][name]) for name in self.learners}
+        self._games = PairRecord({name: state["games"][name] for name in self.learners})
+        self._cells = PairRecord(state.get("cells"))
+        self.best |= state.get("best", {})
+        self._frozen_at |= state.get("frozen_at", {})
+        mine = [v for v in self.past if v != self.start]
+        self._ordinals = dict(state.get("ordinals", {v: k for k, v in enumerate(mine)}))
+
+    # --- who sits where ----------------------------------------------------------------------
+
+    def _group(
+        self, update: int, index: int, state: int, start_states: int, attempts: range
+    ) -> list[MatchSpec]:
+        """The attempts of one start state of one learner."""
+        learner = self.learners[index]
+        rng = self._rng(update, index, state)
+        seat = (state + update) % self.arena.seats
+        kind, others = self._draw_opponents(rng, learner)
+        seats = [*others[:seat], self.live(learner), *others[seat:]]
+        seed = int(rng.integers(2**31))
+        if kind not in ("self", "bot"):
+            seats = self._share_seats(rng, learner, seats, seat)
+        return [
+            self._match(
+                seats,
+                seed,
+                split="train",
+                purpose=kind,
+                schedule=f"train/{learner}",
+                number=update * start_states + state,
+                attempt=attempt,
+            )
+            for attempt in attempts
+        ]
+
+    def _share_seats(
+        self, rng: np.random.Generator, learner: str, seats: list[str], seat: int
+    ) -> list[str]:
+        """Give the learner more than one seat where the game's kind asks for it."""
+        me, seats = self.live(learner), list(seats)
+        if self.arena.teams:  # half of the time team mates are the learner itself
+            mates = [k for k, team in enumerate(self.arena.teams) if team == self.arena.teams[seat]]
+            if rng.random() < 0.5:
+                for k in mates:
+                    seats[k] = me
+        elif self.opponents.focal_shares:
+            n = self.arena.seats
+            held = (1, n // 2, n - 1)[int(rng.integers(3))]
+            free = [k for k in range(n) if k != seat]
+            for k in rng.permutation(free)[: max(0, held - 1)]:
+                seats[int(k)] = me
+        return seats
 
     def _draw_opponents(self, rng: np.random.Generator, learner: str) -> tuple[Purpose, list[str]]:
         """The kind of opponent, and who sits in the other seats."""
+        free = self.arena.seats - 1
+        role = self.roles[learner]
+        if role == "main_exploiter":
+            return "exploit", self._mains_or_their_past(rng, learner, free)
+        if role == "league_exploiter":
+            return "exploit", self._draw(rng, self.past, self._even(learner), free)
         settings = self.opponents
         kinds = {"mirror": settings.mirror, "live": settings.live, "past": settings.past}
-        if len(self.learners) == 1:
+        if len(self.mains) == 1:
             kinds["mirror"] += kinds.pop("live")
+        if settings.verify:
+            kinds["verify"] = settings.verify
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
         names, weights = list(kinds), np.array(list(kinds.values()))
         kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
-        free = self.arena.seats - 1
         if kind == "mirror":
             return "self", [self.live(learner)] * free
         if kind == "live":
-            peers = [name for name in self.learners if name != learner]
+            peers = [name for name in self.mains if name != learner]
             return "self", [self.live(peers[int(rng.integers(len(peers)))]) for _ in range(free)]
         if kind == "past":
-            chances = self._past_chances(learner)
-            return "past", [
-                self.past[int(rng.choice(len(chances), p=chances))] for _ in range(free)
-            ]
+            pool = self._pool(learner)
+            return "past", self._draw(rng, pool, self._past_chances(learner, pool), free)
+        if kind == "verify":
+            return self._verification(rng, learner, free)
         return "bot", [kind] * free
 
-    def _past_chances(self, learner: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        games = self._games[learner]
-        counts = np.array([games.get(name, [0.0, 0.0]) for name in self.past], dtype=np.float64)
-        view = OpponentView(opponents=tuple(self.past), games_N=counts[:, 0], points_N=counts[:, 1])
-        return SAMPLERS[self.opponents.past_sampler](view)
+    def _draw(
+        self, rng: np.random.Generator, pool: Sequence[str], chances: Floats, count: int
+    ) -> list[str]:
+        return [pool[int(rng.choice(len(chances), p=chances))] for _ in range(count)]
+
+    def _pool(self, learner: str) -> list[str]:
+        """Frozen versions that a main may meet."""
+        if not self.opponents.strangers:
+            return self.past
+        return [v for v in self.past if lineage(v) != learner]
+
+    def _past_chances(self, learner: str, pool: Sequence[str]) -> Floats:
+        payoff_NN = self._cells.payoffs(pool) if self.opponents.payoff_pairs else None
+        mine = [k for k, v in enumerate(pool) if lineage(v) == learner]
+        view = self._games.view(
+            learner, pool, payoff_NN=payoff_NN, itself=mine[-1] if mine else None
+        )
+        return self._choose(view)
+
+    def _even(self, learner: str) -> Floats:
+        return pfsp(self._games.view(learner, self.past), "even")
+
+    def _mains_or_their_past(self, rng: np.random.Generator, learner: str, free: int) -> list[str]:
+        """A main as it is, or its past of the exploiter's own strength while the main is too hard."""
+        main = self.mains[int(rng.integers(len(self.mains)))]
+        past = [v for v in self.past if lineage(v) == main]
+        if self._games.score(learner, _live_key(main)) > TOO_HARD or not past:
+            return [self.live(main)] * free
+        return self._draw(rng, past, pfsp(self._games.view(learner, past), "variance"), free)
+
+    def _verification(
+        self, rng: np.random.Generator, learner: str, free: int
+    ) -> tuple[Purpose, list[str]]:
+        """Exploiters that still win, else versions of its own that it forgot to beat, else itself."""
+        exploiters = self._losing_to(learner, UNBEATEN, exploiters=True)
+        pool = exploiters or self._losing_to(learner, FORGOTTEN, exploiters=False)
+        if not pool:
+            return "self", [self.live(learner)] * free
+        chances = pfsp(self._games.view(learner, pool), "hard")
+        return "verify", self._draw(rng, pool, chances, free)
+
+    def _losing_to(self, learner: str, below: float, *, exploiters: bool) -> list[str]:
+        """Frozen exploiters, or own versions, that were met and give too few points per game."""
+        return [
+            v
+            for v in self.past
+            if (
+                self.roles.get(lineage(v), "main") != "main"
+                if exploiters
+                else lineage(v) == learner
+            )
+            and self._games.games(learner, v)
+            and self._games.score(learner, v) < below
+        ]
+
+    def _support(self) -> Collection[str]:
+        """Versions in the equilibrium of the payoffs."""
+        if not self.opponents.retention.support:
+            return ()
+        payoff_NN = self._cells.payoffs(self.past)
+        chances = find_sampler("nash", {"floor": 1e-6})(
+            self._cells.view(self.start, self.past, payoff_NN=payoff_NN)
+        )
+        return [v for v, chance in zip(self.past, chances, strict=True) if chance > 1e-3]
+
+    def _lineup(self, a: str, b: str, turn: int) -> list[str]:
+        if self.arena.teams:
+            first = self.arena.teams[turn]
+            return [a if team == first else b for team in self.arena.teams]
+        return _rotated([a, *[b] * (self.arena.seats - 1)], turn)
 
     def _match(
         self,
@@ -201,7 +428,8 @@ class League:
         number: int,
         attempt: int = 0,
     ) -> MatchSpec:
-        live = {self.live(name) for name in self.learners}
+        alone = [schedule.removeprefix("train/")] if purpose == "exploit" else self.learners
+        live = {self.live(name) for name in alone}
         return MatchSpec(
             env_id=self.arena.env_id,
             options=self.arena.options,
@@ -216,7 +444,28 @@ class League:
             schedule=schedule,
             number=number,
             attempt=attempt,
+            teams=self.arena.teams,
         )
+
+    def _count_training(self, episode: Episode) -> None:
+        """Points of the learning seats against the past, and of exploiters against the mains."""
+        mains = {self.live(name): name for name in self.mains}
+        for seat in episode.spec.learner_seats:
+            me = episode.trajectories[seat]
+            name = lineage(me.policy)
+            for other in episode.trajectories:
+                if other.seat == seat or self._mates(seat, other.seat):
+                    continue
+                if other.policy in self.past:
+                    key = other.policy
+                elif self.roles[name] != "main" and other.policy in mains:
+                    key = _live_key(mains[other.policy])
+                else:
+                    continue
+                self._games.add(name, key, seat_points(me.outcome, other.outcome, self.arena.mode))
+
+    def _mates(self, seat: int, other: int) -> bool:
+        return bool(self.arena.teams) and self.arena.teams[seat] == self.arena.teams[other]
 
     def _rng(self, *position: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *position])))
@@ -230,6 +479,16 @@ def version_id(learner: str, version: int) -> str:
 def lineage(policy: str) -> str:
     """The learner that a version belongs to; other policies are their own lineage."""
     return policy.partition("@")[0]
+
+
+def _live_key(main: str) -> str:
+    """Under which games against a main's present versions are counted; no policy id starts so."""
+    return f"live:{main}"
+
+
+def _other(seats: Sequence[str]) -> str:
+    """The agent of a pairing that does not hold the first seat."""
+    return next((name for name in seats if name != seats[0]), seats[0])
 
 
 def _rotated(seats: list[str], by: int) -> list[str]:

@@ -1,12 +1,13 @@
 """Whom a learner meets: opponent samplers as pure functions from a view to probabilities.
 
-A sampler never draws; the manager does, with the generator of the match. No sampler gives an
-opponent probability 0, so that one early result cannot remove anybody for good.
+A sampler never draws; the manager does, with the generator of the match. No sampler but `fixed` gives
+an opponent probability 0, so that one early result cannot remove anybody for good.
 
 Source: prioritized fictitious self-play of "Grandmaster level in StarCraft II using multi-agent
 reinforcement learning", Nature 575 (2019). Differences: win rates are shrunk towards a prior,
 because a league of language models has tens of games per pair and raw rates collapse (one loss
-or one win makes x(1 - x) zero), and a floor is mixed in.
+or one win makes x(1 - x) zero), and a floor is mixed in. `nash` is the meta-strategy of policy-space
+response oracles, arXiv:1711.00832; its rectified form arXiv:1901.08106.
 
 Array axis: ``N`` opponents.
 """
@@ -17,12 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.errors import ConfigError, ShapeError
+from srl_agents.league.nash import equilibrium
+from srl_envs.errors import ConfigError, ShapeError, nearest
 
 Floats = NDArray[np.float64]
 Preference = Literal["hard", "variance", "even"]
@@ -44,10 +46,16 @@ class OpponentView:
     """Games against each; fractions are allowed, so that old games may count less."""
     prior_N: Floats | float = 0.5
     """Expected score before any game in [0, 1], for example from ratings; one number for all."""
+    payoff_NN: Floats | None = None
+    """Score minus one half of row against column among the opponents, for `nash`."""
+    itself: int | None = None
+    """Place of the learner's own present version among the opponents, if it is one."""
 
     def __post_init__(self) -> None:
         n, prior_N = len(self.opponents), np.asarray(self.prior_N)
         shapes = self.points_N.shape, self.games_N.shape, prior_N.shape or (n,)
+        if self.payoff_NN is not None and self.payoff_NN.shape != (n, n):
+            raise ShapeError(f"{n} opponents with payoffs of shape {self.payoff_NN.shape}.")
         if any(shape != (n,) for shape in shapes):
             raise ShapeError(f"{n} opponents with columns of shapes {shapes}.")
         if not self.opponents:
@@ -64,7 +72,8 @@ class OpponentView:
         return cls(opponents, none, none)
 
 
-Sampler = Callable[[OpponentView], Floats]
+Sampler = Callable[..., Floats]
+"""From a view, and options by name, to probabilities."""
 
 
 def win_rates(view: OpponentView, *, kappa: float = KAPPA) -> Floats:
@@ -117,6 +126,59 @@ def pfsp(
     raise ConfigError(f"preference {preference!r}; use hard, variance or even.")
 
 
+def self_play(view: OpponentView, *, floor: float = FLOOR) -> Floats:
+    """(N,) the learner's own present version, apart from the floor; the newest if it is absent."""
+    place = len(view.opponents) - 1 if view.itself is None else view.itself
+    return _floored(np.eye(len(view.opponents))[place], floor)
+
+
+def lagged(view: OpponentView, *, low: int = 1, high: int = 4, floor: float = FLOOR) -> Floats:
+    """(N,) those that are ``low`` to ``high`` places behind the newest; the oldest if none is."""
+    if not 0 <= low <= high:
+        raise ConfigError(
+            f"low={low}, high={high}: lags count back from the newest, 0 <= low <= high."
+        )
+    lag_N = np.arange(len(view.opponents))[::-1]
+    low = min(low, int(lag_N[0]))
+    return _floored(((lag_N >= low) & (lag_N <= high)).astype(np.float64), floor)
+
+
+def match_quality(view: OpponentView, *, floor: float = FLOOR) -> Floats:
+    """(N,) 4 p (1 - p) with the score p that ratings expect: even games, whatever the pair's record."""
+    p_N = np.broadcast_to(np.asarray(view.prior_N, dtype=np.float64), view.games_N.shape)
+    return _floored(4 * p_N * (1 - p_N), floor)
+
+
+def nash(view: OpponentView, *, rectified: bool = False, floor: float = FLOOR) -> Floats:
+    """(N,) equilibrium of the payoffs among the opponents; everyone alike without payoffs.
+
+    Args:
+        view: with ``payoff_NN``.
+        rectified: keep only opponents that the learner does not lose to, if there is one.
+        floor: share of draws spread evenly.
+    """
+    if view.payoff_NN is None:
+        return uniform_past(view)
+    weight_N = equilibrium(view.payoff_NN).row
+    if rectified:
+        beaten_N = weight_N * (win_rates(view) >= 0.5)
+        weight_N = beaten_N if beaten_N.any() else weight_N
+    return _floored(weight_N, floor)
+
+
+def fixed(view: OpponentView, *, weights: Mapping[str, float] | None = None) -> Floats:
+    """(N,) given weights by opponent; one without a weight is left out, the one floor that is not kept.
+
+    Everyone alike while none of the named is there.
+    """
+    given = dict(weights or {})
+    if any(not weight >= 0 for weight in given.values()):
+        raise ConfigError(f"weights={given}: a weight is 0 or more.")
+    weight_N = np.array([given.get(name, 0.0) for name in view.opponents], dtype=np.float64)
+    total = float(weight_N.sum())
+    return weight_N / total if total > 0 else uniform_past(view)
+
+
 SAMPLERS: Mapping[str, Sampler] = MappingProxyType(
     {
         "uniform_past": uniform_past,
@@ -124,9 +186,32 @@ SAMPLERS: Mapping[str, Sampler] = MappingProxyType(
         "pfsp_hard": partial(pfsp, preference="hard"),
         "pfsp_variance": partial(pfsp, preference="variance"),
         "pfsp_even": partial(pfsp, preference="even"),
+        "self_play": self_play,
+        "lagged": lagged,
+        "match_quality": match_quality,
+        "nash": nash,
+        "fixed": fixed,
     }
 )
 """Names for recipes."""
+
+
+def find_sampler(name: str, options: Mapping[str, Any]) -> Callable[[OpponentView], Floats]:
+    """A sampler with its options, tried once on a view of two.
+
+    Raises:
+        ConfigError: no such sampler, or it does not take these options.
+    """
+    if name not in SAMPLERS:
+        raise ConfigError(
+            f"no sampler {name!r}.{nearest(name, SAMPLERS)} Use one of {', '.join(SAMPLERS)}."
+        )
+    found = partial(SAMPLERS[name], **options)
+    try:
+        found(OpponentView.unplayed(("a", "b")))
+    except TypeError as error:
+        raise ConfigError(f"sampler {name!r} with options {dict(options)}: {error}.") from None
+    return found
 
 
 def _floored(preference_N: Floats, floor: float) -> Floats:

@@ -1,11 +1,16 @@
-"""What a league run may be told: opponents and evaluation. Checked when made."""
+"""What a league run may be told: opponents, roles and evaluation. Checked when made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from srl_agents.league.sampling import SAMPLERS
+from srl_agents.league.retention import RetentionSettings
+from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
+
+LearnerRole = Literal["main", "main_exploiter", "league_exploiter"]
+Preset = Literal["", "auto", "competitive", "small", "cooperative", "mixed", "free_for_all"]
 
 
 def require(condition: bool, message: str) -> None:
@@ -16,23 +21,39 @@ def require(condition: bool, message: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpponentSettings:
-    """Whom a learner meets in training: relative weights of four kinds of opponent."""
+    """Whom a learner meets in training: relative weights of kinds of opponent."""
 
+    preset: Preset = ""
+    """Take the weights, sampler and rules below from `srl_agents.league.modes`; ``auto`` by the
+    environment's mode. They must then be left out here; bots may be added."""
     mirror: float = 1.0
     """Itself, at its present version."""
     live: float = 1.0
-    """Another learner, at its present version."""
+    """Another main learner, at its present version."""
     past: float = 1.0
-    """A frozen snapshot of any learner, or the start; drawn by prioritised fictitious self-play."""
+    """A frozen snapshot of any learner, or the start; drawn by ``past_sampler``."""
+    verify: float = 0.0
+    """Exploiters that still beat it, else forgotten versions of its own, else itself."""
     bots: dict[str, float] = field(default_factory=dict)
     """Bot name -> weight; ``held_out`` is refused, it is for rating only."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`."""
+    sampler_options: dict[str, Any] = field(default_factory=dict)
+    """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``."""
     past_limit: int = 6
     """Most recent snapshots per learner that stay in the pool."""
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    """What stays beside them."""
+    strangers: bool = False
+    """From the past only other lineages and the start: partners that were trained apart."""
+    focal_shares: bool = False
+    """Hold one seat, half of them, or all but one, in turn at random."""
+    payoff_pairs: int = 0
+    """Mirrored pairs that a new snapshot plays against everybody in the pool; ``nash`` needs them."""
 
     def __post_init__(self) -> None:
-        weights = {"mirror": self.mirror, "live": self.live, "past": self.past, **self.bots}
+        kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
+        weights = kinds | self.bots
         for name, weight in weights.items():
             require(weight >= 0, f"{name}={weight}: a weight is 0 or more.")
         require(sum(weights.values()) > 0, "all weights are 0, so nobody could be met.")
@@ -40,11 +61,34 @@ class OpponentSettings:
             "held_out" not in self.bots,
             "bots: 'held_out' is for rating only; train against another bot.",
         )
-        require(
-            self.past_sampler in SAMPLERS,
-            f"past_sampler={self.past_sampler!r}: use one of {', '.join(SAMPLERS)}.",
-        )
+        try:
+            find_sampler(self.past_sampler, self.sampler_options)
+        except ConfigError as error:
+            raise ConfigError(f"past_sampler={self.past_sampler!r}: {error}") from None
         require(self.past_limit >= 1, f"past_limit={self.past_limit}: use 1 or more.")
+        require(self.payoff_pairs >= 0, f"payoff_pairs={self.payoff_pairs}: use 0 or more.")
+        require(
+            self.payoff_pairs > 0 or not (self.past_sampler == "nash" or self.retention.support),
+            "past_sampler='nash' and retention.support look at payoffs between snapshots, which "
+            "are not played: set payoff_pairs, for example to 10.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExploiterSettings:
+    """When exploiters are frozen and start again."""
+
+    beaten_at: float = 0.7
+    """Points per game against every main at which an exploiter has done its work."""
+    patience: int = 4
+    """Snapshots after which it is frozen all the same."""
+    reset_chance: float = 0.25
+    """Chance that a league exploiter starts again after that; a main exploiter always does."""
+
+    def __post_init__(self) -> None:
+        require(0.5 <= self.beaten_at <= 1, f"beaten_at={self.beaten_at}: use 0.5 to 1.")
+        require(self.patience >= 1, f"patience={self.patience}: use 1 or more.")
+        require(0 <= self.reset_chance <= 1, f"reset_chance={self.reset_chance}: use 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
+from srl_agents.recipes.loading import load, read_yaml
+from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
 RECIPE = "recipe.yaml"
+Recipe = LeagueRecipe | PopulationRecipe
 
 
-def check_folder(recipe: LeagueRecipe, folder: Path) -> None:
+def check_folder(recipe: Recipe, folder: Path) -> None:
     """Refuse a folder that holds something else than a run of this recipe.
 
     Raises:
@@ -21,7 +25,7 @@ def check_folder(recipe: LeagueRecipe, folder: Path) -> None:
     """
     path = folder / RECIPE
     if path.is_file():
-        if path.read_text() != _text(recipe):
+        if not _same(path, recipe):
             raise ConfigError(
                 f"{folder} holds a run of another recipe or seed. "
                 f"Choose another folder with --out, or delete it."
@@ -32,10 +36,31 @@ def check_folder(recipe: LeagueRecipe, folder: Path) -> None:
         )
 
 
-def write_recipe(recipe: LeagueRecipe, folder: Path) -> None:
+def write_recipe(recipe: Recipe, folder: Path) -> None:
     """Mark a folder as a run of this recipe."""
     (folder / RECIPE).write_text(_text(recipe))
 
 
-def _text(recipe: LeagueRecipe) -> str:
+def _same(path: Path, recipe: Recipe) -> bool:
+    """Whether the folder's recipe means the same; settings that are newer than it have defaults."""
+    if path.read_text() == _text(recipe):
+        return True
+    try:
+        return load(type(recipe), path) == recipe
+    except ConfigError:
+        return False
+
+
+def _text(recipe: Recipe) -> str:
     return yaml.safe_dump(dump(recipe), sort_keys=False)
+
+
+def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe of either kind: one with ``agents`` is a population's, the others train.
+
+    Raises:
+        ConfigError: the file does not parse, or a key, type or value is wrong.
+    """
+    if "agents" in read_yaml(path):
+        return load(PopulationRecipe, path, overrides)
+    return load(LeagueRecipe, path, overrides)

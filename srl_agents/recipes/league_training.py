@@ -7,7 +7,6 @@ The loop holds no randomness of its own: matches come from the league by number,
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,16 +24,17 @@ from srl_agents.credit.token_weights import importance_weights, teacher_advantag
 from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import BOT, Arena, League
-from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.modes import resolve
+from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
-from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.recipes.folder import check_folder, write_recipe
+from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, TrainingBatch
 from srl_agents.rollouts import Runner
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_envs import spec as env_spec
-from srl_envs.errors import CheckpointError, ConfigError, SandboxError
+from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
@@ -80,17 +80,22 @@ class LeagueTraining:
         folder.mkdir(parents=True, exist_ok=True)
         self.store = LeagueStore(folder / STORE)
         write_recipe(recipe, folder)
+        known = env_spec(recipe.env)
         arena = Arena(
-            env_id=env_spec(recipe.env).id,
+            env_id=known.id,
             options=recipe.env_options,
             seats=count_seats(recipe.env, **recipe.env_options),
+            mode=known.mode,
+            teams=recipe.teams,
         )
         self.league = League(
             arena=arena,
             learners=recipe.learners,
             start=recipe.model,
-            opponents=recipe.opponents,
+            opponents=resolve(recipe.opponents, known.mode, arena.seats),
             seed=recipe.seed,
+            roles=recipe.roles,
+            exploiters=recipe.exploiters,
         )
         self.learners = {
             name: GRPOLearner(
@@ -104,7 +109,9 @@ class LeagueTraining:
             )
             for name in recipe.learners
         }
-        self.credit = CreditAssigner(recipe.credit, scale=recipe.scale_advantages)
+        self.credit = CreditAssigner(
+            recipe.credit, scale=recipe.scale_advantages, teams=recipe.teams
+        )
         self.coordinator = Coordinator(recipe.coordination)
         sampling = SamplingSettings(
             temperature=recipe.rollout.temperature, max_new_tokens=recipe.rollout.max_new_tokens
@@ -112,13 +119,20 @@ class LeagueTraining:
         self.engine = TransformersEngine(
             self.base, sampling, max_batch_rows=recipe.rollout.batch_rows
         )
-        self.policies: dict[str, Policy] = {recipe.model: ModelPolicy(self.engine)}
-        for bot in env_spec(recipe.env).bots:
-            self.policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
+        self.versions = LeagueVersions(
+            recipe,
+            self.league,
+            self.learners,
+            engine=self.engine,
+            store=self.store,
+            folder=folder,
+            play=self._play,
+            say=view.say,
+        )
+        self.policies = self.versions.policies
         self.runner = Runner(
             self.policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency
         )
-        self._add_anchors()
         self.done = self._restore()
 
     def run(self) -> None:
@@ -150,14 +164,14 @@ class LeagueTraining:
     def _update(self) -> Record:
         """Play for all learners, then update each in turn, on what was sampled before any moved."""
         recipe, number = self.recipe, self.done + 1
-        self._name_live_policies()
+        self.versions.name_live()
         specs = self.league.training_matches(
             self.done, recipe.rollout.start_states, recipe.rollout.group_size
         )
         started = time.monotonic()
         episodes = self._play(f"update {number}: playing", specs)
         played = time.monotonic()
-        self.league.observe(episodes)
+        self.league.report(episodes)
         self.view.phase(f"update {number}: training", len(self.learners))
         batches, learners = self._batches(episodes)
         run = self._train(batches, learners)
@@ -289,7 +303,7 @@ class LeagueTraining:
     def _look(self, learners: dict[str, dict[str, float]]) -> None:
         """Measure the live versions against the start and the bots, on eval seeds."""
         evaluation = self.recipe.evaluation
-        self._name_live_policies()
+        self.versions.name_live()
         opponents = [self.league.start, *(f"{BOT}{bot}" for bot in evaluation.bots)]
         pairings = [
             (self.league.live(name), other) for name in self.learners for other in opponents
@@ -307,77 +321,13 @@ class LeagueTraining:
             values["eval_format"] = _format_of(mine, live)
             values["start_format"] = _format_of(mine, self.league.start)
 
-    # --- versions ----------------------------------------------------------------------------
-
-    def _name_live_policies(self) -> None:
-        """Register the learners' present versions under their version ids."""
-        live = {self.league.live(name): name for name in self.learners}
-        for policy, name in live.items():
-            # a version that is frozen already keeps its own adapter: the learner's moves on
-            self.policies.setdefault(policy, ModelPolicy(self.engine, name))
-            self._add_version(name)
-        keep = {*live, *self.league.past, self.recipe.model}
-        for policy in [p for p in self.policies if p not in keep and not p.startswith(BOT)]:
-            del self.policies[policy]
-
     def _after_update(self) -> None:
         recipe, last = self.recipe, self.done == self.recipe.updates
         if self.done % recipe.snapshot_every == 0 or last:
             for name in self.learners:
-                self._freeze(name)
+                self.versions.snapshot(name, self.done, last=last)
         if self.done % recipe.checkpoint_every == 0 or last:
             self._checkpoint()
-
-    def _freeze(self, learner: str) -> None:
-        """Save the learner's adapter under its version and let the league use it as an opponent."""
-        frozen, dropped = self.league.freeze(learner)
-        folder = self._snapshot_folder(frozen)
-        if not folder.is_dir():
-            temporary = folder.with_name(f"{folder.name}.tmp")
-            shutil.rmtree(temporary, ignore_errors=True)
-            self.base.save_adapter(learner, temporary)
-            checkpoints.rename_durably(temporary, folder)
-        self._load_frozen(frozen)
-        for version in dropped:
-            self.policies.pop(version, None)
-            self.base.remove_adapter(version)
-
-    def _load_frozen(self, version: str) -> None:
-        if version not in self.base.adapters:
-            self.base.load_adapter(version, self._snapshot_folder(version))
-        self.policies[version] = ModelPolicy(self.engine, version)
-
-    def _snapshot_folder(self, version: str) -> Path:
-        return self.folder / "snapshots" / version
-
-    def _add_version(self, learner: str) -> None:
-        """Make the learner's present version known to the store."""
-        self.store.add_agent(
-            AgentVersion(
-                agent_id=self.league.live(learner),
-                lineage=learner,
-                parent=self.recipe.model,
-                role="main",
-                step=self.league.versions[learner],
-                spec={"model": self.recipe.model, "learner": learner},
-            )
-        )
-
-    def _add_anchors(self) -> None:
-        """The start and the bots."""
-        model = self.recipe.model
-        self.store.add_agent(
-            AgentVersion(agent_id=model, lineage=model, role="anchor", spec={"model": model})
-        )
-        for bot in env_spec(self.recipe.env).bots:
-            self.store.add_agent(
-                AgentVersion(
-                    agent_id=f"{BOT}{bot}",
-                    lineage=f"{BOT}{bot}",
-                    role="heldout" if bot == "held_out" else "anchor",
-                    spec={"bot": bot, "env": self.league.arena.env_id},
-                )
-            )
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -390,7 +340,7 @@ class LeagueTraining:
             for spec, result in self.store.matches(schedule=FINAL)
             if result.termination != "void"
         }
-        self._name_live_policies()
+        self.versions.name_live()
         specs = self.league.round_robin(FINAL, agents, self.recipe.evaluation.final_pairs)
         missing = [spec for spec in specs if spec.match_id not in known]
         if missing:
@@ -437,14 +387,7 @@ class LeagueTraining:
             checkpoint.state["coordination"],
             like=dict(self.base.trainable_parameters(self.recipe.learners[0])),
         )
-        for version in self.league.past:
-            if version == self.league.start:
-                continue
-            if not self._snapshot_folder(version).is_dir():
-                raise CheckpointError(
-                    f"{self._snapshot_folder(version)} is gone; the league needs it to continue."
-                )
-            self._load_frozen(version)
+        self.versions.load_frozen()
         self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
         return checkpoint.step
 

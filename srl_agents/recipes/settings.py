@@ -7,10 +7,19 @@ from typing import Any, Literal
 
 from srl_agents.coordination.settings import CoordinationSettings
 from srl_agents.credit.settings import CreditSettings
-from srl_agents.league.settings import EvaluationSettings, OpponentSettings, require
+from srl_agents.league.modes import resolve
+from srl_agents.league.promotion import PromotionSettings
+from srl_agents.league.settings import (
+    EvaluationSettings,
+    ExploiterSettings,
+    LearnerRole,
+    OpponentSettings,
+    require,
+)
 from srl_agents.policies.catalog import require_model
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_envs import make, spec
+from srl_envs import spec
+from srl_envs.registry import count_seats
 
 RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
@@ -94,6 +103,10 @@ class LeagueRecipe:
     seed: int = 0
     """Root of all randomness of the run."""
     learners: tuple[str, ...] = ("alice", "bob")
+    roles: dict[str, LearnerRole] = field(default_factory=dict)
+    """Learner -> ``main``, ``main_exploiter`` or ``league_exploiter``; main if absent."""
+    teams: tuple[int, ...] = ()
+    """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
     updates: int = 20
     """Optimizer updates per learner."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -104,6 +117,9 @@ class LeagueRecipe:
     lora: LoRASettings = field(default_factory=LoRASettings)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
+    exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
+    promotion: PromotionSettings | None = None
+    """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
     training: GRPOSettings = field(default_factory=GRPOSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     scale_advantages: bool = False
@@ -147,12 +163,25 @@ class LeagueRecipe:
             "use credit.normalise instead.",
         )
         self.coordination.check_learners(len(self.learners))
+        unknown = [name for name in self.roles if name not in self.learners]
+        require(not unknown, f"roles: {unknown} are no learners; there are {self.learners}.")
+        require(
+            any(self.roles.get(name, "main") == "main" for name in self.learners),
+            f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
+        )
         self._check_environment()
 
     def _check_environment(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""
         known = spec(self.env)
-        make(self.env, **self.env_options).close()
+        seats = count_seats(self.env, **self.env_options)
+        resolve(self.opponents, known.mode, seats)
+        sizes = {self.teams.count(team) for team in self.teams}
+        require(
+            not self.teams
+            or (len(self.teams) == seats and len(sizes) == 1 and len(set(self.teams)) > 1),
+            f"teams={list(self.teams)}: give one team per seat of {seats}, all equally large.",
+        )
         for bot in (*self.opponents.bots, *self.evaluation.bots):
             require(
                 bot in known.bots,

@@ -15,10 +15,20 @@ from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_envs.errors import ConfigError
 
 
-def make_league(seed: int = 0, seats: int = 2, **opponents: object) -> League:
+def make_league(
+    seed: int = 0,
+    seats: int = 2,
+    *,
+    learners: tuple[str, ...] = ("alice", "bob"),
+    roles: dict[str, str] | None = None,
+    mode: str = "competitive",
+    teams: tuple[int, ...] = (),
+    **opponents: object,
+) -> League:
     return League(
-        arena=Arena(env_id="connect_four-v0", options={}, seats=seats),
-        learners=("alice", "bob"),
+        arena=Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams),
+        learners=learners,
+        roles=roles,
         start="tiny",
         opponents=OpponentSettings(**opponents),  # type: ignore[arg-type]
         seed=seed,
@@ -138,10 +148,12 @@ def test_hard_opponents_are_met_more_often() -> None:
     league.versions["bob"] = 2
     spec = league.evaluation_matches("x", [("alice@0", "tiny")], range(1))[0]
     for other, outcome in (("tiny", 1.0), ("bob@1", -1.0)):
-        played = MatchSpec(
-            env_id=spec.env_id, seed=1, split="train", seats=("alice@0", other), learner_seats=(0,)
-        )
-        league.observe([episode(played, (outcome, -outcome))] * 20)
+        for attempt in range(20):
+            played = MatchSpec(
+                env_id=spec.env_id, seed=1, split="train", seats=("alice@0", other),
+                learner_seats=(0,), attempt=attempt,
+            )  # fmt: skip
+            league.report([episode(played, (outcome, -outcome))])
     met = Counter(
         spec.seats[1 - spec.learner_seats[0]]
         for spec in league.training_matches(0, 400, 1)
@@ -155,8 +167,8 @@ def test_void_episodes_and_evaluations_move_nothing() -> None:
     before = json.dumps(league.state())
     train = league.training_matches(0, 4, 1)
     evals = league.evaluation_matches("eval/1", [("alice@0", "tiny")], range(2))
-    league.observe([episode(s, (1.0, -1.0), void=True) for s in train])
-    league.observe([episode(s, (1.0, -1.0)) for s in evals])
+    league.report([episode(s, (1.0, -1.0), void=True) for s in train])
+    league.report([episode(s, (1.0, -1.0)) for s in evals])
     assert json.dumps(league.state()) == before
 
 
@@ -164,7 +176,7 @@ def test_state_survives_json_and_continues_alike() -> None:
     league = make_league(bots={"random": 1.0})
     league.versions["alice"] = 2
     league.freeze("alice")
-    league.observe([episode(s, (1.0, -1.0)) for s in league.training_matches(0, 8, 2)])
+    league.report([episode(s, (1.0, -1.0)) for s in league.training_matches(0, 8, 2)])
     other = make_league(bots={"random": 1.0})
     other.load_state(json.loads(json.dumps(league.state())))
     assert other.training_matches(1, 8, 2) == league.training_matches(1, 8, 2)
@@ -178,3 +190,219 @@ def test_held_out_bots_are_refused_in_training() -> None:
 
 def test_lineage() -> None:
     assert (lineage("alice@12"), lineage("tiny"), lineage("bot:x")) == ("alice", "tiny", "bot:x")
+
+
+def met_by(league: League, learner: str, update: int = 0, states: int = 200) -> Counter[str]:
+    """Who sits opposite a learner in one update."""
+    return Counter(
+        name
+        for spec in league.training_matches(update, states, 1)
+        if spec.schedule == f"train/{learner}"
+        for k, name in enumerate(spec.seats)
+        if k not in spec.learner_seats or name != league.live(learner)
+    )
+
+
+def beat(league: League, me: str, other: str, points: float, games: int = 20) -> None:
+    """``me`` (a live version) takes ``points`` per game in training."""
+    for attempt in range(games):
+        spec = MatchSpec(
+            env_id="x", seed=attempt, split="train", seats=(me, other), learner_seats=(0,),
+            number=len(other), schedule=me, purpose="exploit",
+        )  # fmt: skip
+        won = attempt < points * games
+        league.report([episode(spec, (1.0, -1.0) if won else (-1.0, 1.0))])
+
+
+def test_one_match_is_the_list_s_match() -> None:
+    league = make_league(bots={"random": 1.0})
+    for update in (0, 3):
+        listed = league.training_matches(update, 4, 3)
+        per_update = len(listed)
+        assert [
+            league.next_match(update * per_update + k, 4, 3) for k in range(per_update)
+        ] == listed
+
+
+def test_a_match_is_counted_once() -> None:
+    league = make_league(mirror=0, live=0)
+    specs = league.training_matches(0, 4, 1)
+    league.report([episode(s, (1.0, -1.0)) for s in specs])
+    before = json.dumps(league.state())
+    league.report([episode(s, (1.0, -1.0)) for s in specs])
+    assert json.dumps(league.state()) == before
+
+
+# --- roles -----------------------------------------------------------------------------------
+
+EVE = {"learners": ("alice", "eve"), "roles": {"eve": "main_exploiter"}}
+
+
+def test_an_exploiter_meets_the_main_and_learns_alone() -> None:
+    league = make_league(mirror=1, live=1, past=0, **EVE)
+    for spec in league.training_matches(0, 16, 1):
+        if spec.schedule == "train/eve":
+            assert sorted(spec.seats) == ["alice@0", "eve@0"]
+            assert spec.purpose == "exploit"
+            assert [spec.seats[k] for k in spec.learner_seats] == ["eve@0"]
+        else:  # a main never trains against the exploiter as it is
+            assert set(spec.seats) == {"alice@0"}
+
+
+def test_an_exploiter_goes_to_the_past_while_the_main_is_too_hard() -> None:
+    league = make_league(**EVE)
+    league.versions["alice"] = 1
+    league.freeze("alice")
+    league.versions["alice"] = 2
+    assert set(met_by(league, "eve")) == {"alice@2"}
+    beat(league, "eve@0", "alice@2", 0.0, games=60)
+    assert set(met_by(league, "eve")) == {"alice@1"}
+
+
+def test_an_exploiter_is_done_when_it_beats_every_main() -> None:
+    league = make_league(learners=("alice", "bob", "eve"), roles={"eve": "main_exploiter"})
+    beat(league, "eve@0", "alice@0", 1.0)
+    assert not league.beats_mains("eve")
+    beat(league, "eve@0", "bob@0", 0.9)
+    assert league.beats_mains("eve")
+    assert league.starts_again("eve")
+    assert not league.beats_mains("eve")  # its record went with its weights
+
+
+def test_league_exploiters_start_again_sometimes_and_always_alike() -> None:
+    def again(seed: int) -> list[bool]:
+        league = make_league(seed, learners=("a", "x"), roles={"x": "league_exploiter"})
+        out = []
+        for version in range(200):
+            league.versions["x"] = version
+            out.append(league.starts_again("x"))
+        return out
+
+    assert 25 <= sum(again(0)) <= 75
+    assert again(0) == again(0) != again(1)
+
+
+def test_a_league_exploiter_meets_all_that_is_frozen() -> None:
+    league = make_league(learners=("alice", "x"), roles={"x": "league_exploiter"})
+    league.versions["alice"] = 1
+    league.freeze("alice")
+    assert set(met_by(league, "x")) == {"tiny", "alice@1"}
+
+
+def test_verification_meets_exploiters_that_win_then_forgotten_versions() -> None:
+    league = make_league(mirror=0, live=0, past=0, verify=1, **EVE)
+    assert met_by(league, "alice") == Counter()  # nobody beats it: itself
+    for learner in ("alice", "eve"):
+        league.versions[learner] = 1
+        league.freeze(learner)
+        league.versions[learner] = 2
+    beat(league, "alice@2", "alice@1", 0.3)
+    assert set(met_by(league, "alice")) == {"alice@1"}
+    beat(league, "alice@2", "eve@1", 0.0)
+    assert set(met_by(league, "alice")) == {"eve@1"}
+
+
+def test_candidates_wait_and_are_overdue() -> None:
+    league = make_league()
+    assert not league.overdue("alice", 39, 10)
+    assert league.overdue("alice", 40, 10)
+    league.freeze("alice", 40)
+    assert not league.overdue("alice", 79, 10)
+
+
+def test_the_best_never_leaves_the_pool() -> None:
+    league = make_league(past_limit=1)
+    league.versions["alice"] = 1
+    league.promote("alice")
+    for version in range(1, 5):
+        league.versions["alice"] = version
+        league.freeze("alice")
+    assert league.past == ["tiny", "alice@1", "alice@4"]
+
+
+# --- kinds of game ---------------------------------------------------------------------------
+
+
+def test_strangers_come_from_other_lineages() -> None:
+    league = make_league(mode="cooperative", mirror=0, live=0, past=1, strangers=True)
+    for learner in ("alice", "bob"):
+        league.versions[learner] = 1
+        league.freeze(learner)
+    assert set(met_by(league, "alice")) == {"tiny", "bob@1"}
+
+
+def test_cooperative_points_are_returns() -> None:
+    league = make_league(mode="cooperative", mirror=0, live=0, past=1)
+    spec = next(s for s in league.training_matches(0, 8, 1) if "tiny" in s.seats)
+    league.report([episode(spec, (0.6, 0.6))])
+    (learner,) = [n for n in ("alice", "bob") if league.live(n) in spec.seats]
+    assert league.state()["games"][learner]["tiny"] == [1.0, pytest.approx(0.8)]
+
+
+def test_cooperative_tables_have_a_diagonal() -> None:
+    specs = make_league(mode="cooperative").round_robin("eval/final", ["a", "b"], 3)
+    assert Counter(s.seats for s in specs) == {
+        ("a", "a"): 3, ("b", "b"): 3, ("a", "b"): 3, ("b", "a"): 3,
+    }  # fmt: skip
+
+
+def test_focal_shares_hold_one_half_and_all_but_one_seat() -> None:
+    league = make_league(seats=4, mirror=0, live=0, past=1, focal_shares=True)
+    held = Counter(len(s.learner_seats) for s in league.training_matches(0, 300, 1))
+    assert set(held) == {1, 2, 3}
+    assert min(held.values()) > 120
+
+
+def test_teams_are_filled_with_itself_half_of_the_time() -> None:
+    league = make_league(seats=4, teams=(0, 0, 1, 1), mirror=0, live=0, past=1)
+    specs = league.training_matches(0, 200, 1)
+    held = Counter(len(s.learner_seats) for s in specs)
+    assert set(held) == {1, 2}
+    assert 120 < held[1] < 280
+    assert all(s.teams == (0, 0, 1, 1) for s in specs)
+    evals = league.evaluation_matches("eval/1", [("a", "b")], range(1))
+    assert {s.seats for s in evals} == {("a", "a", "b", "b"), ("b", "b", "a", "a")}
+
+
+# --- payoffs ---------------------------------------------------------------------------------
+
+
+def test_payoffs_of_snapshots_decide_whom_nash_meets() -> None:
+    league = make_league(mirror=0, live=0, past_sampler="nash", payoff_pairs=10)
+    league.versions["bob"] = 1
+    league.freeze("bob")
+    specs = league.payoff_matches("bob@1")
+    assert len(specs) == 20
+    assert {s.purpose for s in specs} == {"payoff"}
+    assert not any(s.learner_seats for s in specs)
+    wins = [(1.0, -1.0) if s.seats[0] == "bob@1" else (-1.0, 1.0) for s in specs]
+    league.report([episode(s, w) for s, w in zip(specs, wins, strict=True)])
+    met = met_by(league, "alice")
+    assert met["bob@1"] > 20 * met["tiny"] > 0 or met["tiny"] <= 5
+
+
+def test_nash_without_payoffs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="payoff_pairs"):
+        OpponentSettings(past_sampler="nash")
+
+
+def test_new_parts_of_the_state_survive_json() -> None:
+    league = make_league(payoff_pairs=2, **EVE)
+    league.versions["alice"] = 1
+    league.freeze("alice", 5)
+    league.promote("alice")
+    specs = league.payoff_matches("alice@1")
+    league.report([episode(s, (1.0, -1.0)) for s in specs])
+    other = make_league(payoff_pairs=2, **EVE)
+    other.load_state(json.loads(json.dumps(league.state())))
+    assert other.state() == league.state()
+    assert other.best["alice"] == "alice@1"
+
+
+def test_a_state_from_before_there_were_roles_is_read() -> None:
+    league = make_league()
+    old = {"versions": {"alice": 1, "bob": 1}, "past": ["tiny", "bob@1"],
+           "games": {"alice": {}, "bob": {"tiny": [3, 1.5]}}}  # fmt: skip
+    league.load_state(old)
+    assert league.live("alice") == "alice@1"
+    assert league.freeze("bob")[0] == "bob@1"

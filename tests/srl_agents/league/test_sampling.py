@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from srl_agents.league.sampling import (
     SAMPLERS,
     OpponentView,
+    find_sampler,
+    fixed,
+    lagged,
     latest,
+    match_quality,
+    nash,
     pfsp,
+    self_play,
     uniform_past,
     win_rates,
 )
@@ -41,6 +47,56 @@ def test_every_sampler_gives_a_distribution_that_excludes_nobody(name: str, reco
     assert p.sum() == pytest.approx(1, abs=1e-12)
     assert (p >= 0.019 / len(records)).all()
     np.random.default_rng(0).choice(len(records), p=p)  # numpy's own check of a distribution
+
+
+def test_self_play_prefers_itself() -> None:
+    three = OpponentView(("a", "b", "c"), np.zeros(3), np.zeros(3), itself=1)
+    assert self_play(three, floor=0.3) == pytest.approx([0.1, 0.8, 0.1])
+    assert self_play(OpponentView.unplayed(("a", "b")), floor=0.2) == pytest.approx([0.1, 0.9])
+
+
+def test_lagged_counts_back_from_the_newest() -> None:
+    five = OpponentView.unplayed(tuple("abcde"))
+    assert lagged(five, low=1, high=2, floor=1e-9) == pytest.approx([0, 0, 0.5, 0.5, 0], abs=1e-8)
+    assert lagged(OpponentView.unplayed(("a",)), low=3, high=9).tolist() == [1.0]
+    with pytest.raises(ConfigError, match="low=2, high=1"):
+        lagged(five, low=2, high=1)
+
+
+def test_match_quality_goes_by_ratings_and_not_by_the_record() -> None:
+    prior = np.array([0.5, 0.75])
+    played = OpponentView(("a", "b"), np.array([0.0, 5.0]), np.array([9.0, 9.0]), prior)
+    assert match_quality(played, floor=1e-9) == pytest.approx([4 / 7, 3 / 7])
+
+
+def test_nash_by_hand() -> None:
+    cycle = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / 4
+    three = OpponentView(("r", "p", "s"), np.zeros(3), np.zeros(3), payoff_NN=cycle)
+    assert nash(three) == pytest.approx([1 / 3] * 3)
+    chain = np.array([[0, 1, 1], [-1, 0, 1], [-1, -1, 0]]) / 4
+    points, games = np.array([0.0, 0.0, 8.0]), np.array([8.0, 0.0, 8.0])
+    three = OpponentView(("a", "b", "c"), points, games, payoff_NN=chain)
+    assert nash(three, floor=0.3) == pytest.approx([0.8, 0.1, 0.1])
+    # rectified: the only one in the support beats the learner, so it stays
+    assert nash(three, rectified=True, floor=0.3) == pytest.approx([0.8, 0.1, 0.1])
+    mixed = OpponentView(("r", "p", "s"), points, games, payoff_NN=cycle)
+    assert nash(mixed, rectified=True, floor=1e-9) == pytest.approx([0, 0.5, 0.5], abs=1e-8)
+    assert nash(OpponentView.unplayed(("a", "b"))).tolist() == [0.5, 0.5]
+
+
+def test_fixed_weights_are_kept_exactly() -> None:
+    three = OpponentView.unplayed(("a", "b", "c"))
+    assert fixed(three, weights={"a": 1, "c": 3}).tolist() == [0.25, 0, 0.75]
+    assert fixed(three, weights={"z": 1}).tolist() == [1 / 3] * 3
+
+
+def test_samplers_are_found_with_their_options() -> None:
+    found = find_sampler("lagged", {"low": 0, "high": 0, "floor": 0.2})
+    assert found(OpponentView.unplayed(("a", "b"))) == pytest.approx([0.1, 0.9])
+    with pytest.raises(ConfigError, match="Did you mean 'lagged'"):
+        find_sampler("laged", {})
+    with pytest.raises(ConfigError, match="lo"):
+        find_sampler("lagged", {"lo": 1})
 
 
 def test_uniform_and_latest() -> None:

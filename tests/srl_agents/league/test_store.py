@@ -296,7 +296,8 @@ def test_impossible_agents_are_refused() -> None:
         "UPDATE match SET turns = 0", "DELETE FROM match", "UPDATE seat SET outcome = 1",
         "DELETE FROM seat", "UPDATE agent SET role = 'anchor'", "DELETE FROM agent",
         "UPDATE env SET env_id = 'x'", "DELETE FROM env",
-        "INSERT OR REPLACE INTO seat SELECT match_no, seat, agent_no, 0, -outcome, reward, 0, 0, 0 FROM seat",
+        "INSERT OR REPLACE INTO seat SELECT match_no, seat, agent_no, 0, -outcome, reward, 0, 0, 0,"
+        " NULL FROM seat",
         "INSERT OR REPLACE INTO match SELECT * FROM match",
         "INSERT OR REPLACE INTO match SELECT match_no + 9, match_id, env_no, split, purpose, schedule,"
         " number, attempt, cluster, seed, 'truncated', 0, '', 0 FROM match",
@@ -449,3 +450,175 @@ def test_killed_writers_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         database.close()
     assert acknowledged >= 15 * (1 + 2 + 3 + 4 + 5)
+
+
+# --- leases ----------------------------------------------------------------------------------
+
+
+def test_a_lease_is_granted_once_until_it_expires(store: LeagueStore) -> None:
+    wanted = [spec(n, seed=n) for n in range(3)]
+    assert store.lease(wanted, "one", 10, now_ms=1000) == wanted
+    assert store.lease(wanted, "two", 10, now_ms=10_999) == []
+    assert store.expired(now_ms=10_999) == []
+    assert store.expired(now_ms=11_000) == wanted
+    assert store.lease(wanted[:1], "two", 10, now_ms=11_000) == wanted[:1]
+    assert [(lease.owner, lease.issued) for lease in store.leases()] == [
+        ("two", 2), ("one", 1), ("one", 1),
+    ]  # fmt: skip
+
+
+def test_a_leased_spec_comes_back_as_it_was(store: LeagueStore) -> None:
+    odd = spec(
+        options={"b": [1]}, seed=2**70, learner_seats=(1,), split="train", teams=(0, 1), attempt=2
+    )
+    store.lease([odd], "one", 10)
+    assert store.leases()[0].spec == odd
+    assert store.leases()[0].spec.match_id == odd.match_id
+
+
+def test_a_report_ends_the_lease_and_a_played_match_is_leased_no_more(store: LeagueStore) -> None:
+    store.lease([spec(0), spec(1)], "one", 10)
+    store.report(spec(0), result(spec(0)))
+    assert [lease.spec for lease in store.leases()] == [spec(1)]
+    assert store.lease([spec(0), spec(1)], "one", 10) == [spec(1)]
+
+
+def test_a_void_match_is_leased_again(store: LeagueStore) -> None:
+    store.lease([spec(0)], "one", 10)
+    store.report(spec(0), result(spec(0), (), rewards=(), termination="void"))
+    assert store.leases() == []
+    assert store.lease([spec(0)], "two", 10) == [spec(0)]
+
+
+def test_leases_of_the_dead_end_at_once(store: LeagueStore) -> None:
+    store.lease([spec(0)], "dead", 1000)
+    store.lease([spec(1)], "alive", 1000)
+    assert store.expire_leases("dead") == 1
+    assert store.expired() == [spec(0)]
+    assert store.expire_leases() == 2
+    assert store.expired() == [spec(0), spec(1)]
+
+
+def test_leases_are_no_part_of_the_content(store: LeagueStore) -> None:
+    before = store.content_digest()
+    store.lease([spec(0)], "one", 10)
+    assert store.content_digest() == before
+
+
+# --- summaries -------------------------------------------------------------------------------
+
+
+def test_pair_counts_say_what_the_matches_say(store: LeagueStore) -> None:
+    for n, outcomes in enumerate([(1.0, -1.0), (0.0, 0.0), (-1.0, 1.0), (1.0, -1.0)]):
+        s = spec(n, seats=("a@1", "bot:x") if n < 3 else ("bot:x", "a@1"))
+        store.report(s, result(s, outcomes, termination="forfeit" if n == 3 else "ok"))
+    store.report(spec(0), result(spec(0)))  # known: counted once
+    store.report(spec(9), result(spec(9), (), rewards=(), termination="void"))
+    (count,) = store.pair_counts()
+    assert (count.agent, count.opponent) == ("a@1", "bot:x")
+    assert (count.wins, count.ties, count.losses, count.forfeits) == (1, 1, 2, 1)
+    assert store.pair_counts(split="train") == []
+
+
+def test_without_errors_forfeits_are_left_out(store: LeagueStore) -> None:
+    for n, termination in enumerate(("ok", "forfeit", "truncated", "forfeit")):
+        store.report(spec(n), result(spec(n), termination=termination))
+    assert store.pairs("duel-v0").a_M.size == 4
+    assert store.pairs("duel-v0", errors=False).a_M.size == 2
+
+
+def test_teams_meet_as_sides(store: LeagueStore) -> None:
+    s = spec(seats=("a@1", "c", "bot:x", "c"), teams=(0, 1, 0, 1), cluster="k")
+    store.report(s, result(s, (1.0, -1.0, 1.0, -1.0)))
+    assert store.team_results("duel-v0") == [(("a@1", "bot:x"), ("c", "c"), 1.0, "k")]
+    assert len(store.pairs("duel-v0").a_M) == 4  # mates are not compared
+    assert store.matches()[0][0] == s
+    counts = {(c.agent, c.opponent): c.wins + c.ties + c.losses for c in store.pair_counts()}
+    assert counts == {("a@1", "c"): 2, ("bot:x", "c"): 2}
+
+
+def test_seated_results_leave_void_ones_out(store: LeagueStore) -> None:
+    store.report(spec(0), result(spec(0)))
+    store.report(spec(1), result(spec(1), (), rewards=(), termination="void"))
+    (row,) = store.seated("duel-v0")
+    assert (row.seats, row.outcomes, row.cluster) == (("a@1", "bot:x"), (1.0, -1.0), "seed 7")
+
+
+# --- older stores ----------------------------------------------------------------------------
+
+SCHEMA_1 = """
+PRAGMA journal_mode = WAL; PRAGMA application_id = 1397902412; PRAGMA user_version = 1;
+CREATE TABLE agent(
+  agent_no INTEGER PRIMARY KEY, agent_id TEXT NOT NULL UNIQUE, lineage TEXT NOT NULL, parent TEXT,
+  role TEXT NOT NULL CHECK(role IN ('main','frozen','anchor','heldout')), step INTEGER NOT NULL,
+  spec_json TEXT NOT NULL, created_ms INTEGER NOT NULL) STRICT;
+CREATE TABLE env(env_no INTEGER PRIMARY KEY, env_id TEXT NOT NULL, options_json TEXT NOT NULL,
+  UNIQUE(env_id, options_json)) STRICT;
+CREATE TABLE match(
+  match_no INTEGER PRIMARY KEY, match_id TEXT NOT NULL, env_no INTEGER NOT NULL REFERENCES env,
+  split TEXT NOT NULL CHECK(split IN ('train','eval')), purpose TEXT NOT NULL,
+  schedule TEXT NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL, cluster TEXT NOT NULL,
+  seed TEXT NOT NULL,
+  termination TEXT NOT NULL CHECK(termination IN ('ok','forfeit','truncated','void')),
+  turns INTEGER NOT NULL, trajectory_sha256 TEXT NOT NULL, recorded_ms INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX match_played ON match(match_id) WHERE termination <> 'void';
+CREATE UNIQUE INDEX match_void ON match(match_id) WHERE termination = 'void';
+CREATE TABLE seat(
+  match_no INTEGER NOT NULL REFERENCES match, seat INTEGER NOT NULL,
+  agent_no INTEGER NOT NULL REFERENCES agent, learner INTEGER NOT NULL CHECK(learner IN (0, 1)),
+  outcome REAL CHECK(outcome BETWEEN -1 AND 1), reward REAL,
+  invalid INTEGER NOT NULL, forfeited INTEGER NOT NULL CHECK(forfeited IN (0, 1)),
+  tokens INTEGER NOT NULL, PRIMARY KEY(match_no, seat)) STRICT, WITHOUT ROWID;
+CREATE TRIGGER agent_no_update BEFORE UPDATE ON agent
+  BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
+CREATE TRIGGER agent_no_delete BEFORE DELETE ON agent
+  BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
+"""
+
+
+@pytest.fixture
+def old_store(tmp_path: Path, store: LeagueStore) -> tuple[Path, str]:
+    """A store of schema 1 with the contents of a present one, and their digest."""
+    for n, outcomes in enumerate([(1.0, -1.0), (0.0, 0.0), (-1.0, 1.0)]):
+        store.report(spec(n), result(spec(n), outcomes))
+    path = tmp_path / "old.db"
+    old = sqlite3.connect(path)
+    old.executescript(SCHEMA_1)
+    old.execute("ATTACH ? AS new", (str(store.path),))
+    for table in ("agent", "env", "match"):
+        old.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+    old.execute(
+        "INSERT INTO main.seat SELECT match_no, seat, agent_no, learner, outcome, reward, invalid,"
+        " forfeited, tokens FROM new.seat"
+    )
+    old.commit()
+    old.close()
+    return path, store.content_digest()
+
+
+def test_an_older_store_can_be_read_as_it_is(old_store, store: LeagueStore) -> None:
+    path, digest = old_store
+    with LeagueStore(path, mode="read") as reader:
+        assert reader.content_digest() == digest
+        assert reader.matches() == store.matches()
+        assert reader.pair_counts() == store.pair_counts()
+        assert reader.leases() == []
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
+
+
+def test_an_older_store_is_migrated_when_it_is_written(old_store, store: LeagueStore) -> None:
+    path, digest = old_store
+    with LeagueStore(path) as writer:
+        assert writer.content_digest() == digest
+        assert writer.pair_counts() == store.pair_counts()
+        writer.add_agent(agent("new", role="league_exploiter"))
+        team = spec(9, seats=("new", "c"), teams=(0, 1))
+        writer.report(team, result(team))
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        database.execute("DELETE FROM agent")
+    database.close()

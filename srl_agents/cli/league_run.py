@@ -1,0 +1,107 @@
+"""`srl league run RECIPE` and `srl league resume RUN`: train learners, or let fixed agents play."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_agents.recipes.folder import RECIPE, read_recipe
+from srl_agents.recipes.loading import find_recipe
+from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_envs.errors import ConfigError
+
+RUN = """Run a league until its recipe is done. An interrupted run continues: give the same command.
+
+A recipe with `learners` trains them (the same as `srl train`); one with `agents` lets bots, saved
+adapters and base models play, and rates them.
+
+Examples:
+  srl league run population-connect-four
+  srl league run population-connect-four --set workers=2 --set matches=5000
+  srl league run league-roles-tiny --seed 3 --out runs/roles
+"""
+RESUME = """Continue an interrupted run of either kind with the recipe that its folder holds.
+
+Example:
+  srl league resume runs/quickstart-tiny-seed0
+"""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run and where."""
+
+    recipe: tyro.conf.Positional[str]
+    """A YAML file, or the name of a shipped recipe."""
+    out: Path | None = None
+    """Folder of the run; runs/NAME-seedN if absent."""
+    seed: int | None = None
+    """Root seed; the recipe's own if absent."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Which run."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the run."""
+
+
+def run(argv: list[str]) -> int:
+    """Run the command; see `srl league run --help`."""
+    options = tyro.cli(RunOptions, prog="srl league run", description=RUN, args=argv)
+    overrides = list(options.set)
+    if options.seed is not None:
+        overrides.append(f"seed={options.seed}")
+    path = find_recipe(options.recipe)
+    recipe = read_recipe(path, overrides)
+    folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+    if isinstance(recipe, PopulationRecipe):
+        return play(recipe, folder)
+
+    from srl_agents.cli.train import TrainOptions, train
+
+    return train(TrainOptions(recipe=str(path), out=folder, seed=options.seed, set=options.set))
+
+
+def resume(argv: list[str]) -> int:
+    """Run the command; see `srl league resume --help`."""
+    options = tyro.cli(ResumeOptions, prog="srl league resume", description=RESUME, args=argv)
+    path = options.run / RECIPE
+    if not path.is_file():
+        raise ConfigError(f"{options.run} holds no {RECIPE}: it is no folder of a run.")
+    recipe = read_recipe(path)
+    if isinstance(recipe, PopulationRecipe):
+        return play(recipe, options.run)
+
+    from srl_agents.cli.train import TrainOptions, train
+
+    return train(TrainOptions(recipe=str(path), out=options.run))
+
+
+def play(recipe: PopulationRecipe, folder: Path) -> int:
+    """Exit code: 0 all matches are in, 130 interrupted."""
+    from srl_agents.cli.league_view import PopulationView
+    from srl_agents.recipes.population_run import PopulationRun
+
+    league = PopulationRun(recipe, folder)
+    try:
+        with PopulationView(league) as view:
+            league.run(view.told)
+    except KeyboardInterrupt:
+        print(
+            "\nsrl league: interrupted. The same command, or `srl league resume "
+            f"{folder}`, continues.",
+            file=sys.stderr,
+        )
+        return 130
+    finally:
+        league.close()
+    print(f"The run is in {folder}. Its ratings:  srl league status {folder}")
+    return 0

@@ -1,0 +1,307 @@
+"""`srl league status RUN`: who is how strong, and did the learners get better."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from srl_agents.league.diagnostics import Diagnostics, diagnose
+from srl_agents.league.pairs import Pairs
+from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
+from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
+from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_envs import spec as env_spec
+from srl_envs.errors import ConfigError, UnknownEnvironmentError
+
+DESCRIPTION = """Show the ratings of a run, and how each learner does against the version it started as.
+
+Ratings come from the final round robin on eval seeds (or, before the end, from the last look); of a
+population from its evaluation matches. Cooperative games are ranked by cross-play, mixed ones show
+focal returns too, teams are rated side against side.
+The interval of a comparison is clustered by seed: mirrored games of one seed count as one.
+
+Examples:
+  srl league status runs/quickstart-tiny-seed0
+  srl league status runs/quickstart-tiny-seed0 --diagnostics
+  srl league status runs/population-connect-four-seed0 --watch 2
+"""
+STORE = "league.db"
+
+
+@dataclass(frozen=True)
+class StatusOptions:
+    """Which run."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of a run, or a league store."""
+    json: bool = False
+    """Print JSON instead of tables."""
+    diagnostics: bool = False
+    """Show equilibrium, cyclic share and exploiters too."""
+    watch: float = 0.0
+    """Seconds between two looks at a run that goes on; 0 looks once."""
+
+    def __post_init__(self) -> None:
+        if self.watch < 0 or (self.watch and self.json):
+            raise ConfigError(
+                "--watch takes seconds above 0 and goes with tables, not with --json."
+            )
+
+
+@dataclass(frozen=True)
+class Status:
+    """Ratings of one environment of a store."""
+
+    env_id: str
+    schedule: str
+    table: RatingTable
+    gains: dict[str, Interval]
+    """Learner's last version -> mean outcome difference to its start over mirrored pairs."""
+    without_errors: RatingTable | None = None
+    """The same without games that a forfeit ended; None where there is no such game, or no other."""
+    partners: CrossPlay | None = None
+    """Of cooperative games."""
+    focal: list[FocalReturn] = field(default_factory=list)
+    """Of mixed games."""
+    diagnostics: Diagnostics | None = None
+
+
+def status(argv: list[str]) -> int:
+    """Run the command; see `srl league status --help`."""
+    options = tyro.cli(StatusOptions, prog="srl league status", description=DESCRIPTION, args=argv)
+    path = options.run / STORE if options.run.is_dir() else options.run
+    if options.watch:
+        with Live(console=Console(), auto_refresh=False) as live:
+            while True:  # until Ctrl-C
+                live.update(_look(path, options), refresh=True)
+                time.sleep(options.watch)
+    if options.json:
+        with LeagueStore(path, mode="read") as store:
+            statuses = read_status(store, with_diagnostics=options.diagnostics)
+        _require(statuses, path)
+        print(json.dumps([_plain(status) for status in statuses], indent=2))
+    else:
+        Console(soft_wrap=True).print(_look(path, options), highlight=False)
+    return 0
+
+
+def _require(statuses: list[Status], path: Path) -> None:
+    if not statuses:
+        raise ConfigError(f"{path} holds no evaluation matches yet; ratings come from those alone.")
+
+
+def _look(path: Path, options: StatusOptions) -> RenderableType:
+    with LeagueStore(path, mode="read") as store:
+        statuses = read_status(store, with_diagnostics=options.diagnostics)
+        agents = {agent.agent_id: agent for agent in store.agents()}
+        playing = len(store.leases())
+    if not options.watch:
+        _require(statuses, path)
+    parts: list[RenderableType] = []
+    for found in statuses:
+        parts += show(found, agents)
+    if playing:
+        parts.append(f"{playing} matches are being played")
+    return Group(*parts) if parts else "no evaluation matches yet"
+
+
+def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[Status]:
+    """Ratings per environment, from the last evaluation schedule of each."""
+    agents = store.agents()
+    anchors = [a.agent_id for a in agents if a.role == "anchor"]
+    statuses = []
+    with store.snapshot():
+        for env_id, options in store.environments():
+            schedule = store.last_schedule(env_id, options)
+            if schedule is None:
+                continue
+            pairs = store.pairs(env_id, options=options, schedule=schedule)
+            teams = store.team_results(env_id, options=options, schedule=schedule)
+            if not pairs.a_M.size:
+                continue
+            table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
+            clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
+            mode = _mode(env_id)
+            seated = (
+                store.seated(env_id, options=options, schedule=schedule)
+                if mode != "competitive"
+                else []
+            )
+            lineages = {a.agent_id: a.lineage for a in agents}
+            statuses.append(
+                Status(
+                    env_id,
+                    schedule,
+                    table,
+                    _gains(agents, pairs),
+                    without_errors=_without_errors(pairs, clean, anchors) if not teams else None,
+                    partners=cross_play(seated, lineages) if mode == "cooperative" else None,
+                    focal=focal_returns(seated) if mode == "mixed" else [],
+                    diagnostics=diagnose(pairs, steps={a.agent_id: a.step for a in agents})
+                    if with_diagnostics
+                    else None,
+                )
+            )
+    return statuses
+
+
+def _mode(env_id: str) -> str:
+    try:
+        return env_spec(env_id).mode
+    except UnknownEnvironmentError:  # a store from elsewhere
+        return "competitive"
+
+
+def _gains(agents: list[AgentVersion], pairs: Pairs) -> dict[str, Interval]:
+    return {
+        agent.agent_id: head_to_head(pairs, agent.agent_id, agent.parent)
+        for agent in agents
+        if agent.parent in pairs.agents and agent.agent_id in pairs.agents
+    }
+
+
+def _without_errors(pairs: Pairs, clean: Pairs, anchors: list[str]) -> RatingTable | None:
+    if clean.a_M.size in (0, pairs.a_M.size):
+        return None
+    return rate(clean, anchors=anchors)
+
+
+def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]:
+    """Tables and lines about one environment."""
+    parts: list[RenderableType] = []
+    if found.partners is not None:  # everybody is paid alike, so Elo would say nothing
+        parts.append(_partner_table(found, found.partners))
+    else:
+        parts.append(_rating_table(found, agents))
+    if found.focal:
+        parts.append(_focal_table(found.focal))
+    if found.diagnostics is not None:
+        parts += _diagnostic_parts(found.diagnostics)
+    for agent, gain in found.gains.items() if found.partners is None else ():
+        verdict = (
+            "better than its start" if gain.low > 0 else "not shown to be better than its start"
+        )
+        parts.append(
+            f"{agent} against {agents[agent].parent}: score difference {gain.estimate:+.3f} "
+            f"\\[{gain.low:+.3f}, {gain.high:+.3f}] over {gain.clusters} seeds: {verdict}"
+        )
+    return parts
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        left = name in ("agent", "", "worst partner", "exploiter", "budget")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
+    clean = found.without_errors
+    more = ("Elo, no errors",) if clean is not None else ()
+    columns = ("rank", "agent", "", "Elo", "±95%", "games", "W", "D", "L", "score", *more)
+    table = _table(f"{found.env_id}, {found.schedule}", *columns)
+    for row in found.table.ratings:
+        rank = (
+            f"{row.best_rank}"
+            if row.best_rank == row.worst_rank
+            else f"{row.best_rank}–{row.worst_rank}"
+        )
+        note = "before" if _is_start(row.agent, agents) else ""
+        note = "after" if row.agent in found.gains else note
+        cells = [
+            rank, row.agent, note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
+            str(row.wins), str(row.draws), str(row.losses), f"{row.field_score:.0%}",
+        ]  # fmt: skip
+        if clean is not None:
+            cells.append(f"{clean[row.agent].elo:+.0f}" if row.agent in clean.agents else "-")
+        table.add_row(*cells)
+    return table
+
+
+def _partner_table(found: Status, partners: CrossPlay) -> Table:
+    title = f"{found.env_id}, {found.schedule}: return with strangers, and with itself"
+    table = _table(title, "agent", "cross-play", "self-play", "gap", "worst partner")
+    for row in partners.ratings:
+        gap = "-" if math.isnan(row.gap) else f"{row.gap:+.3f}"
+        table.add_row(
+            row.agent, _interval(row.cross_play), _interval(row.self_play), gap,
+            row.worst_partner or "-",
+        )  # fmt: skip
+    return table
+
+
+def _focal_table(rows: list[FocalReturn]) -> Table:
+    table = _table("returns by seats held", "agent", "seats", "own", "others'", "games")
+    for row in rows:
+        table.add_row(
+            row.agent, f"{row.focal_seats} of {row.seats}", _interval(row.focal),
+            _interval(row.background), str(row.games),
+        )  # fmt: skip
+    return table
+
+
+def _diagnostic_parts(found: Diagnostics) -> list[RenderableType]:
+    table = _table(
+        "diagnostics", "agent", "equilibrium", "in support", "beaten by at least", "exploiter", "budget"
+    )  # fmt: skip
+    for k, row in enumerate(found.exploitability):
+        table.add_row(
+            row.agent, f"{found.nash_N[k]:.0%}", f"{found.nash_frequency_N[k]:.0%}",
+            f"{row.bound:.2f}" if row.exploiter else "-", row.exploiter or "-", row.budget,
+        )  # fmt: skip
+    cyclic = f"cyclic share {found.cyclic_share:.2f}, of which chance {found.noise_share:.2f}"
+    return [table, cyclic]
+
+
+def _interval(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.estimate:.3f} ±{interval.half_width:.3f}"
+
+
+def _is_start(agent: str, agents: dict[str, AgentVersion]) -> bool:
+    return any(other.parent == agent for other in agents.values())
+
+
+def _plain(status: Status) -> dict[str, Any]:
+    return {
+        "env_id": status.env_id,
+        "schedule": status.schedule,
+        "ratings": [asdict(row) for row in status.table.ratings],
+        "gains": {
+            agent: {"estimate": g.estimate, "low": g.low, "high": g.high, "seeds": g.clusters}
+            for agent, g in status.gains.items()
+        },
+        "without_errors": status.without_errors
+        and [asdict(row) for row in status.without_errors.ratings],
+        "cross_play": status.partners and _plain_partners(status.partners),
+        "focal": [asdict(row) for row in status.focal],
+        "diagnostics": status.diagnostics and _plain_diagnostics(status.diagnostics),
+    }
+
+
+def _plain_partners(table: CrossPlay) -> dict[str, Any]:
+    return {
+        "ratings": [asdict(row) for row in table.ratings],
+        "mean": [[None if math.isnan(x) else x for x in row] for row in table.mean_NN.tolist()],
+        "games": table.games_NN.tolist(),
+    }
+
+
+def _plain_diagnostics(found: Diagnostics) -> dict[str, Any]:
+    return {
+        "agents": list(found.agents),
+        "nash": found.nash_N.tolist(),
+        "nash_frequency": found.nash_frequency_N.tolist(),
+        "cyclic_share": None if math.isnan(found.cyclic_share) else found.cyclic_share,
+        "noise_share": None if math.isnan(found.noise_share) else found.noise_share,
+        "exploitability": [asdict(row) for row in found.exploitability],
+    }

@@ -1,0 +1,76 @@
+"""Versions of agents: what sits in a seat, what it is made of, and which role it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from srl_agents.records import digest
+from srl_envs.errors import ConfigError
+
+Role = Literal[
+    "main", "main_exploiter", "league_exploiter", "partner", "anchor", "frozen", "heldout"
+]
+"""``anchor`` defines the rating zero; ``heldout`` is for rating only and never met in training;
+``partner`` is met in cooperative games and never trained."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentVersion:
+    """One immutable version of an agent; what sits in a seat."""
+
+    agent_id: str
+    """Policy version id as in `MatchSpec.seats`, for example ``alice@3`` or ``bot:middle``."""
+    lineage: str
+    """Who it is a version of, for example ``alice``; a learning curve joins one lineage."""
+    parent: str | None = None
+    """Agent id it was trained from."""
+    role: Role
+    step: int = 0
+    """Optimizer steps of its lineage so far."""
+    spec: dict[str, Any] = field(default_factory=dict)
+    """What is needed to build it again; see `model_contents`."""
+
+    def __post_init__(self) -> None:
+        if not self.agent_id or not self.lineage:
+            raise ConfigError(f"agent {self.agent_id!r}: agent_id and lineage must not be empty.")
+        if self.role not in get_args(Role):
+            raise ConfigError(
+                f"agent {self.agent_id!r}: role {self.role!r}; use {', '.join(get_args(Role))}."
+            )
+        if self.step < 0:
+            raise ConfigError(f"agent {self.agent_id!r}: step={self.step} is negative.")
+
+    @property
+    def address(self) -> str:
+        """Hash of the contents: two agents with one address play alike, whatever they are called."""
+        return digest(self.spec)[:16]
+
+
+def model_contents(
+    *,
+    base: str,
+    adapter: str | None,
+    prompt: str,
+    tokenizer: str,
+    sampling: dict[str, Any],
+    parser: str,
+) -> dict[str, Any]:
+    """The contents of a language model that plays.
+
+    Args:
+        base: name of the base model.
+        adapter: hash of the adapter's weights; None is the base alone.
+        prompt: hash of what stands before every observation, chat template included.
+        tokenizer: hash of the vocabulary.
+        sampling: temperature, most new tokens and the like.
+        parser: what reads the replies: the environment's id, whose version changes with its grammar.
+    """
+    return {
+        "base": base,
+        "adapter": adapter,
+        "prompt": prompt,
+        "tokenizer": tokenizer,
+        "sampling": sampling,
+        "parser": parser,
+    }

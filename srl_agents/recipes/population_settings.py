@@ -1,0 +1,109 @@
+"""The recipe of a population: agents that play and are rated, and do not learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from srl_agents.league.agents import AgentVersion, Role
+from srl_agents.league.population import MatchmakingSettings
+from srl_agents.league.settings import require
+from srl_agents.policies.catalog import require_model
+from srl_envs import spec
+from srl_envs.errors import nearest
+from srl_envs.registry import count_seats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSettings:
+    """One agent: a bot of the environment, a saved adapter, or with neither the base model."""
+
+    name: str = ""
+    """Its id; ``bot:NAME``, the adapter folder's name or the model's name if absent."""
+    bot: str = ""
+    adapter: str = ""
+    """Folder of a snapshot, for example runs/quickstart-tiny-seed0/snapshots/alice@30."""
+    lineage: str = ""
+    """Training run that it comes from; versions of one lineage are no strangers in cross-play."""
+    role: Role = "frozen"
+    """``main``: opponents are chosen for it. ``anchor``: defines the rating zero. ``heldout``: met in
+    evaluation alone."""
+
+    def __post_init__(self) -> None:
+        require(
+            not (self.bot and self.adapter),
+            f"agent bot={self.bot!r}, adapter={self.adapter!r}: it is one or the other.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PopulationRecipe:
+    """Agents of one environment that play each other until a number of matches is reached."""
+
+    name: str
+    """Names the run's folder."""
+    env: str
+    """Registered environment id."""
+    agents: tuple[AgentSettings, ...]
+    env_options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    """Root of the schedule and of all sampling."""
+    matches: int = 1024
+    """Rounded up to whole blocks."""
+    matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
+    teams: tuple[int, ...] = ()
+    """Team per seat; empty where every seat plays for itself."""
+    model: str = ""
+    """Base of the adapters; needed if there is an agent that is no bot."""
+    lora_rank: int = 8
+    lora_alpha: float = 16.0
+    temperature: float = 1.0
+    max_new_tokens: int = 64
+    workers: int = 0
+    """Processes that play; 0 plays in the league's own."""
+    batch: int = 16
+    """Matches that are leased, played and stored together."""
+    lease_s: float = 60.0
+    """Seconds after which a worker that reported nothing is replaced and its matches issued again."""
+
+    def __post_init__(self) -> None:
+        for name in ("matches", "batch", "lora_rank", "max_new_tokens"):
+            require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: use 1 or more.")
+        require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
+        require(self.workers >= 0, f"workers={self.workers}: use 0 or more.")
+        require(self.lease_s > 0, f"lease_s={self.lease_s}: use more than 0.")
+        require(
+            self.name.replace("-", "_").replace(".", "_").isidentifier(),
+            f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+        )
+        known = spec(self.env)
+        seats = count_seats(self.env, **self.env_options)
+        require(
+            not self.teams or (len(self.teams) == seats and len(set(self.teams)) > 1),
+            f"teams={list(self.teams)}: give one team per seat of {seats}.",
+        )
+        for agent in self.agents:
+            require(
+                not agent.bot or agent.bot in known.bots,
+                f"{self.env} has no bot {agent.bot!r}.{nearest(agent.bot, known.bots)}",
+            )
+            require(
+                bool(agent.bot or self.model),
+                "an agent that is no bot needs `model`, the base that it plays on.",
+            )
+        if self.model:
+            require_model(self.model)
+        names = [self.agent_id(agent) for agent in self.agents]
+        require(len(names) >= 2, "agents: give 2 or more.")
+        require(len(set(names)) == len(names), f"agents: {names} has an id twice; give names.")
+
+    def agent_id(self, agent: AgentSettings) -> str:
+        """How an agent is called in matches."""
+        adapter = agent.adapter.rstrip("/").rpartition("/")[2]
+        return agent.name or (f"bot:{agent.bot}" if agent.bot else adapter or self.model)
+
+    def version(self, agent: AgentSettings, contents: dict[str, Any]) -> AgentVersion:
+        """An agent as the store knows it."""
+        name = self.agent_id(agent)
+        lineage = agent.lineage or name.partition("@")[0]
+        return AgentVersion(agent_id=name, lineage=lineage, role=agent.role, spec=contents)
