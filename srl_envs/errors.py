@@ -30,6 +30,10 @@ class InvalidActionError(SRLError, TypeError):
     """The caller of `step` passed something that is no reply: not text, or none for a seat on move."""
 
 
+class PolicyError(SRLError, RuntimeError):
+    """A policy raised instead of replying: its episode is void, and nobody is charged."""
+
+
 class EpisodeOverError(SRLError, RuntimeError):
     """`step` was called before `reset` or after the episode ended."""
 

@@ -76,7 +76,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             ("max_retries", max_retries, 0),
             ("forfeit_after", forfeit_after, 1),
         ):
-            if not isinstance(value, int) or value < least:
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{spec.id}: {name}={value!r}; give a whole number >= {least}.")
         self.env_spec = spec
         self.game = game

@@ -17,7 +17,7 @@ from srl_agents.policies.players import ModelPolicy, Policy, Reply, TurnRequest,
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, canonical_json
 from srl_envs import make
 from srl_envs.episode import Recorder
-from srl_envs.errors import ConfigError, SandboxError
+from srl_envs.errors import ConfigError, InvalidActionError, SandboxError
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv
@@ -154,8 +154,8 @@ class Runner:
             progress: called with the number of finished matches after each tick that ended some.
 
         Returns:
-            One episode per spec, in their order. Where our own machinery failed the episode is
-            ``void`` and says why; nobody is charged.
+            One episode per spec, in their order. Where our own machinery failed, or a bot raised, the
+            episode is ``void`` and says why; nobody is charged.
 
         Raises:
             ConfigError: a spec names a policy that was not given, or has a wrong number of seats.
@@ -189,13 +189,14 @@ class Runner:
 
     def _tick(self, live: list[tuple[int, _Match]], episodes: dict[int, Episode]) -> int:
         """One joint step of every live match; returns how many ended."""
-        replies = self._replies([match for _, match in live])
+        replies, faults = self._replies([match for _, match in live])
         ended = 0
-        for (index, match), given in zip(live, replies, strict=True):
-            fault = ""
+        for i, ((index, match), given) in enumerate(zip(live, replies, strict=True)):
+            fault = faults.get(i, "")
             try:
-                match.step(given)
-            except SandboxError as error:
+                if not fault:
+                    match.step(given)
+            except (SandboxError, InvalidActionError) as error:
                 fault = f"{type(error).__name__}: {error}"
             if fault or not match.env.agents:
                 episodes[index] = match.episode(fault)
@@ -203,8 +204,10 @@ class Runner:
                 ended += 1
         return ended
 
-    def _replies(self, matches: list[_Match]) -> list[dict[int, Reply]]:
+    def _replies(self, matches: list[_Match]) -> tuple[list[dict[int, Reply]], dict[int, str]]:
+        """Seat -> reply of each match, and what went wrong in those whose bot raised."""
         replies: list[dict[int, Reply]] = [{} for _ in matches]
+        faults: dict[int, str] = {}
         asked: dict[int, list[tuple[int, int, str | None, TurnRequest]]] = {}
         engines = {}
         for i, match in enumerate(matches):
@@ -217,15 +220,18 @@ class Runner:
                     asked.setdefault(id(policy.engine), []).append(
                         (i, seat, policy.adapter, TurnRequest(observation=text, key=key))
                     )
-                else:
+                    continue
+                try:
                     replies[i][seat] = Reply(text=match.bots[seat](text))
+                except Exception as error:  # noqa: BLE001 - foreign code: it voids its match alone
+                    faults[i] = f"PolicyError: seat {seat} raised {type(error).__name__}: {error}"
         for engine_id, items in asked.items():
             written = answer(
                 engines[engine_id], [(adapter, request) for *_, adapter, request in items]
             )
             for (i, seat, _, _), reply in zip(items, written, strict=True):
                 replies[i][seat] = reply
-        return replies
+        return replies, faults
 
     def _env(self, spec: MatchSpec) -> GameEnv:
         idle = self._idle.get(_kind(spec))

@@ -6,7 +6,7 @@ import pytest
 
 import srl_envs
 from srl_envs.episode import Recorder
-from srl_envs.errors import ConfigError, TranscriptError
+from srl_envs.errors import ConfigError, PolicyError, SandboxError, TranscriptError
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
 
@@ -55,6 +55,27 @@ def test_play_without_a_seed_goes_on_to_new_episodes() -> None:
 def test_a_seat_without_a_policy_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no policy for \[1\]"):
         srl_envs.play(srl_envs.make("connect_four-v0"), {0: str}, seed=0)
+
+
+def test_a_policy_that_raises_is_named_and_the_environment_lives_on() -> None:
+    env = srl_envs.make("connect_four-v0")
+
+    def broken(text: str) -> str:
+        raise ZeroDivisionError("my sums")
+
+    with pytest.raises(
+        PolicyError, match=r"seed 7: the policy of seat \d raised ZeroDivisionError: my sums"
+    ):
+        srl_envs.play(env, {**bots(), 0: broken}, seed=7)
+    assert srl_envs.play(env, bots(), seed=7) == played()
+
+
+def test_errors_of_ours_pass_through_a_policy() -> None:
+    def stops(text: str) -> str:
+        raise SandboxError("gone")
+
+    with pytest.raises(SandboxError, match="gone"):
+        srl_envs.play(srl_envs.make("math_duel-v0"), {**bots("math_duel-v0"), 1: stops}, seed=1)
 
 
 @pytest.mark.parametrize("env_id", ["connect_four-v0", "math_duel-v0"])

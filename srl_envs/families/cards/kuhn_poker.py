@@ -122,7 +122,7 @@ class KuhnPoker(Game[Table, str]):
     max_observation_chars = 4200
 
     def __init__(self, *, deck: str = "kuhn", hands: int = 6) -> None:
-        if deck not in DECKS:
+        if not isinstance(deck, str) or deck not in DECKS:
             raise ConfigError(
                 f"kuhn_poker: deck={deck!r}; give one of {', '.join(DECKS)}."
                 f"{nearest(str(deck), DECKS)}"

@@ -111,7 +111,7 @@ def checked_families(game: str, names: Sequence[str] | None) -> tuple[str, ...]:
             f"{game}: families={names!r}; give a list with some of {', '.join(FAMILIES)}."
         )
     for name in names:
-        if name not in FAMILIES:
+        if not isinstance(name, str) or name not in FAMILIES:
             hint = nearest(name, FAMILIES) if isinstance(name, str) else ""
             raise ConfigError(
                 f"{game}: no problem family {name!r}.{hint} There are {', '.join(FAMILIES)}."

@@ -290,12 +290,16 @@ def _scale(state: Meeting) -> int:
 
 def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
     chosen = KINDS if kinds is None else kinds
-    if isinstance(chosen, str) or not chosen or len(set(chosen)) != len(chosen):
-        raise ConfigError(f"iterated_dilemma: kinds={kinds!r}; give a list of distinct names.")
+    names = isinstance(chosen, (list, tuple)) and all(isinstance(name, str) for name in chosen)
+    if not names or not chosen or len(set(chosen)) != len(chosen):
+        raise ConfigError(
+            f"iterated_dilemma: kinds={kinds!r}; give a list of distinct names out of "
+            f"{', '.join(KINDS)}."
+        )
     for name in chosen:
         if name not in KINDS:
-            hint = nearest(str(name), KINDS)
+            hint = nearest(name, KINDS)
             raise ConfigError(
-                f"iterated_dilemma: no kind {name!r}.{hint} Known: {', '.join(KINDS)}."
+                f"iterated_dilemma: kinds: no {name!r}.{hint} Known: {', '.join(KINDS)}."
             )
     return tuple(chosen)

@@ -138,12 +138,18 @@ def _checked(name: str, value: int, high: int) -> int:
 
 def _checked_families(families: Sequence[str] | None) -> tuple[str, ...]:
     chosen = tuple(FAMILIES) if families is None else families
-    if isinstance(chosen, str) or not chosen or len(set(chosen)) != len(chosen):
-        raise ConfigError(f"families={families!r}: give a list of distinct names, at least one.")
+    names = isinstance(chosen, (list, tuple)) and all(isinstance(name, str) for name in chosen)
+    if not names or not chosen or len(set(chosen)) != len(chosen):
+        raise ConfigError(
+            f"math_duel: families={families!r}; give a list of distinct names out of "
+            f"{', '.join(FAMILIES)}."
+        )
     for name in chosen:
         if name not in FAMILIES:
-            hint = nearest(str(name), FAMILIES)
-            raise ConfigError(f"no family {name!r}.{hint} Known: {', '.join(FAMILIES)}.")
+            hint = nearest(name, FAMILIES)
+            raise ConfigError(
+                f"math_duel: families: no {name!r}.{hint} Known: {', '.join(FAMILIES)}."
+            )
     return tuple(chosen)
 
 

@@ -148,6 +148,34 @@ def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
     assert fine.valid
 
 
+@pytest.mark.parametrize("fails_with", ["raises", "says nothing"])
+def test_a_bot_that_fails_voids_its_own_episode(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch, fails_with: str
+) -> None:
+    def broken(name: str) -> object:
+        def reply(text: str) -> str | None:
+            if fails_with == "raises":
+                raise KeyError("my table")
+            return None
+
+        return reply
+
+    good = ScriptedPolicy.player
+
+    def player(self: ScriptedPolicy, env_id: str, seed: int) -> object:
+        return broken(self.bot) if self.bot == "broken" else good(self, env_id, seed)
+
+    monkeypatch.setattr(ScriptedPolicy, "player", player)
+    chosen = {**policies(base), "bot:broken": ScriptedPolicy("broken")}
+    specs = [match("bot:random", "bot:broken"), match("bot:random", "bot:middle", seed=4)]
+    void, fine = Runner(chosen, root_seed=0).play(specs)
+    assert (void.termination, void.valid) == ("void", False)
+    label = "PolicyError: seat 1 raised KeyError: 'my table'"
+    assert (void.fault == label) if fails_with == "raises" else ("player_1" in void.fault)
+    assert fine.valid
+    assert Runner(policies(base), root_seed=0).play(specs[1:])[0] == fine
+
+
 def test_a_prompt_that_does_not_fit_costs_a_turn_and_not_the_run(tmp_path: Path) -> None:
     short = BaseModel.load(build(tmp_path / "short", context=64))
     engine = TransformersEngine(short, SamplingSettings(max_new_tokens=6))
