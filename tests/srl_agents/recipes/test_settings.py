@@ -1,0 +1,59 @@
+"""Recipes with credit and coordination: what fits together, and what is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+GUIDE = Path(__file__).parents[3] / "docs/guides/credit_and_coordination.md"
+
+
+def recipe(tmp_path: Path, *overrides: str) -> LeagueRecipe:
+    path = tmp_path / "r.yaml"
+    path.write_text("name: r\nmodel: tiny\nenv: connect_four-v0\n")
+    return load(LeagueRecipe, path, overrides)
+
+
+def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "guide.yaml"
+    path.write_text(GUIDE.read_text().split("```yaml\n")[1].split("```")[0])
+    built = load(LeagueRecipe, path)
+    assert (built.credit.mode, built.coordination.kind) == ("mixed", "federated")
+
+
+@pytest.mark.parametrize("name", ["quickstart-tiny", "quickstart-smollm2-135m"])
+def test_shipped_recipes_play_for_themselves_and_share_nothing(name: str) -> None:
+    built = load(LeagueRecipe, find_recipe(name))
+    assert (built.credit.mode, built.credit.estimator) == ("individual", "group")
+    assert built.coordination.kind == "independent"
+    assert not built.coordination.starts_alike
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("credit.mod=mixed", "Did you mean 'mode'"),
+        ("coordination.kind=federatd", "Did you mean 'federated'"),
+        ("coordination={kind: synchronized, top_k: 2}", "does not read 'top_k'"),
+        ("coordination={kind: selective, top_k: 2}", "top_k=2 of 2 learners"),
+        ("credit={estimator: gae}", "set level to 'turn'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        recipe(tmp_path, override)
+
+
+def test_one_learner_has_nobody_to_coordinate_with(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="several learners"):
+        recipe(tmp_path, "learners=[alice]", "coordination.kind=synchronized")
+
+
+def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
+    settings: tuple[Any, ...] = ("scale_advantages=true", "credit.estimator=role_baseline")
+    with pytest.raises(ConfigError, match=r"credit\.normalise"):
+        recipe(tmp_path, *settings)
