@@ -155,8 +155,8 @@ class SRLEnv(vf.Env[SRLEnvConfig]):
                     if role not in self.config.bots
                 }
                 earned = await self._play(env, data, talks)
-            for role, talk in talks.items():
-                _record(talk.interaction.trace, earned[role])
+                for role, talk in talks.items():
+                    _record(talk.interaction.trace, earned[role])
         finally:
             env.close()
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install open-spiel")
 
+import neighbours_guide
+
 import srl_envs
 from srl_envs import registry
 from srl_envs.adapters import open_spiel
@@ -175,6 +177,14 @@ def test_seats_of_a_simultaneous_game_move_at_once() -> None:
 def test_what_cannot_be_played_is_refused_with_its_reason(name: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         register_game(name)
+
+
+def test_the_example_of_the_guide_runs() -> None:
+    (code,) = neighbours_guide.examples("OpenSpiel")
+    names = neighbours_guide.run(code)
+    episode, three = names["episode"], names["three"]
+    assert episode.outcomes[0] * 13 == pytest.approx(episode.components[0]["utility"])
+    assert len(three.possible_agents) == 3
 
 
 def test_listing_loads_no_open_spiel() -> None:

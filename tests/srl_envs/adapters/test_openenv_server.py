@@ -19,6 +19,7 @@ pytest.importorskip(
     reason="OpenEnv is not installed: pip install openenv, in an environment of its own",
 )
 
+import neighbours_guide
 import requests
 from openenv.core.generic_client import GenericEnvClient
 
@@ -30,21 +31,7 @@ from srl_envs.parallel import GameEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and its dependencies
 
-APP = """
-from srl_envs.adapters.openenv import create_server
-
-app = create_server("connect_four-v0", bots={1: "middle"})
-
-
-def main() -> None:
-    import uvicorn
-
-    uvicorn.run(app, host="127.0.0.1", port=8000)
-
-
-if __name__ == "__main__":
-    main()
-"""
+APP, CLIENT = neighbours_guide.examples("OpenEnv")
 MANIFEST = """
 spec_version: 1
 name: srl_connect_four
@@ -148,6 +135,11 @@ def test_an_episode_over_websocket_is_the_native_one(url: str) -> None:
         assert (state.env_id, state.seed, state.split) == ("connect_four-v0", 7, "train")
         assert state.episode_id == "mine"
         assert state.step_count > 3
+
+
+def test_the_client_of_the_guide_plays(url: str) -> None:
+    names = neighbours_guide.run(CLIENT.replace("http://127.0.0.1:8000", url))
+    assert names["result"].observation.invalid is None
 
 
 def test_sessions_are_separate_and_splits_differ(url: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("textarena", reason="TextArena is not installed: pip install textarena")
 
+import neighbours_guide
 import textarena as ta
 from textarena.envs.registration import ENV_REGISTRY
 
@@ -214,6 +215,14 @@ def test_a_wrong_number_of_players_fails_when_the_game_is_made() -> None:
     register_game("ConnectFour-v0", seats=5)
     with pytest.raises(ConfigError, match="cannot start ConnectFour-v0 with 5 players"):
         srl_envs.make("textarena/connect_four-v0")
+
+
+def test_the_examples_of_the_guide_run() -> None:
+    theirs_here, ours_there = neighbours_guide.examples("TextArena")
+    assert neighbours_guide.run(theirs_here)["env"]._state.moves == ("[4]",)
+    names = neighbours_guide.run(ours_there)
+    assert names["done"]
+    assert sum(names["rewards"].values()) == 0
 
 
 def test_listing_loads_no_textarena() -> None:

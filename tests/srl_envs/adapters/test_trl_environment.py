@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import neighbours_guide
 import pytest
 
 import srl_envs
@@ -120,6 +121,11 @@ def test_a_factory_survives_pickling_and_fails_early() -> None:
         environment_factory("nim-v0", seat=5)
     with pytest.raises(ConfigError, match="no option"):
         environment_factory("nim-v0", heap=3)
+
+
+def test_the_example_of_the_guide_runs() -> None:
+    (code,) = neighbours_guide.examples("TRL")
+    assert neighbours_guide.run(code)["game"].get_reward() == -1.0
 
 
 def test_no_tensor_library_is_imported() -> None:

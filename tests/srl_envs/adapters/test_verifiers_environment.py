@@ -18,6 +18,7 @@ pytest.importorskip(
     reason="verifiers 0.4 is not installed: pip install verifiers, in an environment of its own",
 )
 
+import neighbours_guide
 import verifiers.v1 as vf
 
 import srl_envs
@@ -26,10 +27,7 @@ from srl_envs.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of verifiers and its dependencies
 
-PLUGIN = """
-from srl_envs.adapters.verifiers import SRLEnv, SRLTaskset
-__all__ = ["SRLEnv", "SRLTaskset"]
-"""
+PLUGIN, IN_PYTHON = neighbours_guide.examples("verifiers")
 HARNESS = '''
 """A chat loop inside this process; the shipped one installs packages first."""
 import httpx
@@ -77,16 +75,12 @@ class Stub:
                 if session not in stub._policies:
                     stub._policies[session] = stub.policy()
                 stub.seen.setdefault(session, []).append(text)
-                message = {"role": "assistant", "content": stub._policies[session](text)}
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-                answer = {
-                    "id": "x", "object": "chat.completion", "created": 0, "model": "stub",
-                    "choices": [choice], "usage": usage,
-                }  # fmt: skip
-                data = json.dumps(answer).encode()
+                content = stub._policies[session](text)
+                stream = bool(body.get("stream"))
+                data = _streamed(content) if stream else _whole(content)
                 self.send_response(stub.status)
-                self.send_header("Content-Type", "application/json")
+                kind = "text/event-stream" if stream else "application/json"
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -99,6 +93,26 @@ class Stub:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
+def _whole(content: str) -> bytes:
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "stub"}
+    return json.dumps({**head, "choices": [choice], "usage": usage}).encode()
+
+
+def _streamed(content: str) -> bytes:
+    """What the chat program that ships with verifiers asks for."""
+    head = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "stub"}
+    deltas = [({"role": "assistant", "content": content}, None), ({}, "stop")]
+    chunks = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        for delta, reason in deltas
+    ]
+    lines = [f"data: {json.dumps(chunk)}" for chunk in chunks]
+    return ("\n\n".join([*lines, "data: [DONE]"]) + "\n\n").encode()
+
+
 @pytest.fixture
 def stub() -> Iterator[Stub]:
     server = Stub()
@@ -109,11 +123,11 @@ def stub() -> Iterator[Stub]:
 
 @pytest.fixture(autouse=True)
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "srl_plugin.py").write_text(PLUGIN)
+    (tmp_path / "srl_games.py").write_text(PLUGIN)
     (tmp_path / "chat_in_process.py").write_text(HARNESS)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name in ("srl_plugin", "chat_in_process"):
+    for name in ("srl_games", "chat_in_process"):
         sys.modules.pop(name, None)
 
 
@@ -122,7 +136,7 @@ def config(game: str, options: dict[str, Any] | None = None, **fields: Any) -> S
     seats = {f"player_{seat}": dict(agent) for seat in range(6)}
     for role, more in fields.pop("limits", {}).items():
         seats[role].update(more)
-    taskset = {"id": "srl_plugin", "game": game, "options": options or {}}
+    taskset = {"id": "srl_games", "game": game, "options": options or {}}
     return SRLEnvConfig.model_validate({"taskset": taskset, **seats, **fields})
 
 
@@ -204,6 +218,12 @@ def test_an_agent_that_fails_voids_the_episode(stub: Stub) -> None:
     assert not episode.ok
     assert "player_" in episode.errors[0].message
     assert not any(rewards(trace) for trace in episode.traces)
+
+
+def test_the_example_of_the_guide_runs() -> None:
+    names = neighbours_guide.run(IN_PYTHON)
+    assert [task.data.seed for task in names["tasks"]] == list(range(20))
+    assert {task.data.split for task in names["tasks"]} == {"eval"}
 
 
 def test_tasks_are_seeds_and_a_wrong_game_fails_at_once() -> None:
