@@ -230,17 +230,52 @@ class OpenSpielGame(Game[Position, int]):
         return [list(state.players), state.luck, [_plain(move) for move in state.moves]]
 
     def decode(self, data: Any) -> Position:
-        """Plays the moves again."""
+        """Plays the moves again.
+
+        Raises:
+            ConfigError: a move is not legal where it stands, or not every player has one seat.
+        """
         players, luck, moves = data
-        spiel = self._spiel.new_initial_state()
+        if sorted(players) != list(range(self.seats)):
+            raise ConfigError(f"players={players}: each of {self.seats} must have one seat.")
         done = tuple(tuple(move) if isinstance(move, list) else move for move in moves)
-        for move in done:
-            _advance(spiel, move)
-        return Position(tuple(players), luck, done, spiel)
+        return self._replayed(tuple(players), luck, done)
+
+    def swap_hidden(self, state: Position, seat: int, other: Position) -> Position:
+        """Each chance draw that OpenSpiel's strings do not show the player, from ``other``."""
+        player = state.players[seat]
+        known = self._strings(state.spiel, player)
+        swapped = self._replayed(state.players, other.luck, state.moves)
+        for place, (mine, theirs) in enumerate(zip(state.moves, other.moves, strict=False)):
+            moves = (*swapped.moves[:place], theirs, *swapped.moves[place + 1 :])
+            if mine == theirs or not self._both_drawn(place, state, other):
+                continue
+            try:
+                candidate = self._replayed(state.players, other.luck, moves)
+            except ConfigError:  # such a deal does not exist
+                continue
+            if self._strings(candidate.spiel, player) == known:
+                swapped = candidate
+        return swapped
 
     def render(self, state: Position) -> str:
         """OpenSpiel's own text of the whole state."""
         return str(state.spiel)
+
+    def _replayed(
+        self, players: tuple[int, ...], luck: int, moves: tuple[int | tuple[int, ...], ...]
+    ) -> Position:
+        spiel = self._spiel.new_initial_state()
+        for place, move in enumerate(moves):
+            if not _is_legal(spiel, move):
+                raise ConfigError(f"move {place} of this state, {move!r}, is not legal there.")
+            _advance(spiel, move)
+        return Position(players, luck, moves, spiel)
+
+    def _both_drawn(self, place: int, *states: Position) -> bool:
+        """Whether the move at ``place`` is chance in all of these."""
+        before = (self._replayed(s.players, s.luck, s.moves[:place]) for s in states)
+        return all(state.spiel.is_chance_node() for state in before)
 
     def _strings(self, spiel: Any, player: int) -> list[str]:
         texts = [getattr(spiel, view)(player) for view in self._views]
@@ -351,6 +386,18 @@ def _advance(spiel: Any, move: int | tuple[int, ...]) -> None:
         spiel.apply_actions(list(move))
     else:
         spiel.apply_action(move)
+
+
+def _is_legal(spiel: Any, move: int | tuple[int, ...]) -> bool:
+    """Checked before a move is made: OpenSpiel itself may end the process at an illegal one."""
+    if spiel.is_terminal():
+        return False
+    if spiel.is_simultaneous_node():
+        return isinstance(move, tuple) and all(
+            number in (spiel.legal_actions(player) or [pyspiel.INVALID_ACTION])
+            for player, number in enumerate(move)
+        )
+    return not isinstance(move, tuple) and move in spiel.legal_actions()
 
 
 def _moved(state: Position, move: int | tuple[int, ...]) -> Position:

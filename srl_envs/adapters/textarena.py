@@ -198,7 +198,7 @@ class TextArenaGame(Game[Position, str]):
         try:
             live = state.live.pop()
         except IndexError:  # a later position took it, here or before a restart
-            live = self._replayed(state)
+            live = self._replayed(state.players, state.luck, state.moves).live.pop()
         return self._stepped(state, live, body)
 
     def returns(self, state: Position) -> tuple[float, ...] | None:
@@ -226,12 +226,25 @@ class TextArenaGame(Game[Position, str]):
         return [list(state.players), state.luck, list(state.moves)]
 
     def decode(self, data: Any) -> Position:
-        """Plays the moves again."""
+        """Plays the moves again.
+
+        Raises:
+            ConfigError: not every player has one seat.
+        """
         players, luck, moves = data
-        state = self._started(tuple(players), luck)
-        for body in moves:
-            state = self._stepped(state, state.live.pop(), body)
-        return state
+        if sorted(players) != list(range(self.seats)):
+            raise ConfigError(f"players={players}: each of {self.seats} must have one seat.")
+        return self._replayed(tuple(players), luck, tuple(moves))
+
+    def swap_hidden(self, state: Position, seat: int, other: Position) -> Position:
+        """With the luck of ``other``, where the player saw the same with it."""
+        try:
+            swapped = self._replayed(state.players, other.luck, state.moves)
+        except NeighbourError:  # the moves do not fit that luck
+            return state
+        player = state.players[seat]
+        same = swapped.player == state.player and swapped.rewards == state.rewards
+        return swapped if same and swapped.texts[player] == state.texts[player] else state
 
     def _started(self, players: tuple[int, ...], luck: int) -> Position:
         with _void_on_error(self.textarena_id):
@@ -269,8 +282,11 @@ class TextArenaGame(Game[Position, str]):
             state.players, state.luck, moves, player, tuple(texts), rewards, facts, reason, [live]
         )
 
-    def _replayed(self, state: Position) -> _Live:
-        return self.decode(self.encode(state)).live.pop()
+    def _replayed(self, players: tuple[int, ...], luck: int, moves: tuple[str, ...]) -> Position:
+        state = self._started(players, luck)
+        for body in moves:
+            state = self._stepped(state, state.live.pop(), body)
+        return state
 
     def _outcomes(self, paid: Mapping[int, float] | None) -> tuple[float, ...]:
         if not paid:

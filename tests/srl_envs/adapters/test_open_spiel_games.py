@@ -59,7 +59,7 @@ def test_a_game_of_open_spiel_keeps_our_contract(env_id: str, check: str) -> Non
 
 
 def test_a_cooperative_game_keeps_it_too() -> None:
-    for check in ("contract", "determinism", "payoffs", "state_round_trip"):
+    for check in ("contract", "determinism", "payoffs", "state_round_trip", "hidden_information"):
         CHECKS[check]("open_spiel/tiny_hanabi-v0", 2)
 
 
@@ -108,6 +108,28 @@ def test_a_seat_sees_its_own_card_alone() -> None:
             seen.setdefault((state.players[seat], own), set()).add(game.observe(state, seat))
     assert len(seen) == 6
     assert {len(texts) for texts in seen.values()} == {1}
+
+
+def test_a_swap_changes_the_cards_that_a_player_does_not_see() -> None:
+    game = open_spiel.kuhn_poker()
+    state, other = (game.decode([[0, 1], 5, moves]) for moves in ([0, 1, 1], [2, 0]))
+    assert game.swap_hidden(state, 0, other).moves == (0, 1, 1)  # both may not hold card 0
+    assert game.swap_hidden(state, 1, other).moves == (2, 1, 1)
+    for seat in (0, 1):
+        assert game.observe(game.swap_hidden(state, seat, other), seat) == game.observe(state, seat)
+
+
+def test_a_state_with_an_illegal_move_is_refused() -> None:
+    game = open_spiel.kuhn_poker()
+    for moves in ([0, 0], [7], [0, 1, 5], [0, 1, 0, 0, 0], [[0, 1]]):
+        with pytest.raises(ConfigError, match="not legal"):
+            game.decode([[0, 1], 5, moves])
+    with pytest.raises(ConfigError, match="one seat"):
+        game.decode([[0, 0], 5, [0, 1]])
+    both = open_spiel.goofspiel()
+    state = both.new(Streams(0))
+    with pytest.raises(ConfigError, match="not legal"):
+        both.decode([[0, 1], 0, [*both.encode(state)[2], 0]])
 
 
 def test_an_action_is_open_spiels_name_and_nothing_else() -> None:

@@ -37,7 +37,10 @@ GAMES = (
 )
 GENERAL = [name for name in CHECKS if name != "exploits"]
 """All but the one that needs a ``middle`` bot."""
-SHORT = ("contract", "determinism", "state_round_trip", "payoffs", "fuzz", "hidden_replies", "bots")
+SHORT = (
+    "contract", "determinism", "state_round_trip", "payoffs", "fuzz", "hidden_replies",
+    "hidden_information", "bots",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
