@@ -82,11 +82,11 @@ def _require_unseen(where: str, game: Game[Any, Any], state: Any, other: Any, se
         ) from error
     for name, value in before.items():
         require(
-            value == after[name],
+            value == after.get(name),
             f"{where}: {name} tells what is hidden; with other hidden parts it reads differently: "
-            f"{_difference(str(value), str(after[name]))}",
+            f"{_difference(str(value), str(after.get(name)))}",
         )
-    if seat in game.to_move(state) and seat in game.to_move(swapped):
+    if before["who is on move"]:
         for body in (game.sample(state, seat, rng), game.sample(swapped, seat, rng), "nonsense"):
             verdicts = {_refusal(game, it, seat, body) for it in (state, swapped)}
             require(
@@ -98,8 +98,9 @@ def _require_unseen(where: str, game: Game[Any, Any], state: Any, other: Any, se
 
 
 def _told(game: Game[Any, Any], state: Any, seat: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"the text": game.observe(state, seat)}
-    if seat in game.to_move(state):
+    on_move = seat in game.to_move(state)
+    told: dict[str, Any] = {"the text": game.observe(state, seat), "who is on move": on_move}
+    if on_move:
         legal = game.legal(state, seat)
         told["the list of legal actions"] = None if legal is None else list(legal)
         told["the default move"] = game.fallback(state, seat)
