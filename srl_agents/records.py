@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 Split = Literal["train", "eval"]
 Purpose = Literal["self", "past", "bot", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces, so that equal values have equal text and hash."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def digest(value: Any) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from srl_agents.league.intervals import Floats
-from srl_agents.league.pair_record import PairRecord
+from srl_agents.league.names import lineage, live_key, version_id
+from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points, seat_points
 from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp
@@ -25,6 +26,8 @@ from srl_envs.core import Mode
 
 FINAL_SEEDS = 1_000_000
 """Eval seeds from here on are kept for final tables; looks during training use those from 0."""
+FINAL = "eval/final"
+"""Schedule of the final table; samplers never see it."""
 GATE_SEEDS, PAYOFF_SEEDS = 2_000_000, 3_000_000
 """Eval seeds from here on are for promotion gates, and for payoffs between snapshots."""
 FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
@@ -125,7 +128,9 @@ class League:
         self.past = [v for v in self.past if v not in dropped]
         for version in dropped:
             self._games.forget(version)
-            self._cells.forget(version)
+        for version in self._cells.agents():  # looked at, but never frozen or no longer kept
+            if lineage(version) == learner and version not in self.past:
+                self._cells.forget(version)
         return frozen, dropped
 
     def promote(self, learner: str) -> None:
@@ -138,7 +143,7 @@ class League:
 
     def beats_mains(self, learner: str) -> bool:
         """Whether an exploiter has done its work against every main."""
-        scores = [self._games.score(learner, _live_key(main)) for main in self.mains]
+        scores = [self._games.score(learner, live_key(main)) for main in self.mains]
         return bool(scores) and min(scores) >= self.exploiters.beaten_at
 
     def starts_again(self, learner: str) -> bool:
@@ -241,9 +246,10 @@ class League:
             if spec.split == "train":
                 self._counted.add(spec.match_id)
                 self._count_training(episode)
-            elif spec.purpose == "payoff":
+            elif spec.purpose == "payoff" or self._rates(spec):
                 self._counted.add(spec.match_id)
-                first, second = spec.seats[0], _other(spec.seats)
+                first = spec.seats[0]
+                second = next((name for name in spec.seats if name != first), first)
                 outcomes = episode.result().outcomes
                 points = mean_points(spec.seats, outcomes, first, self.arena.mode)
                 self._cells.add(first, second, points)
@@ -357,11 +363,27 @@ class League:
             return self.past
         return [v for v in self.past if lineage(v) != learner]
 
+    def _rates(self, spec: MatchSpec) -> bool:
+        """Whether a look at the learners tells the samplers how strong everybody is."""
+        return self.opponents.prior == "ratings" and spec.schedule != FINAL
+
+    def _prior(self, learner: str, pool: Sequence[str]) -> Floats | float:
+        """Expected score of a learner against each of the pool, before their own games."""
+        if self.opponents.prior == "even" or self.arena.mode == "cooperative":
+            return 0.5
+        known = [name for name in self._cells.agents() if name not in pool]
+        expected_NN = expected_scores([self._games, self._cells], [learner, *pool, *known])
+        return 0.5 if expected_NN is None else expected_NN[0, 1 : 1 + len(pool)]
+
     def _past_chances(self, learner: str, pool: Sequence[str]) -> Floats:
         payoff_NN = self._cells.payoffs(pool) if self.opponents.payoff_pairs else None
         mine = [k for k, v in enumerate(pool) if lineage(v) == learner]
         view = self._games.view(
-            learner, pool, payoff_NN=payoff_NN, itself=mine[-1] if mine else None
+            learner,
+            pool,
+            prior=self._prior(learner, pool),
+            payoff_NN=payoff_NN,
+            itself=mine[-1] if mine else None,
         )
         return self._choose(view)
 
@@ -372,7 +394,7 @@ class League:
         """A main as it is, or its past of the exploiter's own strength while the main is too hard."""
         main = self.mains[int(rng.integers(len(self.mains)))]
         past = [v for v in self.past if lineage(v) == main]
-        if self._games.score(learner, _live_key(main)) > TOO_HARD or not past:
+        if self._games.score(learner, live_key(main)) > TOO_HARD or not past:
             return [self.live(main)] * free
         return self._draw(rng, past, pfsp(self._games.view(learner, past), "variance"), free)
 
@@ -459,36 +481,17 @@ class League:
                 if other.policy in self.past:
                     key = other.policy
                 elif self.roles[name] != "main" and other.policy in mains:
-                    key = _live_key(mains[other.policy])
+                    key = live_key(mains[other.policy])
                 else:
                     continue
-                self._games.add(name, key, seat_points(me.outcome, other.outcome, self.arena.mode))
+                points = seat_points(me.outcome, other.outcome, self.arena.mode)
+                self._games.add(name, key, points, self.opponents.decay)
 
     def _mates(self, seat: int, other: int) -> bool:
         return bool(self.arena.teams) and self.arena.teams[seat] == self.arena.teams[other]
 
     def _rng(self, *position: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *position])))
-
-
-def version_id(learner: str, version: int) -> str:
-    """Policy id of one version of a learner."""
-    return f"{learner}@{version}"
-
-
-def lineage(policy: str) -> str:
-    """The learner that a version belongs to; other policies are their own lineage."""
-    return policy.partition("@")[0]
-
-
-def _live_key(main: str) -> str:
-    """Under which games against a main's present versions are counted; no policy id starts so."""
-    return f"live:{main}"
-
-
-def _other(seats: Sequence[str]) -> str:
-    """The agent of a pairing that does not hold the first seat."""
-    return next((name for name in seats if name != seats[0]), seats[0])
 
 
 def _rotated(seats: list[str], by: int) -> list[str]:

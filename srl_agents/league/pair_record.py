@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from srl_agents.league.davidson import MatchUps, fit
 from srl_agents.league.intervals import Floats
+from srl_agents.league.ratings import DEFAULT_RIDGE
 from srl_agents.league.sampling import KAPPA, OpponentView
 
 Expected = Callable[[str, str], float]
@@ -23,9 +26,21 @@ class PairRecord:
             for me, row in (state or {}).items()
         }
 
-    def add(self, me: str, other: str, points: float) -> None:
-        """Count one game; for both sides call it twice."""
-        cell = self._cells.setdefault(me, {}).setdefault(other, [0.0, 0.0])
+    def add(self, me: str, other: str, points: float, decay: float = 1.0) -> None:
+        """Count one game; for both sides call it twice.
+
+        Args:
+            me: whose row.
+            other: whom it met.
+            points: that ``me`` took, in [0, 1].
+            decay: what all earlier games of ``me`` are multiplied by: a learner moves on.
+        """
+        row = self._cells.setdefault(me, {})
+        if decay < 1:
+            for old in row.values():
+                old[0] *= decay
+                old[1] *= decay
+        cell = row.setdefault(other, [0.0, 0.0])
         cell[0] += 1
         cell[1] += points
 
@@ -82,6 +97,48 @@ class PairRecord:
             ]
         )
 
+    def agents(self) -> list[str]:
+        """Whose rows there are."""
+        return list(self._cells)
+
+    def points(self, one: str, other: str) -> tuple[float, float]:
+        """Games of a pair and the points of ``one``, from whichever side's row there is."""
+        if other in self._cells.get(one, {}):
+            games, points = self._cells[one][other]
+            return games, points
+        games, points = self._cells.get(other, {}).get(one, (0.0, 0.0))
+        return games, games - points
+
     def state(self) -> dict[str, Any]:
         """As JSON values."""
         return self._cells
+
+
+def expected_scores(records: Sequence[PairRecord], names: Sequence[str]) -> Floats | None:
+    """(N, N) points per game of row against column that ratings of all records expect.
+
+    The centre that win rates are shrunk to. None without a game. Ties count as half a win, which
+    keeps the order and shrinks the scale a little.
+    """
+    pairs, games, points = [], [], []
+    for i, j in combinations(range(len(names)), 2):
+        cells = [record.points(names[i], names[j]) for record in records]
+        if total := sum(cell[0] for cell in cells):
+            pairs.append((i, j))
+            games.append(total)
+            points.append(sum(cell[1] for cell in cells))
+    if not pairs:
+        return None
+    skill_N = fit(
+        MatchUps(
+            agents=len(names),
+            seat_US=np.array(pairs),
+            sign_S=np.array([1.0, -1.0]),
+            win_U=np.array(points),
+            tie_U=np.zeros(len(pairs)),
+            loss_U=np.maximum(np.array(games) - np.array(points), 0.0),
+        ),
+        DEFAULT_RIDGE,
+    ).t_N
+    expected: Floats = 1 / (1 + np.exp(skill_N[None, :] - skill_N[:, None]))
+    return expected

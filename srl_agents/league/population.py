@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.davidson import MatchUps, fit
-from srl_agents.league.intervals import Floats
 from srl_agents.league.manager import Arena
-from srl_agents.league.pair_record import PairRecord
+from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points
-from srl_agents.league.ratings import DEFAULT_RIDGE
 from srl_agents.league.sampling import find_sampler
 from srl_agents.league.settings import require
 from srl_agents.records import MatchResult, MatchSpec
@@ -190,27 +187,9 @@ class Population:
     def _expected_scores(self) -> dict[tuple[str, str], float]:
         """What ratings of all counted matches expect; the centre that win rates shrink to."""
         names = self._met
-        pairs = [
-            (i, j)
-            for i, j in combinations(range(len(names)), 2)
-            if self._record.games(names[i], names[j])
-        ]
-        if not pairs or self.arena.mode == "cooperative":
+        expected = expected_scores([self._record], names)
+        if expected is None or self.arena.mode == "cooperative":
             return {}
-        games = np.array([self._record.games(names[i], names[j]) for i, j in pairs])
-        share = np.array([self._record.raw_score(names[i], names[j]) for i, j in pairs])
-        skill: Floats = fit(
-            MatchUps(
-                agents=len(names),
-                seat_US=np.array(pairs),
-                sign_S=np.array([1.0, -1.0]),
-                win_U=games * share,
-                tie_U=np.zeros(len(pairs)),
-                loss_U=games * (1 - share),
-            ),
-            DEFAULT_RIDGE,
-        ).t_N
-        expected = 1 / (1 + np.exp(skill[None, :] - skill[:, None]))
         return {
             (a, b): float(expected[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)
         }

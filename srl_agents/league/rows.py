@@ -19,11 +19,12 @@ def check_fit(match_id: str, spec: MatchSpec, result: MatchResult) -> None:
     name = f"match {match_id}"
     if result.match_id != match_id:
         raise StoreError(f"{name}: the result belongs to match {result.match_id}.")
-    if list(spec.learner_seats) != sorted({*spec.learner_seats} & {*range(seats)}):
+    learners = spec.learner_seats
+    if learners and list(learners) != sorted({*learners} & {*range(seats)}):
         raise StoreError(
-            f"{name}: learner_seats={spec.learner_seats}; give seats below {seats} in rising order."
+            f"{name}: learner_seats={learners}; give seats below {seats} in rising order."
         )
-    if not {*result.forfeited} <= {*range(seats)}:
+    if result.forfeited and not {*result.forfeited} <= {*range(seats)}:
         raise StoreError(f"{name}: forfeited={result.forfeited} names a seat of {seats} seats.")
     if spec.teams and len(spec.teams) != seats:
         raise StoreError(f"{name}: teams={spec.teams} for {seats} seats.")
@@ -33,9 +34,9 @@ def check_fit(match_id: str, spec: MatchSpec, result: MatchResult) -> None:
         optional = void or column in ("invalid_replies", "tokens")
         if len(values) != seats and not (optional and not values):
             raise StoreError(f"{name}: {column}={values} for {seats} seats.")
-        if not all(math.isfinite(v) for v in values):
+        if not all(map(math.isfinite, values)):
             raise StoreError(f"{name}: {column}={values} is not finite.")
-    if not all(-1 <= v <= 1 for v in result.outcomes):
+    if result.outcomes and not (min(result.outcomes) >= -1 and max(result.outcomes) <= 1):
         raise StoreError(f"{name}: outcomes={result.outcomes}; an outcome lies in [-1, 1].")
 
 

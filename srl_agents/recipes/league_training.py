@@ -23,7 +23,7 @@ from srl_agents.credit.batches import training_batch
 from srl_agents.credit.token_weights import importance_weights, teacher_advantages
 from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
-from srl_agents.league.manager import BOT, Arena, League
+from srl_agents.league.manager import BOT, FINAL, Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
@@ -38,7 +38,6 @@ from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
-FINAL = "eval/final"
 COORDINATION = "coordination"
 """Group of a checkpoint's tensors."""
 
@@ -246,6 +245,7 @@ class LeagueTraining:
             Metrics of the run.
         """
         run: dict[str, float] = {}
+        self.view.advance(len(self.learners) - len(batches))
         for iteration in range(self.recipe.training.iterations):
             for name, batch in batches.items():
                 learners[name] |= self.learners[name].compute_gradients(batch)
@@ -312,6 +312,7 @@ class LeagueTraining:
             f"eval/{self.done}", pairings, range(evaluation.pairs)
         )
         episodes = self._play(f"update {self.done}: evaluating", specs)
+        self.league.report(episodes)
         for name, values in learners.items():
             live = self.league.live(name)
             mine = [e for e in episodes if e.valid and live in e.spec.seats]

@@ -9,6 +9,7 @@ import numpy as np
 
 from srl_agents.league.intervals import Floats
 from srl_agents.league.manager import League
+from srl_agents.league.names import lineage
 from srl_agents.league.points import mean_points
 from srl_agents.league.promotion import (
     PromotionSettings,
@@ -95,7 +96,7 @@ class PromotionGate:
     def _partners(self, learner: str) -> list[str]:
         """Strangers: frozen versions of other lineages, and the start."""
         start, best = self.league.start, self.league.best[learner]
-        pool = [v for v in self.league.past if v.partition("@")[0] != learner and v != best]
+        pool = [v for v in self.league.past if lineage(v) != learner and v != best]
         return pool[-PARTNERS:] or [start]
 
     def _against_anchors(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.league.manager import Arena, League, lineage
+from srl_agents.league.manager import Arena, League
+from srl_agents.league.names import lineage
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_envs.errors import ConfigError
@@ -406,3 +407,29 @@ def test_a_state_from_before_there_were_roles_is_read() -> None:
     league.load_state(old)
     assert league.live("alice") == "alice@1"
     assert league.freeze("bob")[0] == "bob@1"
+
+
+def test_ratings_from_looks_tell_who_is_hard_before_any_game() -> None:
+    league = make_league(mirror=0, live=0, past=1, prior="ratings")
+    for version in (1, 2):
+        league.versions["bob"] = version
+        looks = league.evaluation_matches(
+            f"eval/{version}", [(f"bob@{version}", "tiny")], range(30)
+        )
+        wins = (1.0, -1.0) if version == 2 else (-1.0, 1.0)
+        league.report([episode(s, wins if s.seats[0] != "tiny" else wins[::-1]) for s in looks])
+        league.freeze("bob", version)
+    final = league.round_robin("eval/final", ["bob@1", "tiny"], 30)
+    before = json.dumps(league.state())
+    league.report([episode(s, (1.0, -1.0)) for s in final])
+    assert json.dumps(league.state()) == before
+    met = met_by(league, "alice", states=400)
+    assert met["bob@2"] > 1.5 * met["bob@1"] > 0
+
+
+def test_old_games_fade() -> None:
+    league = make_league(decay=0.9, **EVE)
+    beat(league, "eve@0", "alice@0", 0.5, games=100)  # won 50, then lost 50
+    (cell,) = league.state()["games"]["eve"].values()
+    assert cell[0] == pytest.approx(10, abs=0.01)
+    assert cell[1] < 0.1

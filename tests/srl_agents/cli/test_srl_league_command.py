@@ -1,0 +1,224 @@
+"""`srl league`: run a population, look at it, continue it, take it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.main import main
+from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.records import MatchResult, MatchSpec
+
+RECIPE = """
+name: bots
+env: nim-v0
+agents:
+  - {bot: random, role: anchor}
+  - {bot: middle}
+  - {bot: strong, role: main}
+  - {bot: held_out, role: heldout}
+matches: 96
+batch: 8
+matchmaking: {block: 32}
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "bots.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(recipe: Path) -> Path:
+    folder = recipe.parent / "run"
+    assert main(["league", "run", str(recipe), "--out", str(folder)]) == 0
+    return folder
+
+
+def digest(run: Path) -> str:
+    with LeagueStore(run / "league.db", mode="read") as store:
+        assert store.leases() == []
+        return store.content_digest()
+
+
+def test_a_population_plays_to_the_end_and_is_rated(run: Path, capsys) -> None:
+    capsys.readouterr()
+    assert main(["league", "status", str(run), "--json", "--diagnostics"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["schedule"] == "league"
+    assert {row["agent"] for row in found["ratings"]} == {
+        "bot:random", "bot:middle", "bot:strong", "bot:held_out",
+    }  # fmt: skip
+    assert sum(row["games"] for row in found["ratings"]) == 96  # the evaluation half, both sides
+    assert found["diagnostics"]["agents"] == sorted(row["agent"] for row in found["ratings"])
+    assert main(["league", "status", str(run), "--diagnostics"]) == 0
+    shown = capsys.readouterr().out
+    assert "bot:strong" in shown
+    assert "cyclic share" in shown
+
+
+def test_the_same_seed_gives_the_same_run_and_a_finished_one_stays(
+    run: Path, recipe: Path, tmp_path: Path, capsys
+) -> None:
+    before = digest(run)
+    assert main(["league", "run", str(recipe), "--out", str(tmp_path / "again")]) == 0
+    assert digest(tmp_path / "again") == before
+    assert main(["league", "resume", str(run)]) == 0
+    assert digest(run) == before
+    other = ["league", "run", str(recipe), "--seed", "1", "--out", str(tmp_path / "other")]
+    assert main(other) == 0
+    assert digest(tmp_path / "other") != before
+
+
+def test_an_export_is_read_by_duckdb(run: Path, tmp_path: Path, capsys) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "parquet"
+    assert main(["league", "export", str(run), "--out", str(out)]) == 0
+    seats = f"read_parquet('{out}/seats/**/*.parquet', hive_partitioning=true)"
+    with LeagueStore(run / "league.db", mode="read") as store:
+        matches = store.matches()
+    points = sum(
+        r.outcomes[s.seats.index("bot:strong")] for s, r in matches if "bot:strong" in s.seats
+    )
+    query = f"SELECT sum(outcome), count(*) FROM {seats} WHERE agent_id = 'bot:strong'"
+    total, rows = duckdb.sql(query).fetchall()[0]
+    assert total == pytest.approx(points)
+    assert rows == sum("bot:strong" in s.seats for s, _ in matches)
+    splits = duckdb.sql(
+        f"SELECT split, count(DISTINCT match_id) FROM {seats} GROUP BY 1"
+    ).fetchall()
+    assert dict(splits) == {"eval": 48, "train": 48}
+    agents = duckdb.sql(f"SELECT agent_id, role FROM '{out}/agents.parquet'").fetchall()
+    assert dict(agents)["bot:held_out"] == "heldout"
+    assert main(["league", "export", str(run), "--out", str(out)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_cooperative_and_mixed_runs_show_their_own_tables(tmp_path: Path, capsys) -> None:
+    for env_id, outcomes, word in (
+        ("schema_relay-v0", (0.5, 0.5), "with strangers"),
+        ("iterated_dilemma-v0", (0.5, -0.5), "returns by seats held"),
+    ):
+        path = tmp_path / f"{env_id}.db"
+        with LeagueStore(path) as store:
+            for name in "ab":
+                store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
+            for seed in range(4):
+                spec = MatchSpec(env_id=env_id, seed=seed, split="eval", seats=("a", "b"))
+                store.report(spec, MatchResult(match_id=spec.match_id, outcomes=outcomes,
+                             rewards=outcomes, termination="ok"))  # fmt: skip
+        capsys.readouterr()
+        assert main(["league", "status", str(path)]) == 0
+        assert word in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["statsu"], ["statsu", "Did you mean 'status'?"]),
+        (["run", "population-conect-four"], ["Did you mean 'population-connect-four'?"]),
+        (["resume", "nowhere"], ["nowhere", "no folder of a run"]),
+        (["status", "nowhere.db"], ["no league store"]),
+        (["status", "x", "--watch", "-1"], ["--watch"]),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, parts) -> None:
+    assert main(["league", *arguments]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert all(part in line for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ("bot: strong", ["bot: stron", "Did you mean 'strong'?"]),
+        ("matches: 96", ["matches: 0", "matches=0"]),
+        ("{bot: middle}", ["{}", "needs `model`"]),
+        ("{bot: middle}", ["{bot: random}", "twice"]),
+        ("{block: 32}", ["{block: 0}", "block=0"]),
+        ("name: bots", ["name: a/b", "folder"]),
+    ],
+)
+def test_a_wrong_population_is_refused(capsys, tmp_path: Path, change: str, parts) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(RECIPE.replace(change, parts[0], 1))
+    assert main(["league", "run", str(path), "--out", str(tmp_path / "run")]) == 2
+    assert parts[1] in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+# --- dying -----------------------------------------------------------------------------------
+
+
+def start(recipe: Path, run: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "srl_agents.cli.main", "league", "run", str(recipe)]
+    return subprocess.Popen(
+        [*command, "--out", str(run), *more],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def matches_in(run: Path) -> dict[str, MatchResult]:
+    if not (run / "league.db").is_file():
+        return {}
+    with LeagueStore(run / "league.db", mode="read") as store:
+        return {result.match_id: result for _, result in store.matches()}
+
+
+@pytest.mark.slow
+def test_killed_populations_lose_nothing_and_end_alike(recipe: Path, tmp_path: Path) -> None:
+    """Five kills; what a reader has seen is there afterwards, and the end is the undisturbed one."""
+    more = ["--set", "matches=640", "--set", "batch=4"]
+    assert start(recipe, tmp_path / "calm", *more).wait(timeout=600) == 0
+    run, kills = tmp_path / "run", 0
+    for aim in (40, 150, 260, 370, 480):
+        process = start(recipe, run, *more)
+        while process.poll() is None and len(matches_in(run)) < aim:
+            time.sleep(0.02)
+        seen = matches_in(run)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+        after = matches_in(run)
+        assert all(after[key] == result for key, result in seen.items())
+    assert start(recipe, run, *more).wait(timeout=600) == 0
+    assert kills >= 3
+    assert digest(run) == digest(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_a_dead_worker_s_matches_are_played_by_another(
+    recipe: Path, run: Path, tmp_path: Path
+) -> None:
+    process = start(recipe, tmp_path / "run", "--set", "workers=2", "--set", "matches=1920")
+    killed = 0
+    while process.poll() is None and killed < 2:
+        time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            pytest.skip("needs /proc")
+        workers = [int(pid) for pid in children.read_text().split()]
+        if len(matches_in(tmp_path / "run")) > 200 * (killed + 1) and workers:
+            os.kill(workers[-1], signal.SIGKILL)
+            killed += 1
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output.decode()
+    assert killed == 2
+    calm = start(recipe, tmp_path / "calm", "--set", "matches=1920")
+    assert calm.wait(timeout=600) == 0
+    with (
+        LeagueStore(tmp_path / "run/league.db", mode="read") as one,
+        LeagueStore(tmp_path / "calm/league.db", mode="read") as other,
+    ):
+        assert one.content_digest() == other.content_digest()
