@@ -5,8 +5,9 @@
 Replies are drawn before the clock starts and dealt out by seat, so the policy costs next to nothing:
 what is measured is games, messages and the waiting for each other. A share of the replies is
 illegal where a column is full; the games go on all the same. Rounds alternate between the
-contestants and the best counts. Reported are replies per second of wall time, CPU seconds of this
-process and of its workers per wall second; all of it depends on how many cores are free.
+contestants and the best counts. Replies per second of wall time, and their ratio, mean something only
+where as many cores are free as there are workers (see the last column); replies per CPU second, and
+the share of it that this process takes for itself, hold on a busy machine too.
 """
 
 from __future__ import annotations
@@ -39,10 +40,13 @@ class Rate:
     """One contestant's best round."""
 
     replies_per_s: float
-    own_cpu: float
-    """CPU seconds of this process per wall second."""
-    worker_cpu: float
-    """The same of all workers together."""
+    """Of wall time."""
+    replies_per_cpu_s: float
+    """Of this process and its workers together."""
+    own_share: float
+    """Share of that CPU time which is this process's."""
+    cores: float
+    """CPU seconds that all of them got per wall second."""
 
 
 def cpu_s(pid: int) -> float:
@@ -64,10 +68,12 @@ def measure(vec: VectorEnv, replies: list[str], seconds: float) -> Rate:
         now = vec.step(replies[at : at + count])
         sent += count
     own = time.process_time() - own
+    everybody = own + sum(map(cpu_s, pids)) - before
     return Rate(
         replies_per_s=sent / spent,
-        own_cpu=own / spent,
-        worker_cpu=(sum(map(cpu_s, pids)) - before) / spent,
+        replies_per_cpu_s=sent / everybody,
+        own_share=own / everybody,
+        cores=everybody / spent,
     )
 
 
@@ -98,12 +104,12 @@ def main() -> None:
     for vec in ready.values():
         vec.close()
     print(f"{options.env}, n={options.n}, best of {options.rounds} x {options.seconds} s")
-    print("workers  replies/s  to one worker  own cpu  workers' cpu")
+    print("workers  replies/s  to one worker  replies per CPU s  own share  cores")
     one = best[1].replies_per_s if 1 in best else float("nan")
     for count, rate in best.items():
         print(
             f"{count:7d} {rate.replies_per_s:10,.0f} {rate.replies_per_s / one:14.2f} "
-            f"{rate.own_cpu:8.2f} {rate.worker_cpu:13.2f}"
+            f"{rate.replies_per_cpu_s:18,.0f} {rate.own_share:10.2f} {rate.cores:6.2f}"
         )
     if options.json:
         record = {

@@ -38,12 +38,19 @@ def test_without_noise_nothing_changes() -> None:
     assert noisy(rate=0.0, level="line").reset(seed=0) == clean
 
 
-def test_noise_follows_from_its_seed_the_episode_and_the_seat() -> None:
+def test_noise_follows_from_its_seed_and_the_episode() -> None:
     once = opening(noisy(rate=0.5))
     assert opening(noisy(rate=0.5)) == once
     assert opening(noisy(rate=0.5, seed=1)) != once
     assert opening(noisy(rate=0.5), seed=1) != once
-    assert opening(noisy(rate=0.5), agent="player_1") != once
+
+
+def test_seats_that_see_the_same_text_read_it_differently() -> None:
+    clean = srl_envs.make("iterated_dilemma-v0", kinds=["prisoner"])
+    first, second = (seen["text"] for seen in clean.reset(seed=0)[0].values())
+    assert first == second
+    garbled, _ = ObservationNoise(clean, rate=0.3).reset(seed=0)
+    assert garbled["player_0"]["text"] != garbled["player_1"]["text"]
 
 
 def test_asking_again_shows_the_same_noise() -> None:
