@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import srl_envs
+from srl_agents.recipes.folder import read_recipe
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 
@@ -57,7 +58,14 @@ def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_recipes_are_valid(path: Path) -> None:
-    assert load(LeagueRecipe, path).name == path.stem
+    assert read_recipe(path).name == path.stem
+
+
+def test_the_population_of_the_guide_is_valid(tmp_path: Path) -> None:
+    (text,) = blocks(ROOT / "docs/guides/run_a_league.md", "yaml")
+    path = tmp_path / "guide.yaml"
+    path.write_text(text)
+    assert read_recipe(path).name == "my-field"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -24,6 +24,7 @@ _EXTRAS = {
         "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
         "safetensors", "tokenizers", "gguf", "huggingface_hub", "tensorboard", "matplotlib",
     ),
+    "analysis": ("pyarrow", "duckdb"),
     "vllm": ("vllm", "openai"),
     "ray": ("ray",),
     "sb3": ("stable_baselines3", "sb3_contrib"),

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import tyro
 
-from srl_agents.recipes.loading import SHIPPED, find_recipe, load
-from srl_envs.errors import StoreError
+from srl_agents.recipes.loading import SHIPPED, find_recipe
+from srl_envs.errors import ConfigError, StoreError
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -49,13 +49,17 @@ def train(options: TrainOptions) -> int:
     """Exit code: 0 trained (or there was nothing left to do)."""
     from safetensors import SafetensorError
 
-    from srl_agents.recipes.folder import check_folder
+    from srl_agents.recipes.folder import check_folder, read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
 
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
-    recipe = load(LeagueRecipe, find_recipe(options.recipe), overrides)
+    recipe = read_recipe(find_recipe(options.recipe), overrides)
+    if not isinstance(recipe, LeagueRecipe):
+        raise ConfigError(
+            f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
+        )
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     check_folder(recipe, folder)
 
