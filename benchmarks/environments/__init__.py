@@ -1,0 +1,1 @@
+"""How hard and how fair the environments are, by their bots."""
