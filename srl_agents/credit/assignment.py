@@ -208,50 +208,55 @@ class CreditAssigner:
     ) -> tuple[Floats, Flags, dict[str, float]]:
         """(E, K) advantages, (E, K) what carries no signal, and metrics."""
         settings = self.settings
-        returns_EK = rewards_to_go(
-            np.where(valid_EK, rewards_EK, 0.0), valid_EK, discount=settings.discount
-        )
-        number_EK = np.broadcast_to(np.arange(rewards_EK.shape[1]), rewards_EK.shape)
-        metrics: dict[str, float] = {}
+        rewards_EK = np.where(valid_EK, rewards_EK, 0.0)  # a failed rollout may hold nan
+        returns_EK = rewards_to_go(rewards_EK, valid_EK, discount=settings.discount)
         if settings.estimator in ("group", "leave_one_out"):
-            group_X = np.repeat(played.group_E, rewards_EK.shape[1])
-            role_X = (played.seat_E[:, None] * rewards_EK.shape[1] + number_EK).ravel()
-            returns_X, valid_X = returns_EK.ravel(), valid_EK.ravel()
-            flat_X = _flat(returns_X, group_X, role_X, valid_X)
-            advantages_EK = role_advantages(
-                returns_X,
-                group_X,
-                role_X,
-                valid_X,
-                scale=self.scale,
-                leave_one_out=settings.estimator == "leave_one_out",
-            ).reshape(rewards_EK.shape)
-            flat_EK = flat_X.reshape(rewards_EK.shape)
-            cells = dict(
-                zip(zip(group_X[valid_X], role_X[valid_X], strict=True), flat_X[valid_X], strict=True)
-            )  # fmt: skip
-            metrics["flat_groups"] = _mean(list(cells.values()))
+            advantages_EK, flat_EK, metrics = self._against_group(played, returns_EK, valid_EK)
         else:
-            values_EK = self._read_baselines(played, rewards_EK.shape, learner)
+            values_EK = self._read_baselines(played, valid_EK.shape, learner)
             advantages_EK = np.where(valid_EK, returns_EK - values_EK, 0.0)
             if settings.estimator == "gae":
                 advantages_EK = gae(
-                    np.where(valid_EK, rewards_EK, 0.0),
+                    rewards_EK,
                     values_EK,
                     valid_EK,
                     discount=settings.discount,
                     trace=settings.trace,
                 )
-            flat_EK = ~valid_EK
-            metrics["baseline"] = _mean(values_EK[valid_EK])
+            flat_EK, metrics = ~valid_EK, {"baseline": _mean(values_EK[valid_EK])}
             self._move_baselines(played, returns_EK, valid_EK, learner)
         if settings.normalise != "none":
+            number_EK = _turn_numbers(valid_EK)
             key_EK = number_EK if settings.normalise == "turn" else np.zeros_like(number_EK)
-            counted_EK = valid_EK & ~flat_EK
             advantages_EK = normalised(
-                advantages_EK.ravel(), key_EK.ravel(), counted_EK.ravel()
-            ).reshape(rewards_EK.shape)
+                advantages_EK.ravel(), key_EK.ravel(), (valid_EK & ~flat_EK).ravel()
+            ).reshape(valid_EK.shape)
         return advantages_EK, flat_EK, metrics
+
+    def _against_group(
+        self, played: _Played, returns_EK: Floats, valid_EK: Flags
+    ) -> tuple[Floats, Flags, dict[str, float]]:
+        """As `_advantages`, against the attempts of the same group, seat and turn number."""
+        turns = valid_EK.shape[1]
+        group_X = np.repeat(played.group_E, turns)
+        role_X = (played.seat_E[:, None] * turns + _turn_numbers(valid_EK)).ravel()
+        returns_X, valid_X = returns_EK.ravel(), valid_EK.ravel()
+        flat_X = _flat(returns_X, group_X, role_X, valid_X)
+        advantages_X = role_advantages(
+            returns_X,
+            group_X,
+            role_X,
+            valid_X,
+            scale=self.scale,
+            leave_one_out=self.settings.estimator == "leave_one_out",
+        )
+        cell_X = _cells(group_X, role_X)
+        _, firsts = np.unique(cell_X[valid_X], return_index=True)
+        return (
+            advantages_X.reshape(valid_EK.shape),
+            flat_X.reshape(valid_EK.shape),
+            {"flat_groups": _mean(flat_X[valid_X][firsts])},
+        )
 
     def _read_baselines(self, played: _Played, shape: tuple[int, ...], learner: str) -> Floats:
         return np.array(
@@ -276,6 +281,11 @@ class CreditAssigner:
 
 def _role(episode: Episode, trajectory: Trajectory, learner: str, turn: int) -> Role:
     return (episode.spec.env_id, trajectory.seat, learner, turn)
+
+
+def _turn_numbers(valid_EK: Flags) -> Ints:
+    """(E, K) the number of each turn."""
+    return np.broadcast_to(np.arange(valid_EK.shape[1]), valid_EK.shape)
 
 
 def _cells(group_E: Ints, role_E: Ints) -> Ints:
@@ -305,5 +315,5 @@ def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, flo
     }
 
 
-def _mean(values: Sequence[float] | Floats) -> float:
+def _mean(values: Sequence[float] | NDArray[Any]) -> float:
     return float(np.mean(values)) if len(values) else 0.0
