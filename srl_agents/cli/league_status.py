@@ -50,12 +50,6 @@ class StatusOptions:
     watch: float = 0.0
     """Seconds between two looks at a run that goes on; 0 looks once."""
 
-    def __post_init__(self) -> None:
-        if self.watch < 0 or (self.watch and self.json):
-            raise ConfigError(
-                "--watch takes seconds above 0 and goes with tables, not with --json."
-            )
-
 
 @dataclass(frozen=True)
 class Status:
@@ -78,6 +72,8 @@ class Status:
 def status(argv: list[str]) -> int:
     """Run the command; see `srl league status --help`."""
     options = tyro.cli(StatusOptions, prog="srl league status", description=DESCRIPTION, args=argv)
+    if options.watch < 0 or (options.watch and options.json):
+        raise ConfigError("--watch takes seconds above 0 and goes with tables, not with --json.")
     path = options.run / STORE if options.run.is_dir() else options.run
     if options.watch:
         with Live(console=Console(), auto_refresh=False) as live:
@@ -201,7 +197,8 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in columns:
         left = name in ("agent", "", "worst partner", "exploiter", "budget")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+        # the only sentence in a table may wrap
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "budget")
     return table
 
 
@@ -252,7 +249,7 @@ def _focal_table(rows: list[FocalReturn]) -> Table:
 
 def _diagnostic_parts(found: Diagnostics) -> list[RenderableType]:
     table = _table(
-        "diagnostics", "agent", "equilibrium", "in support", "beaten by at least", "exploiter", "budget"
+        "diagnostics", "agent", "Nash", "in support", "loses by", "exploiter", "budget"
     )  # fmt: skip
     for k, row in enumerate(found.exploitability):
         table.add_row(

@@ -219,8 +219,12 @@ class League:
         """
         seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
         together = self.arena.mode == "cooperative"
-        pairings = combinations_with_replacement(agents, 2) if together else combinations(agents, 2)
-        return self.evaluation_matches(schedule, list(pairings), seeds)
+        pairings = list(
+            combinations_with_replacement(agents, 2) if together else combinations(agents, 2)
+        )
+        if self.arena.seats > 2 and not self.arena.teams:
+            pairings += [(b, a) for a, b in pairings if a != b]  # one seat, and all but one
+        return self.evaluation_matches(schedule, pairings, seeds)
 
     def gate_matches(
         self, candidate: str, opponent: str, first: int, pairs: int
@@ -437,7 +441,7 @@ class League:
         if self.arena.teams:
             first = self.arena.teams[turn]
             return [a if team == first else b for team in self.arena.teams]
-        return _rotated([a, *[b] * (self.arena.seats - 1)], turn)
+        return [a if seat == turn else b for seat in range(self.arena.seats)]
 
     def _match(
         self,
@@ -492,7 +496,3 @@ class League:
 
     def _rng(self, *position: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *position])))
-
-
-def _rotated(seats: list[str], by: int) -> list[str]:
-    return seats[-by:] + seats[:-by] if by else seats

@@ -113,8 +113,7 @@ class Population:
             StoreError: the match is not the one that this league schedules under its number.
         """
         block = spec.number // self.settings.block
-        known = block < self.revision or spec.number in self._pending
-        if result.termination == "void" or known or spec.schedule != SCHEDULE:
+        if result.termination == "void" or block < self.revision or spec.schedule != SCHEDULE:
             return
         if self.next_match(spec.number) != spec:
             raise StoreError(
@@ -123,7 +122,7 @@ class Population:
             )
         self._pending[spec.number] = (spec, result)
         if len(self._pending) == self.settings.block:
-            for number in sorted(self._pending):
+            for number in sorted(self._pending):  # sums of fractions depend on their order
                 self._count(*self._pending[number])
             self._pending.clear()
             self.revision += 1
@@ -138,11 +137,18 @@ class Population:
         return dict(zip(others, found.tolist(), strict=True))
 
     def _evaluation(self, number: int, unit: int, turn: int) -> MatchSpec:
-        """Evaluation pair ``unit``: every round plays all pairings once, in an order of its own."""
+        """Evaluation pair ``unit``: every round plays all pairings once, in an order of its own.
+
+        With more than two seats the first of a pairing holds one seat in one round and all but one in
+        another, in mixed games also half of them.
+        """
         round_, place = divmod(unit, len(self._pairings))
         order = self._rng(0, round_).permutation(len(self._pairings))
         a, b = self._pairings[int(order[place])]
-        return self._match(number, self._lineup(a, b, turn), unit, evaluation=True)
+        n = self.arena.seats
+        shares = (1, n // 2, n - 1) if self.arena.mode == "mixed" else (1, n - 1)
+        seats = self._lineup(a, b, turn, max(1, shares[round_ % len(shares)]))
+        return self._match(number, seats, unit, evaluation=True)
 
     def _adaptive(self, number: int, unit: int, turn: int) -> MatchSpec:
         rng = self._rng(1, unit)
@@ -153,10 +159,12 @@ class Population:
         seed = int(rng.integers(2**31))
         return self._match(number, self._lineup(me, other, turn), seed, evaluation=False)
 
-    def _lineup(self, a: str, b: str, turn: int) -> tuple[str, ...]:
+    def _lineup(self, a: str, b: str, turn: int, held: int = 1) -> tuple[str, ...]:
+        """``a`` holds as many seats from ``turn`` on, or its team's; ``b`` the others."""
+        n = self.arena.seats
         if self.arena.teams:
             return tuple(a if team == self.arena.teams[turn] else b for team in self.arena.teams)
-        return tuple(a if seat == turn else b for seat in range(self.arena.seats))
+        return tuple(a if (seat - turn) % n < held else b for seat in range(n))
 
     def _match(
         self, number: int, seats: tuple[str, ...], seed: int, *, evaluation: bool

@@ -241,6 +241,8 @@ class LeagueStore(StoreReader):
         flags = "mode=ro&immutable=1" if alone else "mode=ro"
         uri = f"{self.path.absolute().as_uri()}?{flags}"
         db = self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
+        if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            raise StoreError(f"no league store at {self.path} yet: the file is empty.")
         schema.read_as_present(db, schema.check(db, self.path))
         return db
 

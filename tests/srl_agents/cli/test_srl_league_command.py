@@ -15,6 +15,7 @@ import pytest
 from srl_agents.cli.main import main
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.errors import StoreError
 
 RECIPE = """
 name: bots
@@ -169,17 +170,23 @@ def start(recipe: Path, run: Path, *more: str) -> subprocess.Popen[bytes]:
 
 
 def matches_in(run: Path) -> dict[str, MatchResult]:
-    if not (run / "league.db").is_file():
+    try:
+        with LeagueStore(run / "league.db", mode="read") as store:
+            return {result.match_id: result for _, result in store.matches()}
+    except StoreError:  # the run is starting
         return {}
-    with LeagueStore(run / "league.db", mode="read") as store:
-        return {result.match_id: result for _, result in store.matches()}
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output.decode()
 
 
 @pytest.mark.slow
 def test_killed_populations_lose_nothing_and_end_alike(recipe: Path, tmp_path: Path) -> None:
     """Five kills; what a reader has seen is there afterwards, and the end is the undisturbed one."""
     more = ["--set", "matches=640", "--set", "batch=4"]
-    assert start(recipe, tmp_path / "calm", *more).wait(timeout=600) == 0
+    finish(start(recipe, tmp_path / "calm", *more))
     run, kills = tmp_path / "run", 0
     for aim in (40, 150, 260, 370, 480):
         process = start(recipe, run, *more)
@@ -192,7 +199,7 @@ def test_killed_populations_lose_nothing_and_end_alike(recipe: Path, tmp_path: P
         process.communicate()
         after = matches_in(run)
         assert all(after[key] == result for key, result in seen.items())
-    assert start(recipe, run, *more).wait(timeout=600) == 0
+    finish(start(recipe, run, *more))
     assert kills >= 3
     assert digest(run) == digest(tmp_path / "calm")
 
@@ -212,11 +219,9 @@ def test_a_dead_worker_s_matches_are_played_by_another(
         if len(matches_in(tmp_path / "run")) > 200 * (killed + 1) and workers:
             os.kill(workers[-1], signal.SIGKILL)
             killed += 1
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, output.decode()
+    finish(process)
     assert killed == 2
-    calm = start(recipe, tmp_path / "calm", "--set", "matches=1920")
-    assert calm.wait(timeout=600) == 0
+    finish(start(recipe, tmp_path / "calm", "--set", "matches=1920"))
     with (
         LeagueStore(tmp_path / "run/league.db", mode="read") as one,
         LeagueStore(tmp_path / "calm/league.db", mode="read") as other,

@@ -130,6 +130,11 @@ def test_three_seats_rotate() -> None:
     assert sorted(s.seats for s in specs) == [("a", "b", "b"), ("b", "a", "b"), ("b", "b", "a")]
 
 
+def test_a_table_of_three_seats_has_everybody_alone_and_together() -> None:
+    specs = make_league(seats=3).round_robin("eval/final", ["a", "b"], 1)
+    assert Counter(s.seats.count("a") for s in specs) == {1: 3, 2: 3}
+
+
 def test_the_pool_keeps_the_newest_and_always_the_start() -> None:
     league = make_league(past_limit=2)
     gone = []

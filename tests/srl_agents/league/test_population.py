@@ -143,6 +143,16 @@ def test_many_seats_hold_one_against_the_others_and_teams_their_sides() -> None:
     assert spec.seats[0] == spec.seats[2] != spec.seats[1] == spec.seats[3]
 
 
+def test_everybody_is_visitor_half_and_resident_in_mixed_games() -> None:
+    league = population(seats=4, mode="mixed", evaluation_share=1.0, block=24)
+    specs = [s for _ in range(3) for s in play_block(league)]  # 18 units: each pairing three times
+    held = {name: {s.seats.count(name) for s in specs} - {0} for name in "abch"}
+    assert held == {name: {1, 2, 3} for name in "abch"}
+    for first in range(0, len(specs), 4):  # every share in all rotations
+        seats = {s.seats for s in specs[first : first + 4]}
+        assert all(len({s[k] for s in seats}) == 2 for k in range(4))
+
+
 def test_cooperative_populations_meet_themselves_too() -> None:
     league = population(mode="cooperative", evaluation_share=1.0)
     specs = [s for _ in range(3) for s in play_block(league)]

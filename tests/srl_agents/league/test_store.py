@@ -392,6 +392,9 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     newer.close()
     with pytest.raises(StoreError, match="schema 99"):
         LeagueStore(tmp_path / "newer.db")
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreError, match="yet: the file is empty"):
+        LeagueStore(tmp_path / "empty.db", mode="read")
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be opened"):
         LeagueStore(tmp_path / "file" / "league.db")
