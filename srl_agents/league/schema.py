@@ -88,6 +88,7 @@ _CLASHES = {
 
 TIE = "abs(p.outcome - q.outcome) < 1e-9"
 """SQL: two seats of a match tied."""
+# of a store from before there were teams
 _COUNT_PAIRS = f"""
 SELECT env_no, split, purpose, min(p.agent_no, q.agent_no) a, max(p.agent_no, q.agent_no) b,
   sum(NOT {TIE} AND (p.outcome > q.outcome) = (p.agent_no < q.agent_no)) wins, sum({TIE}) ties,
@@ -95,7 +96,6 @@ SELECT env_no, split, purpose, min(p.agent_no, q.agent_no) a, max(p.agent_no, q.
   sum(termination = 'forfeit') forfeits
 FROM match JOIN seat p USING(match_no) JOIN seat q USING(match_no)
 WHERE termination <> 'void' AND p.seat < q.seat AND p.agent_no <> q.agent_no
-  AND (p.team IS NULL OR p.team <> q.team)
 GROUP BY 1, 2, 3, 4, 5
 """
 

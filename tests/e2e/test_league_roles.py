@@ -1,0 +1,88 @@
+"""A league with an exploiter, a gate and payoffs: every part is reached, and a crash changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+
+# checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them
+RECIPE = """
+name: roles
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 4
+learners: [alice, eve]
+roles: {eve: main_exploiter}
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 1, group_size: 4, max_new_tokens: 6}
+opponents: {preset: competitive, payoff_pairs: 1, past_limit: 2, retention: {support: true}}
+promotion: {min_pairs: 2, max_pairs: 4, batch_pairs: 2, anchor_pairs: 1}
+exploiters: {patience: 1}
+training: {learning_rate: 0.01, optimizer: adamw_8bit}
+evaluation: {every: 2, pairs: 1, final_pairs: 2, bots: [random]}
+snapshot_every: 1
+checkpoint_every: 2
+"""
+
+
+class _CrashError(RuntimeError):
+    pass
+
+
+class _View(ConsoleView):
+    """Ends the run once a number of updates was shown."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__("run", 4, Console(quiet=True))
+        self.last = last
+
+    def write(self, record: Record) -> None:
+        super().write(record)
+        if record.update == self.last:
+            raise _CrashError
+
+
+def run(recipe: LeagueRecipe, folder: Path, last: int = 0) -> dict[str, Any]:
+    with _View(last) as view:
+        training = LeagueTraining(recipe, folder, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+        return json.loads(json.dumps(training.league.state()))  # type: ignore[no-any-return]
+
+
+def digest(folder: Path) -> str:
+    with LeagueStore(folder / "league.db", mode="read") as store:
+        return store.content_digest()
+
+
+@pytest.mark.slow
+def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "roles.yaml"
+    path.write_text(RECIPE)
+    recipe = load(LeagueRecipe, path)
+    calm = run(recipe, tmp_path / "calm")
+    with pytest.raises(_CrashError):
+        run(recipe, tmp_path / "crashed", last=4)  # two updates after the last checkpoint
+    assert run(recipe, tmp_path / "crashed") == calm
+    assert digest(tmp_path / "crashed") == digest(tmp_path / "calm")
+    with LeagueStore(tmp_path / "calm/league.db", mode="read") as store:
+        purposes = Counter(spec.purpose for spec, _ in store.matches())
+        agents = {agent.agent_id: agent for agent in store.agents()}
+    assert {"gate", "payoff", "exploit", "eval"} <= set(purposes)
+    # a reset exploiter is what it was at first, and its snapshot is what it became
+    assert agents["eve@2"].address == agents["eve@0"].address != agents["eve@1"].address
+    assert agents["eve@0"].role == "main_exploiter"
