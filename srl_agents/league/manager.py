@@ -155,7 +155,7 @@ class League:
             place = (self.learners.index(learner), self.versions[learner])
             if self._rng(*place, 1).random() >= self.exploiters.reset_chance:
                 return False
-        self._games.forget(learner)
+        self._games.clear(learner)
         return True
 
     # --- matches -----------------------------------------------------------------------------

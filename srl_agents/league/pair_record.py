@@ -50,6 +50,10 @@ class PairRecord:
         for row in self._cells.values():
             row.pop(agent, None)
 
+    def clear(self, me: str) -> None:
+        """Count an agent's own games from zero again."""
+        self._cells[me] = {}
+
     def games(self, me: str, other: str) -> float:
         """Games of this pair."""
         return self._cells.get(me, {}).get(other, (0.0, 0.0))[0]

@@ -273,6 +273,9 @@ def test_an_exploiter_is_done_when_it_beats_every_main() -> None:
     assert league.beats_mains("eve")
     assert league.starts_again("eve")
     assert not league.beats_mains("eve")  # its record went with its weights
+    other = make_league(learners=("alice", "bob", "eve"), roles={"eve": "main_exploiter"})
+    other.load_state(json.loads(json.dumps(league.state())))
+    assert other.state() == league.state()
 
 
 def test_league_exploiters_start_again_sometimes_and_always_alike() -> None:
