@@ -122,11 +122,18 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--positions", type=int, default=8)
     parser.add_argument("--episodes", type=int, default=1)
-    parser.add_argument("--envs", nargs="*", default=None, help="ids; all by default")
+    parser.add_argument(
+        "--envs",
+        nargs="*",
+        default=None,
+        help="ids; all by default; the rows of others stay in the file",
+    )
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/small_model.json"))
     options = parser.parse_args()
     base = BaseModel.load(options.model)
     rows: dict[str, Any] = {}
+    if options.envs and options.json.exists():
+        rows = json.loads(options.json.read_text())
     print(
         "| environment | legal | legal, two turns shown | episodes |\n|---|--:|--:|---|", flush=True
     )
@@ -150,7 +157,8 @@ def main() -> None:
         }
         ended = ", ".join(rows[env_id]["play"]["ended"])
         print(f"| `{env_id}` | {plain:.0%} | {helped:.0%} | {ended} |", flush=True)
-        options.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(dict(sorted(rows.items())), indent=2, ensure_ascii=False)
+        options.json.write_text(text + "\n")
 
 
 def _writes_programs(env_id: str) -> bool:
