@@ -116,6 +116,8 @@ def check(db: sqlite3.Connection, path: Path) -> int:
     Raises:
         StoreError: it is no league store, or from a newer SRL.
     """
+    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError(f"{path} holds nothing yet; its run may just be starting.")
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not a league store of SRL.")
     version = int(db.execute("PRAGMA user_version").fetchone()[0])

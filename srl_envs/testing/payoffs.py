@@ -16,6 +16,9 @@ from srl_envs.testing.episodes import ConformanceError, game_env, require
 _GARBAGE = "I would rather not."
 
 
+_ROUNDING = 1e-9  # reward units
+
+
 def check_payoffs(env_id: str, *, episodes: int = 4) -> None:
     """Every bot against every bot, and against silence: rewards add up as the mode demands.
 
@@ -68,7 +71,7 @@ def _require_sound(where: str, mode: str, transcript: Transcript) -> None:
 
 def _same(paid: float, due: float) -> bool:
     """Equal but for the rounding of a sum of payments, which may come back to 0 from either side."""
-    return math.isclose(paid, due, abs_tol=1e-9)
+    return math.isclose(paid, due, abs_tol=_ROUNDING)
 
 
 def check_seat_symmetry(env_id: str, *, episodes: int = 60) -> None:
@@ -104,7 +107,7 @@ def _require_level(where: str, outcomes_EN: NDArray[np.float64]) -> None:
         gaps = outcomes_EN[:, 0] - outcomes_EN[:, seat]
         error = gaps.std(ddof=1) / math.sqrt(len(gaps))
         require(
-            abs(gaps.mean()) <= 3 * error,
+            abs(gaps.mean()) <= 3 * error + _ROUNDING,
             f"{where}: seat 0 earns {gaps.mean():+.3f} more than seat {seat} (standard error "
             f"{error:.3f}).",
         )
