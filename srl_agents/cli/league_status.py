@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ Examples:
   srl league status runs/population-connect-four-seed0 --watch 2
 """
 STORE = "league.db"
+_PIPED_COLUMNS = 120
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def status(argv: list[str]) -> int:
         _require(statuses, path)
         print(json.dumps([_plain(status) for status in statuses], indent=2))
     else:
-        Console(soft_wrap=True).print(_look(path, options), highlight=False)
+        width = None if sys.stdout.isatty() else _PIPED_COLUMNS
+        Console(soft_wrap=True, width=width).print(_look(path, options), highlight=False)
     return 0
 
 
@@ -204,9 +207,11 @@ def _table(title: str, *columns: str) -> Table:
 
 def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
     clean = found.without_errors
-    more = ("Elo, no errors",) if clean is not None else ()
-    columns = ("rank", "agent", "", "Elo", "±95%", "games", "W", "D", "L", "score", *more)
+    more = ("Elo*",) if clean is not None else ()
+    columns = ("rank", "agent", "", "Elo", "±95%", "games", "W/D/L", "score", *more)
     table = _table(f"{found.env_id}, {found.schedule}", *columns)
+    if clean is not None:
+        table.caption = "Elo*: without games that a forfeit ended"
     for row in found.table.ratings:
         rank = (
             f"{row.best_rank}"
@@ -217,7 +222,7 @@ def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
         note = "after" if row.agent in found.gains else note
         cells = [
             rank, row.agent, note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
-            str(row.wins), str(row.draws), str(row.losses), f"{row.field_score:.0%}",
+            f"{row.wins}/{row.draws}/{row.losses}", f"{row.field_score:.0%}",
         ]  # fmt: skip
         if clean is not None:
             cells.append(f"{clean[row.agent].elo:+.0f}" if row.agent in clean.agents else "-")
