@@ -180,7 +180,10 @@ def test_a_scorer_of_a_third_party_is_named_by_its_class() -> None:
             r"unknown key 'wait'. Did you mean 'weight'",
         ),
         ({"parts": {"a": {"kind": "answer", "settings": {"colum": "x"}}}}, r"'column'"),
-        ({"parts": {"a": {"kind": "answer", "settings": {"extract": ["box"]}}}}, r"no extraction 'box'"),
+        (
+            {"parts": {"a": {"kind": "answer", "settings": {"extract": ["box"]}}}},
+            r"no extraction 'box'",
+        ),
         ({"parts": {"a": {"kind": "format", "settings": {"block": ["x"]}}}}, r"'blocks'"),
         ({"parts": {"a": {"kind": "answer", "requires": ["b"]}}}, r"requires 'b'"),
         ({"parts": {"a": {"kind": "answer", "weight": "x"}}}, r"expected a number"),
