@@ -64,7 +64,10 @@ class Streams:
 
 
 def episode_entropy(env_id: str, version: int, split: Split, seed: int) -> tuple[int, ...]:
-    """Entropy of one episode. The split is part of it, so train and eval never share an instance."""
+    """Entropy of one episode. The split is part of it, so train and eval share no random stream.
+
+    Games with few instances can still draw the same one in both.
+    """
     return (zlib.crc32(env_id.encode()), version, SPLITS.index(split), seed)
 
 

@@ -22,7 +22,7 @@ Examples:
 """
 
 SHELL_OPTIONS = {
-    "split": "train or eval: two disjoint sets of instances (train)",
+    "split": "train or eval: drawn from disjoint streams (train)",
     "invalid": "a reply that is no move: retry, forfeit or random_legal (retry)",
     "max_retries": "extra tries per turn, each costs 0.05 (2)",
     "forfeit_after": "default moves taken for a seat before it forfeits (3)",
