@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -215,10 +216,10 @@ def test_a_dead_worker_s_matches_are_played_by_another(
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         if not children.exists():
             pytest.skip("needs /proc")
-        workers = [int(pid) for pid in children.read_text().split()]
-        if len(matches_in(tmp_path / "run")) > 200 * (killed + 1) and workers:
-            os.kill(workers[-1], signal.SIGKILL)
-            killed += 1
+        if len(matches_in(tmp_path / "run")) > 200 * (killed + 1):
+            with contextlib.suppress(OSError, IndexError):  # it ended by itself meanwhile
+                os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
+                killed += 1
     finish(process)
     assert killed == 2
     finish(start(recipe, tmp_path / "calm", "--set", "matches=1920"))

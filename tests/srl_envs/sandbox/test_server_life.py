@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import subprocess
@@ -43,6 +44,13 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
+def send(pids: set[int], signal_number: int) -> None:
+    """Signal all of them; one that ended with another of them (or by itself) is no failure."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal_number)
+
+
 def gone(pids: set[int]) -> bool:
     for _ in range(200):
         if not any(_alive(pid) for pid in pids):
@@ -66,8 +74,7 @@ def test_a_killed_server_is_replaced_within_the_same_call() -> None:
     with CodeExecutor() as executor:
         assert passed(executor)
         first = descendants(server_pid(executor))
-        for pid in first:
-            os.kill(pid, 9)
+        send(first, 9)
         assert gone(first)
         assert passed(executor)
         assert server_pid(executor) not in first
@@ -77,7 +84,7 @@ def test_a_server_killed_in_the_middle_is_no_wrong_answer() -> None:
     program = "import time\ndef solve(a, b): time.sleep(0.3); return a + b"
     with CodeExecutor() as executor:
         pids = descendants(server_pid(executor))
-        killer = threading.Timer(0.1, lambda: [os.kill(pid, 9) for pid in pids])
+        killer = threading.Timer(0.1, send, (pids, 9))
         killer.start()
         outcomes = executor.run(program, CALLS * 4)
         killer.join()
@@ -232,8 +239,7 @@ def test_what_is_asked_for_while_the_server_dies_is_not_lost() -> None:
         for thread in threads:
             thread.start()
         time.sleep(0.3)
-        for pid in descendants(server_pid(executor)):
-            os.kill(pid, 9)
+        send(descendants(server_pid(executor)), 9)
         for thread in threads:
             thread.join()
     assert results == [True] * 12
@@ -292,8 +298,7 @@ def test_coroutines_run_side_by_side() -> None:
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("srl_envs.sandbox.dispatch._UNANSWERED_S", 0.2)
     with CodeExecutor(Limits(wall_s=0.2)) as executor:
-        for pid in descendants(server_pid(executor)):
-            os.kill(pid, 19)
+        send(descendants(server_pid(executor)), 19)
         assert passed(executor)  # with the next one
 
 
