@@ -177,3 +177,8 @@ class TrainingBatch:
     """Sampling log-probabilities, 0 where masked."""
     advantages_RT: NDArray[np.float32]
     """0 where masked."""
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return len(self.prompt_ids_RP)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -92,6 +93,11 @@ def _union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
     rest = [kind for kind in kinds if kind is not type(None)]
     if len(rest) == 1:
         return _convert(value, rest[0], place)
+    tags = _tags(tuple(rest))
+    if tags is not None and isinstance(value, dict):
+        name, by_tag = tags
+        tag = value.get(name, next(iter(by_tag)))
+        return _convert(value, by_tag[_literal(tag, tuple(by_tag), f"{place}: {name}")], place)
     for kind in rest:
         try:
             return _convert(value, kind, place)
@@ -99,6 +105,23 @@ def _union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
             continue
     names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in rest)
     raise ConfigError(f"{place}: expected {names}, found {describe(value)}.")
+
+
+@functools.cache
+def _tags(kinds: tuple[Any, ...]) -> tuple[str, dict[Any, Any]] | None:
+    """The field whose one `Literal` value tells these dataclasses apart, and who has which value.
+
+    Without the field a value is read as the first of them.
+    """
+    if not all(dataclasses.is_dataclass(kind) for kind in kinds):
+        return None
+    hints = [typing.get_type_hints(kind) for kind in kinds]
+    for name in hints[0]:
+        literals = [typing.get_args(hint.get(name)) for hint in hints]
+        own = [typing.get_origin(hint.get(name)) is Literal for hint in hints]
+        if all(own) and all(len(values) == 1 for values in literals):
+            return name, {values[0]: kind for values, kind in zip(literals, kinds, strict=True)}
+    return None
 
 
 def _literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,20 @@ from srl_agents import checkpoints
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member
 from srl_agents.credit.assignment import CreditAssigner
-from srl_agents.credit.batches import training_batch
-from srl_agents.credit.token_weights import importance_weights, teacher_advantages
 from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import BOT, FINAL, Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
+from srl_agents.recipes.experience import make_experience
 from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, MatchSpec, TrainingBatch
+from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
-from srl_agents.trainers.grpo import GRPOLearner
+from srl_agents.trainers.algorithms import make_learner
+from srl_agents.trainers.learner import Batch
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.registry import count_seats
@@ -97,11 +96,11 @@ class LeagueTraining:
             exploiters=recipe.exploiters,
         )
         self.learners = {
-            name: GRPOLearner(
+            name: make_learner(
                 name,
                 self.base,
                 recipe.training,
-                recipe.rollout.temperature,
+                temperature=recipe.rollout.temperature,
                 seed=_derived_seed(
                     recipe.seed, "all" if recipe.coordination.starts_alike else name
                 ),
@@ -112,6 +111,7 @@ class LeagueTraining:
             recipe.credit, scale=recipe.scale_advantages, teams=recipe.teams
         )
         self.coordinator = Coordinator(recipe.coordination)
+        self.experience = make_experience(recipe, self.learners, self.credit, self.coordinator)
         sampling = SamplingSettings(
             temperature=recipe.rollout.temperature, max_new_tokens=recipe.rollout.max_new_tokens
         )
@@ -191,53 +191,18 @@ class LeagueTraining:
 
     def _batches(
         self, episodes: Sequence[Episode]
-    ) -> tuple[dict[str, TrainingBatch], dict[str, dict[str, float]]]:
+    ) -> tuple[dict[str, Batch], dict[str, dict[str, float]]]:
         """Every learner's rows, and metrics of its play. Nobody's weights move before all are made."""
-        batches: dict[str, TrainingBatch] = {}
+        batches: dict[str, Batch] = {}
         learners: dict[str, dict[str, float]] = {}
-        for name, learner in self.learners.items():
-            teacher = self.coordinator.teacher_of(name, list(self.learners))
-            rows, values = self.credit.assign(
-                episodes, name, self.league.live(name), keep_flat=teacher is not None
-            )
-            if rows:
-                pad = self.base.tokenizer.pad_token_id
-                batch = training_batch(name, learner.version, rows, pad)
-                batches[name], more = self._weighed(batch, teacher)
-                values |= more
-            learners[name] = values
+        for name in self.learners:
+            batch, learners[name] = self.experience.batch(name, episodes, self.league.live(name))
+            if batch is not None:
+                batches[name] = batch
         return batches, learners
 
-    def _weighed(
-        self, batch: TrainingBatch, teacher: str | None
-    ) -> tuple[TrainingBatch, dict[str, float]]:
-        """The batch with importance weights and a teacher's opinion, where the recipe wants them."""
-        cap, mask_RT = self.recipe.credit.importance_cap, batch.completion_mask_RT
-        if cap is None and teacher is None:
-            return batch, {}
-        learner, metrics = self.learners[batch.learner], {}
-        now_RT = learner.token_logprobs(batch, batch.learner)
-        advantages_RT = batch.advantages_RT.astype(np.float64)
-        if teacher is not None:
-            coordination = self.recipe.coordination
-            teacher_RT = learner.token_logprobs(batch, teacher)
-            metrics["teacher_kl"] = float((now_RT - teacher_RT)[mask_RT].mean())
-            advantages_RT = advantages_RT + teacher_advantages(
-                now_RT,
-                teacher_RT,
-                mask_RT,
-                weight=coordination.teacher_weight,
-                limit=coordination.teacher_limit,
-            )
-        if cap is not None:
-            weights_RT = importance_weights(now_RT, batch.logprobs_RT, mask_RT, cap=cap)
-            metrics["importance_weight"] = float(weights_RT[mask_RT].mean())
-            advantages_RT = advantages_RT * weights_RT
-            batch = replace(batch, logprobs_RT=now_RT)
-        return replace(batch, advantages_RT=advantages_RT.astype(np.float32)), metrics
-
     def _train(
-        self, batches: dict[str, TrainingBatch], learners: dict[str, dict[str, float]]
+        self, batches: dict[str, Batch], learners: dict[str, dict[str, float]]
     ) -> dict[str, float]:
         """Take the steps of one update as the coordinator decides; adds to learners' metrics.
 
@@ -246,12 +211,14 @@ class LeagueTraining:
         """
         run: dict[str, float] = {}
         self.view.advance(len(self.learners) - len(batches))
-        for iteration in range(self.recipe.training.iterations):
-            for name, batch in batches.items():
+        steps = {name: self.learners[name].steps(batch) for name, batch in batches.items()}
+        for number in range(max(map(len, steps.values()), default=0)):
+            now = {name: own[number] for name, own in steps.items() if number < len(own)}
+            for name, batch in now.items():
                 learners[name] |= self.learners[name].compute_gradients(batch)
-                if iteration == 0:
+                if number == 0:
                     self.view.advance()
-            decision = self.coordinator.before_step(self._members(batches, stepped=False))
+            decision = self.coordinator.before_step(self._members(now, stepped=False))
             for name, learner in self.learners.items():
                 if name in decision.changes:
                     learner.set_gradients(decision.changes[name])
@@ -272,7 +239,7 @@ class LeagueTraining:
         )
         return run | decision.run
 
-    def _members(self, batches: dict[str, TrainingBatch], *, stepped: bool) -> list[Member]:
+    def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
         lora = self.recipe.lora
         shape = AdapterShape(base=self.recipe.model, rank=lora.rank, scaling=lora.alpha / lora.rank)
         return [
@@ -283,7 +250,7 @@ class LeagueTraining:
                     key: p.detach() for key, p in self.base.trainable_parameters(name).items()
                 },
                 gradients=learner.gradients if name in batches and not stepped else None,
-                rows=len(batches[name].prompt_ids_RP) if name in batches else 0,
+                rows=batches[name].rows if name in batches else 0,
             )
             for name, learner in self.learners.items()
         ]

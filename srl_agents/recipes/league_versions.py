@@ -15,7 +15,7 @@ from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.recipes.contents import contents_of
 from srl_agents.recipes.promotion_gate import Play, PromotionGate
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.trainers.grpo import GRPOLearner
+from srl_agents.trainers.learner import AdapterLearner
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
 
@@ -40,7 +40,7 @@ class LeagueVersions:
         self,
         recipe: LeagueRecipe,
         league: League,
-        learners: dict[str, GRPOLearner],
+        learners: dict[str, AdapterLearner[Any]],
         *,
         engine: TransformersEngine,
         store: LeagueStore,

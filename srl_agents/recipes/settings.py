@@ -17,6 +17,7 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.policies.catalog import require_model
+from srl_agents.trainers.algorithms import TrainingSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs import spec
 from srl_envs.registry import count_seats
@@ -120,7 +121,8 @@ class LeagueRecipe:
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
     promotion: PromotionSettings | None = None
     """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
-    training: GRPOSettings = field(default_factory=GRPOSettings)
+    training: TrainingSettings = field(default_factory=GRPOSettings)
+    """How learners are updated; its ``algorithm`` says which settings it has."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""

@@ -23,7 +23,8 @@ from srl_agents.engines.transformers_engine import (
 )
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
-from srl_agents.trainers.grpo_settings import OPTIMIZERS, GRPOSettings, LossType
+from srl_agents.trainers.grpo_settings import GRPOSettings, LossType
+from srl_agents.trainers.update_settings import OPTIMIZERS
 from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
 
 Tensors = dict[str, torch.Tensor]

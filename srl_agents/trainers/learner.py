@@ -1,0 +1,226 @@
+"""What every learner of one adapter does alike, whatever its loss: optimizer, steps, state.
+
+An algorithm is one file with a subclass that builds TRL's trainer and puts gradients on the adapter.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.trainers import optimizer_state
+from srl_agents.trainers.update_settings import UpdateSettings
+from srl_envs.errors import CheckpointError, ModelError, ShapeError
+
+
+class Batch(Protocol):
+    """Experience of one learner."""
+
+    @property
+    def learner(self) -> str:
+        """Whose it is."""
+
+    @property
+    def rows(self) -> int:
+        """How much of it there is."""
+
+
+B = TypeVar("B", bound=Batch)
+
+
+class AdapterLearner(ABC, Generic[B]):
+    """One adapter that learns. Learners of one base take turns; they share no state."""
+
+    def __init__(self, name: str, base: BaseModel, settings: UpdateSettings, seed: int) -> None:
+        """Add the adapter if it does not exist, and build its optimizer.
+
+        Args:
+            name: of the adapter.
+            base: the shared base.
+            settings: of the updates.
+            seed: of a new adapter's weights.
+        """
+        self.name = name
+        self.base = base
+        self.seed = seed
+        self.version = 0
+        """Changes of the weights: optimizer steps and merges."""
+        self._optimizer_name = settings.optimizer
+        self._max_grad_norm = settings.max_grad_norm
+        self._iterations = settings.iterations
+        if name not in base.adapters:
+            base.add_adapter(name, seed)
+        base.activate(name)
+        with tempfile.TemporaryDirectory() as folder, global_generators_kept(), quiet_libraries():
+            self._trainer = self._make_trainer(Path(folder))
+            if settings.gradient_checkpointing:
+                base.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self._optimizer = self._trainer.create_optimizer()
+        self._scheduler = self._trainer.create_scheduler(
+            max(settings.total_updates, 1), self._optimizer
+        )
+        self._parameters = list(base.trainable_parameters(name).values())
+
+    # --- what an algorithm is ----------------------------------------------------------------
+
+    @abstractmethod
+    def _make_trainer(self, folder: Path) -> Any:
+        """TRL's trainer around the shared model, whose active adapter is the learner's.
+
+        Args:
+            folder: TRL wants one; it is gone afterwards.
+        """
+
+    @abstractmethod
+    def _backward(self, batch: B) -> tuple[float, dict[str, float]]:
+        """Add the gradient of the loss over the whole batch; returns the loss and metrics."""
+
+    # --- steps -------------------------------------------------------------------------------
+
+    def steps(self, batch: B) -> list[B]:
+        """What each optimizer step of one update is computed on."""
+        return [batch] * self._iterations
+
+    def update(self, batch: B) -> dict[str, float]:
+        """Take all optimizer steps of one batch; metrics of the last."""
+        metrics: dict[str, float] = {}
+        for part in self.steps(batch):
+            metrics = self.compute_gradients(part)
+            self.apply_gradients()
+        return metrics
+
+    def compute_gradients(self, batch: B) -> dict[str, float]:
+        """Put the gradient of the loss over the whole batch on the adapter; take no step.
+
+        Returns:
+            ``loss``, ``grad_norm`` before clipping, ``learning_rate`` of the next step, and what
+            the algorithm has to say.
+
+        Raises:
+            ShapeError: the batch belongs to another learner.
+            ModelError: the gradient is not finite.
+        """
+        if batch.learner != self.name:
+            raise ShapeError(f"batch of {batch.learner!r} given to learner {self.name!r}.")
+        self.base.activate(self.name)
+        self.drop_gradients()
+        loss, metrics = self._backward(batch)
+        norm = torch.nn.utils.get_total_norm(
+            [p.grad for p in self._parameters if p.grad is not None]
+        ).item()
+        if not np.isfinite(norm) or not np.isfinite(loss):
+            raise ModelError(
+                f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
+                f"{norm}. Lower learning_rate or max_grad_norm and resume from a checkpoint."
+            )
+        return {
+            "loss": loss,
+            **metrics,
+            "grad_norm": norm,
+            "learning_rate": self._scheduler.get_last_lr()[0],
+        }
+
+    def apply_gradients(self) -> None:
+        """Clip, step the optimizer and the schedule, and count one version.
+
+        Raises:
+            ModelError: there are no gradients.
+        """
+        if all(parameter.grad is None for parameter in self._parameters):
+            raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
+        if self._max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
+        self._optimizer.step()
+        self._scheduler.step()
+        self.drop_gradients()
+        self.version += 1
+
+    @property
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """The gradients by the adapter's tensor names, to read or to change in place."""
+        return {
+            key: parameter.grad
+            for key, parameter in self.base.trainable_parameters(self.name).items()
+            if parameter.grad is not None
+        }
+
+    def set_gradients(self, gradients: dict[str, torch.Tensor]) -> None:
+        """Put these gradients, by the adapter's tensor names, where `apply_gradients` finds them.
+
+        Raises:
+            ShapeError: names or shapes are not those of the adapter.
+        """
+        own = self.base.trainable_parameters(self.name)
+        if {k: p.shape for k, p in own.items()} != {k: g.shape for k, g in gradients.items()}:
+            raise ShapeError(f"gradients do not fit the adapter of learner {self.name!r}.")
+        for key, parameter in own.items():
+            parameter.grad = gradients[key].to(parameter)
+
+    def drop_gradients(self) -> None:
+        """Take no step along what `compute_gradients` left."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def replace_weights(self, tensors: dict[str, torch.Tensor], *, reset_moments: bool) -> None:
+        """Go on with other weights, under a new version.
+
+        Args:
+            tensors: of the adapter.
+            reset_moments: forget what the optimizer knows of the old ones; the schedule stays.
+
+        Raises:
+            ModelError: the tensors do not fit.
+        """
+        self.base.set_adapter_tensors(self.name, tensors)
+        if reset_moments:
+            self._optimizer.state.clear()
+        self.version += 1
+
+    # --- state -------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Optimizer, schedule and version as tensors and JSON.
+
+        The adapter's weights are not in it: `BaseModel.adapter_tensors` has them.
+        """
+        tensors, values = optimizer_state.pack(self._optimizer, self._scheduler)
+        return tensors, {"version": self.version, "optimizer": self._optimizer_name, **values}
+
+    def load_state(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        """Continue where `state` was taken.
+
+        Raises:
+            CheckpointError: it belongs to another optimizer or adapter shape.
+        """
+        if state["optimizer"] != self._optimizer_name:
+            raise CheckpointError(
+                f"the checkpoint was made with optimizer={state['optimizer']!r}, the recipe says "
+                f"{self._optimizer_name!r}: use the same."
+            )
+        try:
+            optimizer_state.unpack(self._optimizer, self._scheduler, tensors, state)
+        except ValueError as error:
+            raise CheckpointError(f"optimizer state does not fit {self.name!r}: {error}") from error
+        self.version = int(state["version"])
+
+
+@contextmanager
+def global_generators_kept() -> Iterator[None]:
+    """TRL seeds and draws from the process's generators; a neighbour must not notice."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved, not used)
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

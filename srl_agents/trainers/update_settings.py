@@ -1,0 +1,101 @@
+"""How any learner takes its steps: frozen data that every algorithm's settings extend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from srl_envs.errors import ConfigError, nearest
+
+OPTIMIZERS = (
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_8bit",
+    "paged_adamw_8bit",
+    "lion_8bit",
+    "paged_lion_8bit",
+    "ademamix_8bit",
+    "adafactor",
+    "sgd",
+)
+"""Names of transformers' optimizers that updates are tested with or that differ in memory alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateSettings:
+    """Optimizer, schedule and memory. Names are ours; `arguments` translates them."""
+
+    learning_rate: float = 1e-4
+    """Step size of the optimizer, after warm-up."""
+    optimizer: str = "adamw_torch"
+    """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay per update, times the learning rate."""
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this norm; 0 clips nothing."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Learning rate after warm-up; linear falls to 0 at total_updates."""
+    warmup_updates: int = 0
+    """Optimizer steps in which the learning rate rises from 0."""
+    total_updates: int = 0
+    """Optimizer steps of the whole run; only the linear schedule needs it."""
+    iterations: int = 1
+    """Passes over one batch."""
+    micro_batch_rows: int = 16
+    """Rows in one forward and backward pass; gradients add up over passes, so it changes memory and
+    speed, not the result."""
+    gradient_checkpointing: bool = False
+    """Recompute activations: less memory, more time. On for the whole base once one asks."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "learning_rate", "micro_batch_rows", "iterations")
+        check_not_negative(self, "weight_decay", "max_grad_norm", "warmup_updates")
+        check_one_of("schedule", self.schedule, ("constant", "linear"))
+        check_one_of("optimizer", self.optimizer, OPTIMIZERS)
+        if self.schedule == "linear" and self.total_updates <= self.warmup_updates:
+            raise ConfigError(
+                f"total_updates={self.total_updates}: the linear schedule needs the length of the "
+                f"run, more than warmup_updates={self.warmup_updates}."
+            )
+
+    def arguments(self, output_dir: Path, *, seed: int, cpu: bool) -> dict[str, Any]:
+        """Those arguments of transformers' `TrainingArguments` that all algorithms share."""
+        return {
+            "output_dir": str(output_dir),
+            "learning_rate": self.learning_rate,
+            "optim": self.optimizer,
+            "weight_decay": self.weight_decay,
+            "max_grad_norm": self.max_grad_norm,
+            "lr_scheduler_type": "linear" if self.schedule == "linear" else "constant_with_warmup",
+            "warmup_steps": self.warmup_updates,
+            "max_steps": max(self.total_updates, 1),
+            "seed": seed,
+            "gradient_checkpointing": False,  # the learner turns it on; TRL would in train() only
+            "bf16": False,
+            "use_cpu": cpu,
+            "report_to": [],
+            "disable_tqdm": True,
+            "save_strategy": "no",
+            "logging_strategy": "no",
+        }
+
+
+def check_positive(settings: Any, *names: str) -> None:
+    """Raise ConfigError for the first of these fields that is not above 0."""
+    for name in names:
+        if not getattr(settings, name) > 0:
+            raise ConfigError(f"{name}={getattr(settings, name)}: use more than 0.")
+
+
+def check_not_negative(settings: Any, *names: str) -> None:
+    """Raise ConfigError for the first of these fields that is below 0."""
+    for name in names:
+        if not getattr(settings, name) >= 0:
+            raise ConfigError(f"{name}={getattr(settings, name)}: use 0 or more.")
+
+
+def check_one_of(name: str, value: str, known: Any) -> None:
+    """Raise ConfigError, with the valid values, for a value that is none of them."""
+    if value not in known:
+        raise ConfigError(f"{name}={value!r} is unknown.{nearest(value, known)} Known: {[*known]}.")
