@@ -1,13 +1,13 @@
-"""``srl leaderboard``: build the static site from a league store."""
+"""`srl leaderboard build`: the static site."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
-import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from leaderboards.cli.parser import OneLineParser
 
 EXAMPLE = """\
 example:
@@ -17,34 +17,19 @@ writes index.html, which opens without a server, and data.json with the same num
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Reports a mistake in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}. See --help.\n")
-
-
 def main(argv: list[str]) -> int:
-    """Exit code: 0 built, 2 the user has something to fix."""
-    try:
-        options = _parser().parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+    """Exit code 0: built."""
+    options = _parser().parse_args(argv)
 
     from leaderboards.build import board_data, write_site
     from srl_agents.league.store import LeagueStore
-    from srl_envs.errors import SRLError
 
     again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
     again += ["--schedule", options.schedule] if options.schedule else []
-    try:
-        path = Path(options.store)
-        with LeagueStore(path / "league.db" if path.is_dir() else path, mode="read") as store:
-            data = board_data(store, shlex.join(again), options.schedule)
-        index, numbers = write_site(data, Path(options.out))
-    except SRLError as error:
-        print(f"srl leaderboard: {error}", file=sys.stderr)
-        return 2
+    path = Path(options.store)
+    with LeagueStore(path / "league.db" if path.is_dir() else path, mode="read") as store:
+        data = board_data(store, shlex.join(again), options.schedule)
+    index, numbers = write_site(data, Path(options.out))
     if options.json:
         print(json.dumps({"index": str(index), "data": str(numbers), "boards": data["boards"]}))
     else:
@@ -75,21 +60,8 @@ def _line(row: dict[str, Any]) -> str:
     return f"  {place:>7}  {row['elo']:+6.0f} ±{width:<4} {row['agent']}{mark}"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="srl leaderboard",
-        description="Publish what a league measured.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    build = commands.add_parser(
-        "build",
-        help="make the static site of a league store",
-        description="Make the static site of a league store.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _parser() -> OneLineParser:
+    build = OneLineParser("build", "Make the static site of a league store.", EXAMPLE)
     build.add_argument(
         "--store", required=True, metavar="PATH", help="a run's folder, or its SQLite file"
     )
@@ -100,4 +72,4 @@ def _parser() -> argparse.ArgumentParser:
         help="count the matches of this schedule only, for example eval/final",
     )
     build.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    return parser
+    return build

@@ -1,0 +1,49 @@
+"""`srl leaderboard COMMAND`: find the command and run it; only its own module is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from srl_envs.errors import SRLError, nearest
+
+SUBCOMMANDS = {
+    "run": "play an agent by an environment's protocol",
+    "bundle": "make a finished run a folder that anybody can check",
+    "verify": "check bundles",
+    "publish": "put verified bundles into a board",
+    "build": "make the static site of a board or a league store",
+}
+HELP = "\n".join(
+    [
+        "usage: srl leaderboard COMMAND [OPTIONS]",
+        "",
+        *(f"  {name:8} {what}" for name, what in SUBCOMMANDS.items()),
+        "",
+        "`srl leaderboard COMMAND --help` explains one. From an agent to a site:",
+        "  srl leaderboard run connect_four-v0 --agent tiny --out runs/board",
+        "  srl leaderboard bundle runs/board",
+        "  srl leaderboard verify runs/board/bundles --level L3",
+        "  srl leaderboard publish runs/board/bundles --board my-board",
+        "  srl leaderboard build --store runs/quickstart/league.db --out runs/quickstart/site",
+    ]
+)
+
+
+def main(argv: list[str]) -> int:
+    """Exit code: 0 done, 1 a bundle was rejected, 2 the user has something to fix."""
+    name, *rest = argv or [""]
+    if name in ("--help", "-h"):
+        print(HELP)
+        return 0
+    if name not in SUBCOMMANDS:
+        given = f"no COMMAND {name!r}.{nearest(name, SUBCOMMANDS)}" if name else "give a COMMAND."
+        print(f"srl leaderboard: {given} There are: {', '.join(SUBCOMMANDS)}.", file=sys.stderr)
+        return 2
+    try:
+        return int(importlib.import_module(f"leaderboards.cli.{name}").main(rest))
+    except SystemExit as stop:  # how argparse ends, for --help and for mistakes
+        return int(stop.code or 0)
+    except SRLError as error:
+        print(f"srl leaderboard {name}: {error}", file=sys.stderr)
+        return 2
