@@ -92,7 +92,7 @@ def fit(games: MatchUps, ridge: float) -> Fit:
     """
     n = games.agents
     theta = np.zeros(n + 1 if games.tie_U.any() else n)
-    loss = _loss(theta, games, ridge)
+    loss = negative_log_posterior(theta, games, ridge)
     for _ in range(200):
         gradient, hessian = _slope(theta, games, ridge)
         step = -np.linalg.solve(_gauged(hessian, games), gradient)
@@ -101,7 +101,7 @@ def fit(games: MatchUps, ridge: float) -> Fit:
             candidate = theta + length * step
             if games.level:
                 candidate[:n] -= candidate[:n].mean()
-            trial = _loss(candidate, games, ridge)
+            trial = negative_log_posterior(candidate, games, ridge)
             if trial <= loss + 1e-12 * abs(loss) or length < 1e-6:
                 break
             length /= 2
@@ -132,7 +132,7 @@ def _difference(t_N: Floats, games: MatchUps) -> Floats:
     return difference
 
 
-def _probabilities(d_U: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
+def probabilities(d_U: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
     """(U,) probabilities that the first side wins, loses, ties."""
     half = d_U / 2
     top = np.abs(half)
@@ -141,7 +141,7 @@ def _probabilities(d_U: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
     return win / total, loss / total, tie / total
 
 
-def _loss(theta: Floats, games: MatchUps, ridge: float) -> float:
+def negative_log_posterior(theta: Floats, games: MatchUps, ridge: float) -> float:
     """Negative log-posterior; ``theta`` is t, then log nu if there are ties."""
     n = games.agents
     half = _difference(theta[:n], games) / 2
@@ -155,13 +155,13 @@ def _loss(theta: Floats, games: MatchUps, ridge: float) -> float:
 
 
 def _slope(theta: Floats, games: MatchUps, ridge: float) -> tuple[Floats, Floats]:
-    """Gradient and Hessian of `_loss`."""
+    """Gradient and Hessian of `negative_log_posterior`."""
     n = games.agents
     nu = math.exp(theta[n]) if theta.size > n else 0.0
-    win, loss, tie = _probabilities(_difference(theta[:n], games), nu)
+    win, loss, tie = probabilities(_difference(theta[:n], games), nu)
     played_U = games.win_U + games.tie_U + games.loss_U
     gradient = ridge * theta
-    gradient[:n] -= _per_agent(games, (games.win_U - games.loss_U - played_U * (win - loss)) / 2)
+    gradient[:n] -= per_agent(games, (games.win_U - games.loss_U - played_U * (win - loss)) / 2)
     hessian = ridge * np.eye(theta.size)
     curvature_U = played_U * (win + loss - (win - loss) ** 2) / 4
     for s, one in enumerate(games.sign_S):
@@ -171,13 +171,13 @@ def _slope(theta: Floats, games: MatchUps, ridge: float) -> tuple[Floats, Floats
             hessian[:n, :n] += block.reshape(n, n)
     if theta.size > n:
         gradient[n] -= (games.tie_U - played_U * tie).sum()
-        hessian[:n, n] = _per_agent(games, -played_U * tie * (win - loss) / 2)
+        hessian[:n, n] = per_agent(games, -played_U * tie * (win - loss) / 2)
         hessian[n, :n] = hessian[:n, n]
         hessian[n, n] += (played_U * tie * (1 - tie)).sum()
     return gradient, hessian
 
 
-def _per_agent(games: MatchUps, value_U: Floats) -> Floats:
+def per_agent(games: MatchUps, value_U: Floats) -> Floats:
     """(N,) sum of a value over each agent's match-ups, with the sign of its side."""
     total = np.zeros(games.agents)
     for s, sign in enumerate(games.sign_S):
@@ -205,14 +205,14 @@ def _score_products(games: MatchUps, results: Results, found: Fit) -> tuple[Floa
         The sum, the number of clusters of each agent, and the number of clusters.
     """
     n, size = games.agents, found.hessian.shape[0]
-    win, loss, tie = _probabilities(_difference(found.t_N, games), found.nu)
+    win, loss, tie = probabilities(_difference(found.t_N, games), found.nu)
     products, clusters_N, clusters = np.zeros((size, size)), np.zeros(n, dtype=np.int64), 0
-    for rows, local in _cluster_blocks(results.cluster_M):
+    for rows, local in cluster_blocks(results.cluster_M):
         up, score = results.row_M[rows], results.score_M[rows]
         skill = score - 0.5 - (win[up] - loss[up]) / 2
         here = int(local[-1]) + 1
         signed = [(s, sign) for s, sign in enumerate(games.sign_S) if sign]
-        sums = _entries(
+        sums = sums_per_cluster(
             np.concatenate([local] * len(signed)),
             np.concatenate([games.seat_US[up, s] for s, _ in signed]),
             np.concatenate([sign * skill for _, sign in signed]),
@@ -226,7 +226,7 @@ def _score_products(games: MatchUps, results: Results, found: Fit) -> tuple[Floa
     return products, clusters_N, clusters
 
 
-def _cluster_blocks(cluster_M: Ints) -> Iterator[tuple[Ints | slice, Ints]]:
+def cluster_blocks(cluster_M: Ints) -> Iterator[tuple[Ints | slice, Ints]]:
     """(rows, number of their cluster within the block), whole clusters at a time."""
     ordered = bool((cluster_M[1:] >= cluster_M[:-1]).all())
     order = None if ordered else np.argsort(cluster_M)
@@ -243,7 +243,7 @@ def _cluster_blocks(cluster_M: Ints) -> Iterator[tuple[Ints | slice, Ints]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entries:
+class Sums:
     """Sums per cluster and agent, sorted by cluster; E of them."""
 
     cluster_E: Ints
@@ -251,17 +251,17 @@ class _Entries:
     value_E: Floats
 
 
-def _entries(cluster_R: Ints, agent_R: Ints, value_R: Floats, n: int) -> _Entries:
+def sums_per_cluster(cluster_R: Ints, agent_R: Ints, value_R: Floats, n: int) -> Sums:
     """Add up what one agent has in one cluster."""
     key_R = cluster_R * n + agent_R
     order = np.argsort(key_R)
     key_R = key_R[order]
     first = np.flatnonzero(np.concatenate([[True], key_R[1:] != key_R[:-1]]))
     picked = order[first]
-    return _Entries(cluster_R[picked], agent_R[picked], np.add.reduceat(value_R[order], first))
+    return Sums(cluster_R[picked], agent_R[picked], np.add.reduceat(value_R[order], first))
 
 
-def _block_products(sums: _Entries, tied_C: Floats | None, n: int, clusters: int) -> Floats:
+def _block_products(sums: Sums, tied_C: Floats | None, n: int, clusters: int) -> Floats:
     """One block's share of `_score_products`."""
     size = n if tied_C is None else n + 1
     products = np.zeros((size, size))
@@ -279,7 +279,7 @@ def _block_products(sums: _Entries, tied_C: Floats | None, n: int, clusters: int
     return products
 
 
-def _sparse_products(sums: _Entries, n: int, longest: int) -> Floats:
+def _sparse_products(sums: Sums, n: int, longest: int) -> Floats:
     """Sum of u uᵀ entry by entry, ``longest`` of them in one cluster at most."""
     cluster_E, agent_E, value_E = sums.cluster_E, sums.agent_E, sums.value_E
     total = np.diag(totals(agent_E, value_E**2, n))

@@ -361,7 +361,7 @@ def _rows(
             losses=int(record.losses_N[k]),
             clusters=int(clusters_N[k]),
             field_score=float(record.field_score_N[k]),
-            provisional=_doubts(float(width_N[k]), int(clusters_N[k]), bool(record.linked_N[k])),
+            provisional=doubts(float(width_N[k]), int(clusters_N[k]), bool(record.linked_N[k])),
         )
         for k in range(n)
     ]
@@ -372,15 +372,16 @@ def _field_score(points_N: Floats, games_N: Floats) -> float:
     return float((points_N[met] / games_N[met]).mean()) if met.any() else math.nan
 
 
-def _doubts(half_width: float, clusters: int, linked: bool) -> tuple[str, ...]:
-    doubts = []
+def doubts(half_width: float, clusters: int, linked: bool) -> tuple[str, ...]:
+    """Why not to rely on a row yet: ``half_width`` in Elo, ``linked`` as `Rating.provisional` says."""
+    reasons = []
     if half_width > PROVISIONAL_HALF_WIDTH_ELO:
-        doubts.append(f"interval wider than ±{PROVISIONAL_HALF_WIDTH_ELO:.0f} Elo")
+        reasons.append(f"interval wider than ±{PROVISIONAL_HALF_WIDTH_ELO:.0f} Elo")
     if clusters < PROVISIONAL_CLUSTERS:
-        doubts.append(f"fewer than {PROVISIONAL_CLUSTERS} seeds")
+        reasons.append(f"fewer than {PROVISIONAL_CLUSTERS} seeds")
     if not linked:
-        doubts.append("no chain of wins both to and from the rest of the field")
-    return tuple(doubts)
+        reasons.append("no chain of wins both to and from the rest of the field")
+    return tuple(reasons)
 
 
 def _linked(beat_NN: NDArray[np.bool_]) -> NDArray[np.bool_]:
