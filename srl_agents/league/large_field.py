@@ -76,7 +76,7 @@ class _Inverse:
         u_PH = d_P[:, None] * columns_PH
         schur_HH = columns_PH[hubs_H] - columns_PH.T @ u_PH
         u_PH[hubs_H] = -np.eye(len(hubs_H))
-        k_HH: Floats = np.linalg.inv(schur_HH)
+        k_HH = np.linalg.inv(schur_HH).astype(np.float64, copy=False)
         return cls(d_P, u_PH, k_HH)
 
     def times(self, x_P: Floats) -> Floats:
