@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from srl_agents.policies.players import ModelPolicy, Policy, Reply, TurnRequest, answer
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, canonical_json
 from srl_envs import make
-from srl_envs.episode import Recorder
+from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, InvalidActionError, SandboxError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from srl_envs.registry import Policy as TextPolicy
 
 Progress = Callable[[int], None]
+Finished = Callable[[Episode, Transcript], None]
 
 
 @dataclass(slots=True)
@@ -58,9 +59,8 @@ class _Match:
     def __init__(self, spec: MatchSpec, env: GameEnv, policies: Mapping[str, Policy]) -> None:
         self.spec, self.env = spec, env
         self.policies = [policies[name] for name in spec.seats]
-        self.number = int(spec.match_id[:15], 16)
         self.bots: dict[int, TextPolicy] = {
-            seat: policy.player(spec.env_id, _bot_seed(spec, seat))
+            seat: policy.player(spec.env_id, bot_seed(spec, seat))
             for seat, policy in enumerate(self.policies)
             if not isinstance(policy, ModelPolicy)
         }
@@ -98,8 +98,7 @@ class _Match:
                 for name, value in infos[agent]["reward_components"].items():
                     last.components[name] = last.components.get(name, 0.0) + value
 
-    def episode(self, fault: str = "") -> Episode:
-        transcript = self.recorder.transcript()
+    def episode(self, transcript: Transcript, fault: str = "") -> Episode:
         if fault:
             termination = "void"
         elif transcript.forfeited:
@@ -146,12 +145,18 @@ class Runner:
         self.concurrency = concurrency
         self._idle: dict[str, list[GameEnv]] = {}
 
-    def play(self, specs: Sequence[MatchSpec], progress: Progress | None = None) -> list[Episode]:
+    def play(
+        self,
+        specs: Sequence[MatchSpec],
+        progress: Progress | None = None,
+        finished: Finished | None = None,
+    ) -> list[Episode]:
         """Play all matches.
 
         Args:
             specs: in any number; equal specs are played once each.
             progress: called with the number of finished matches after each tick that ended some.
+            finished: called with each match as it ends, for whoever must not lose it.
 
         Returns:
             One episode per spec, in their order. Where our own machinery failed, or a bot raised, the
@@ -173,11 +178,11 @@ class Runner:
                 live.append((index, _Match(spec, self._env(spec), self.policies)))
             if not live:
                 break
-            finished = self._tick(live, episodes)
-            if finished:
+            ended = self._tick(live, episodes, finished)
+            if ended:
                 live = [(i, match) for i, match in live if i not in episodes]
                 if progress is not None:
-                    progress(finished)
+                    progress(ended)
         return [episodes[i] for i in range(len(specs))]
 
     def close(self) -> None:
@@ -187,7 +192,12 @@ class Runner:
                 env.close()
         self._idle.clear()
 
-    def _tick(self, live: list[tuple[int, _Match]], episodes: dict[int, Episode]) -> int:
+    def _tick(
+        self,
+        live: list[tuple[int, _Match]],
+        episodes: dict[int, Episode],
+        finished: Finished | None,
+    ) -> int:
         """One joint step of every live match; returns how many ended."""
         replies, faults = self._replies([match for _, match in live])
         ended = 0
@@ -199,7 +209,10 @@ class Runner:
             except (SandboxError, InvalidActionError) as error:
                 fault = f"{type(error).__name__}: {error}"
             if fault or not match.env.agents:
-                episodes[index] = match.episode(fault)
+                transcript = match.recorder.transcript()
+                episodes[index] = match.episode(transcript, fault)
+                if finished is not None:
+                    finished(episodes[index], transcript)
                 self._idle.setdefault(_kind(match.spec), []).append(match.env)
                 ended += 1
         return ended
@@ -215,7 +228,7 @@ class Runner:
                 policy, text = match.policies[seat], match.text(seat)
                 if isinstance(policy, ModelPolicy):
                     turn = len(match.turns[seat])
-                    key = (self.root_seed, match.number, seat, turn)
+                    key = sampling_key(self.root_seed, match.spec, seat, turn)
                     engines[id(policy.engine)] = policy.engine
                     asked.setdefault(id(policy.engine), []).append(
                         (i, seat, policy.adapter, TurnRequest(observation=text, key=key))
@@ -249,7 +262,12 @@ def _kind(spec: MatchSpec) -> str:
     return canonical_json([spec.env_id, spec.options])
 
 
-def _bot_seed(spec: MatchSpec, seat: int) -> int:
+def bot_seed(spec: MatchSpec, seat: int) -> int:
     """A bot's seed: the same start state and attempt give the same bot, whoever it meets."""
     name = json.dumps([spec.cluster, spec.attempt, seat])
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
+
+
+def sampling_key(root_seed: int, spec: MatchSpec, seat: int, turn: int) -> tuple[int, ...]:
+    """What the random numbers of a reply belong to: the match, the seat and its turn, no neighbour."""
+    return (root_seed, int(spec.match_id[:15], 16), seat, turn)
