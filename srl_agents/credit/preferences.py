@@ -101,6 +101,11 @@ class PreferenceBatch:
     """Of the learner when the pairs were made."""
     pairs: tuple[Preference, ...]
 
+    @property
+    def rows(self) -> int:
+        """How many replies there are, two per pair."""
+        return 2 * len(self.pairs)
+
 
 def rank_answers(episodes: Sequence[Episode], rows: Sequence[tuple[Turn, float]]) -> list[Answer]:
     """The turns that credit kept, each worth its advantage.

@@ -1,0 +1,89 @@
+"""How one learner is updated by DPO: frozen data, checked when made, without importing TRL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from srl_agents.credit.preferences import PairSettings
+from srl_agents.trainers.update_settings import (
+    UpdateSettings,
+    check_not_negative,
+    check_one_of,
+    check_positive,
+)
+from srl_envs.errors import ConfigError
+
+PairLoss = Literal[
+    "sigmoid", "sigmoid_norm", "hinge", "ipo", "robust", "exo_pair", "nca_pair", "bco_pair",
+    "sppo_hard", "apo_zero", "apo_down", "discopop",
+]  # fmt: skip
+"""TRL's losses that are means over pairs. Its ``aot`` losses sort the pairs of a micro-batch, and
+``sft`` looks at no rejected reply: neither is here."""
+
+_OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
+"""Losses of beta times the difference of both log-ratios; an offset means the same in all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DPOSettings(UpdateSettings):
+    """Updates on pairs of replies. Names are ours; `to_trl` translates them.
+
+    Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
+    arXiv:2402.04792.
+    """
+
+    algorithm: Literal["dpo"] = "dpo"
+    beta: float = 0.1
+    """How strongly the learner is held to the reference; tau of ipo."""
+    loss_type: PairLoss = "sigmoid"
+    """``sigmoid`` is DPO's; ``sigmoid_norm`` and ``ipo`` divide log-ratios by the reply's tokens."""
+    label_smoothing: float = 0.0
+    """Only robust and exo_pair: how often a pair is thought to be the wrong way round."""
+    tail_weight: float = 1.0
+    """Of log-probabilities behind the length of the shorter reply of a pair, in [0, 1]; below 1
+    length counts less. Source: alpha of arXiv:2409.06411."""
+    offset: float = 0.0
+    """Times a pair's margin: by how much the chosen reply's implicit reward must exceed the other's.
+    Source: arXiv:2402.10571 equation 8, with margins of return."""
+    reference: Literal["base", "start"] = "base"
+    """The base with its adapters off, or the learner's adapter as it was when the run began, a
+    warm start included."""
+    pairs: PairSettings = field(default_factory=PairSettings)
+
+    def __post_init__(self) -> None:
+        UpdateSettings.__post_init__(self)
+        check_positive(self, "beta")
+        check_not_negative(self, "offset")
+        check_one_of("loss_type", self.loss_type, get_args(PairLoss))
+        check_one_of("reference", self.reference, ("base", "start"))
+        if not 0 <= self.label_smoothing < 0.5:
+            raise ConfigError(f"label_smoothing={self.label_smoothing}: use 0 to below 0.5.")
+        if self.loss_type == "exo_pair" and not self.label_smoothing:
+            raise ConfigError("loss_type='exo_pair' needs label_smoothing above 0, such as 1e-3.")
+        if self.label_smoothing and self.loss_type not in ("robust", "exo_pair"):
+            raise ConfigError(
+                f"label_smoothing={self.label_smoothing}: loss_type {self.loss_type!r} knows none; "
+                "use 'robust' or 'exo_pair'."
+            )
+        if not 0 <= self.tail_weight <= 1:
+            raise ConfigError(f"tail_weight={self.tail_weight}: use 0 to 1.")
+        if self.offset and self.loss_type not in _OF_DIFFERENCES:
+            raise ConfigError(
+                f"offset={self.offset}: loss_type {self.loss_type!r} is not of a difference of "
+                f"rewards; use one of {', '.join(_OF_DIFFERENCES)}, or 0."
+            )
+
+    def to_trl(self, output_dir: Path, *, seed: int, cpu: bool) -> Any:
+        """TRL's `DPOConfig`; pairs come with log-probabilities of the reference that we compute."""
+        from trl import DPOConfig  # noqa: PLC0415 - seconds; recipes must fail in the first one
+
+        return DPOConfig(
+            **self.arguments(output_dir, seed=seed, cpu=cpu),
+            beta=self.beta,
+            loss_type=[self.loss_type],
+            label_smoothing=self.label_smoothing,
+            ld_alpha=None if self.tail_weight == 1 else self.tail_weight,
+            max_length=None,
+        )
