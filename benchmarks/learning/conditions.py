@@ -1,0 +1,120 @@
+"""What the learning experiments compare: small games, and recipes that differ in one thing.
+
+A condition is an arena's recipe with some settings changed; a table puts conditions of one arena
+side by side. All conditions of an arena play the same number of matches per update on the same start
+states, so they cost as many tokens as their replies are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+BASELINE = "independent"
+"""Every learner for itself, sharing nothing: what each arena's recipe says without changes."""
+
+_COORDINATION = {
+    "synchronized": ("coordination={kind: synchronized}",),
+    "federated-product": ("coordination={kind: federated, every: 4}",),
+    "federated-factors": ("coordination={kind: federated, every: 4, merge: factors}",),
+    "selective-top": ("coordination={kind: selective}",),
+    "selective-signs": ("coordination={kind: selective, select: signs}",),
+    "asynchronous": ("coordination={kind: asynchronous, ready_rows: 300}",),
+    "distillation": ("coordination={kind: distillation}",),
+}
+_MODES = {
+    "cooperative": ("credit={mode: cooperative, cooperation: 1.0}",),
+    "competitive": ("credit={mode: competitive, competition: 1.0}",),
+    "mixed": ("credit={mode: mixed, cooperation: 0.5, competition: 0.5}",),
+    "adaptive": ("credit={mode: adaptive, cooperation: 1.0, competition: 1.0}",),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arena:
+    """A game, the recipe that every condition starts from, and the conditions."""
+
+    recipe: str
+    """YAML of a league recipe without its name."""
+    conditions: Mapping[str, tuple[str, ...]]
+    """Name -> KEY=VALUE settings over the recipe."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Conditions of one arena, compared with its baseline by some measures of their runs."""
+
+    title: str
+    arena: str
+    conditions: tuple[str, ...]
+    measures: Mapping[str, str]
+    """Measure of `outcomes.measure` -> what it is called in the table."""
+
+
+ARENAS: Mapping[str, Arena] = MappingProxyType(
+    {
+        "math_duel": Arena(
+            recipe="""
+model: tiny
+env: math_duel-v0
+env_options: {difficulty: 2, problems: 1, max_retries: 0}
+learners: [alice, bob]
+updates: 12
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 6, group_size: 8, max_new_tokens: 10}
+opponents: {mirror: 0.5, live: 2, past: 2, bots: {middle: 1}}
+training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 64}
+evaluation: {every: 0, final_pairs: 60, bots: [middle]}
+snapshot_every: 4
+checkpoint_every: 6
+""",
+            conditions={BASELINE: (), **_COORDINATION, **_MODES},
+        ),
+        "public_goods": Arena(
+            recipe="""
+model: tiny
+env: public_goods-v0
+env_options: {rounds: 1, cuts_from: 0, max_retries: 0}
+learners: [alice, bob]
+updates: 8
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 2, group_size: 8, max_new_tokens: 8}
+opponents: {mirror: 1, live: 1, past: 0}
+training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
+evaluation: {every: 0, final_pairs: 8, bots: []}
+snapshot_every: 8
+checkpoint_every: 4
+""",
+            conditions={BASELINE: (), **_MODES},
+        ),
+    }
+)
+
+_AGAINST = MappingProxyType(
+    {"points_start": "points against the start", "points_middle": "points against middle"}
+)
+TABLES = (
+    Table(
+        title="Coordination, math duel",
+        arena="math_duel",
+        conditions=tuple(_COORDINATION),
+        measures=_AGAINST,
+    ),
+    Table(
+        title="Modes, math duel (competitive)",
+        arena="math_duel",
+        conditions=tuple(_MODES),
+        measures=_AGAINST,
+    ),
+    Table(
+        title="Modes, public goods (mixed)",
+        arena="public_goods",
+        conditions=tuple(_MODES),
+        measures={
+            "together": "outcome of all seats",
+            "outcome_start": "own outcome against the start",
+            "refused": "refused replies per game",
+        },
+    ),
+)
