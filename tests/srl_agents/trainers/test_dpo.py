@@ -119,12 +119,12 @@ def plain(model_folder: Path, tmp_path: Path) -> Any:
 
 
 def assert_same(got: Tensors, expected: Tensors) -> None:
-    """Equal to 1e-6 of the largest entry, if that is above 1: single precision has 7 digits."""
+    """Equal to 1e-6 of the largest entry and 1e-5 of each: single precision has 7 digits."""
     assert got.keys() == expected.keys()
     largest = max(float(tensor.abs().max()) for tensor in expected.values())
     assert largest > 1e-3
     for key, tensor in expected.items():
-        assert torch.allclose(got[key], tensor, rtol=0, atol=1e-6 * max(1.0, largest)), key
+        assert torch.allclose(got[key], tensor, rtol=1e-5, atol=1e-6 * max(1.0, largest)), key
 
 
 @plain_trl
