@@ -30,6 +30,8 @@ from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
+from srl_agents.rollouts.runner import Finished
+from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.learner import Batch
 from srl_envs import spec as env_spec
@@ -255,9 +257,11 @@ class LeagueTraining:
             for name, learner in self.learners.items()
         ]
 
-    def _play(self, phase: str, specs: Sequence[MatchSpec]) -> list[Episode]:
+    def _play(
+        self, phase: str, specs: Sequence[MatchSpec], finished: Finished | None = None
+    ) -> list[Episode]:
         self.view.phase(phase, len(specs))
-        episodes = self.runner.play(specs, self.view.advance)
+        episodes = self.runner.play(specs, self.view.advance, finished)
         self.store.report_many((episode.spec, episode.result()) for episode in episodes)
         void = [episode for episode in episodes if not episode.valid]
         if 2 * len(void) > len(episodes):
@@ -312,7 +316,8 @@ class LeagueTraining:
         specs = self.league.round_robin(FINAL, agents, self.recipe.evaluation.final_pairs)
         missing = [spec for spec in specs if spec.match_id not in known]
         if missing:
-            self._play("final round robin", missing)
+            log = TranscriptLog(self.folder / TRANSCRIPTS)
+            self._play("final round robin", missing, log.add)
 
     # --- checkpoints -------------------------------------------------------------------------
 

@@ -1,0 +1,67 @@
+"""Transcripts of matches as a file: one line each, added while they are played."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+
+from srl_agents.records import Episode
+from srl_envs.episode import Transcript
+from srl_envs.errors import TranscriptError
+
+TRANSCRIPTS = "transcripts.jsonl"
+"""Its name in a run's folder."""
+
+
+class TranscriptLog:
+    """Adds each match that ends; pass `add` to `Runner.play` as ``finished``.
+
+    Args:
+        path: JSON lines; made if absent. A line that a crash cut off goes; a match that is played
+            again is added again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if path.is_file():
+            content = path.read_bytes()
+            os.truncate(path, content.rfind(b"\n") + 1)
+
+    def add(self, episode: Episode, transcript: Transcript) -> None:
+        """Add one match, unless our own machinery lost it."""
+        if episode.valid:
+            line = json.dumps({"match_id": episode.spec.match_id, **asdict(transcript)})
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+
+def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[str, Transcript]:
+    """Match id -> transcript; a last line that was cut off by a crash is left out.
+
+    Args:
+        path: what a `TranscriptLog` wrote; no transcripts where there is no file.
+        wanted: match ids; all by default.
+
+    Raises:
+        TranscriptError: a line is no transcript.
+    """
+    if not path.is_file():
+        return {}
+    found = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith("\n"):
+                break
+            try:
+                data = json.loads(line)
+                match_id = data.pop("match_id")
+                if wanted is None or match_id in wanted:
+                    found[match_id] = Transcript.from_data(data)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise TranscriptError(
+                    f"{path}, line {number} is no transcript: {type(error).__name__}: {error}"
+                ) from None
+    return found
