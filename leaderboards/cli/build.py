@@ -10,8 +10,9 @@ from typing import Any
 from leaderboards.cli.parser import OneLineParser
 
 EXAMPLE = """\
-example:
-  srl leaderboard build --store runs/quickstart/league.db --out runs/quickstart/leaderboard
+examples:
+  srl leaderboard build --store runs/quickstart-tiny-seed0 --out runs/site
+  srl leaderboard build --store runs/quickstart-tiny-seed0 --schedule eval/final --out runs/site
 
 writes index.html, which opens without a server, and data.json with the same numbers.
 """
@@ -21,17 +22,26 @@ def main(argv: list[str]) -> int:
     """Exit code 0: built."""
     options = _parser().parse_args(argv)
 
-    from leaderboards.build import board_data, write_site
+    from leaderboards.build import store_site, write_site
     from srl_agents.league.store import LeagueStore
+    from srl_agents.rollouts.transcripts import TRANSCRIPTS
 
     again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
     again += ["--schedule", options.schedule] if options.schedule else []
     path = Path(options.store)
-    with LeagueStore(path / "league.db" if path.is_dir() else path, mode="read") as store:
-        data = board_data(store, shlex.join(again), options.schedule)
-    index, numbers = write_site(data, Path(options.out))
+    path = path / "league.db" if path.is_dir() else path
+    with LeagueStore(path, mode="read") as store:
+        data, episodes = store_site(
+            store,
+            path.with_name(TRANSCRIPTS),
+            command=shlex.join(again),
+            schedule=options.schedule,
+            per_board=options.episodes,
+        )
+        index = write_site(data, Path(options.out), episodes)
     if options.json:
-        print(json.dumps({"index": str(index), "data": str(numbers), "boards": data["boards"]}))
+        numbers = str(index.with_name("data.json"))
+        print(json.dumps({"index": str(index), "data": numbers, "boards": data["boards"]}))
     else:
         print(summary(data), f"open {index}", sep="\n")
     return 0
@@ -46,18 +56,21 @@ def summary(data: dict[str, Any], top: int = 5) -> str:
             lines.append(f"{name}: no evaluation matches yet")
             continue
         lines.append(f"{name}: {board['matches']} matches, {board['clusters']} seeds")
-        lines += [_line(row) for row in board["agents"][:top]]
+        lines += [_line(row, board["metric"]) for row in board["agents"][:top]]
         if len(board["agents"]) > top:
             lines.append(f"  ... and {len(board['agents']) - top} more")
     return "\n".join(lines or ["the store holds no match yet"])
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: dict[str, Any], metric: dict[str, Any]) -> str:
     ranks = sorted({row["best_rank"], row["worst_rank"]})
-    width = "?" if row["half_width"] is None else f"{row['half_width']:.0f}"
     mark = "  provisional" if row["provisional"] else ""
-    place = "-".join(map(str, ranks))
-    return f"  {place:>7}  {row['elo']:+6.0f} ±{width:<4} {row['agent']}{mark}"
+    place, digits = "-".join(map(str, ranks)), metric["digits"]
+    value = (
+        "?" if row["value"] is None else format(row["value"], f"{'+' * metric['signed']}.{digits}f")
+    )
+    width = "?" if row["half_width"] is None else format(row["half_width"], f".{digits}f")
+    return f"  {place:>7}  {value:>6} ±{width:<5} {row['agent']}{mark}"
 
 
 def _parser() -> OneLineParser:
@@ -70,6 +83,13 @@ def _parser() -> OneLineParser:
         "--schedule",
         metavar="NAME",
         help="count the matches of this schedule only, for example eval/final",
+    )
+    build.add_argument(
+        "--episodes",
+        type=int,
+        default=60,
+        metavar="N",
+        help="most replays of one board; each is played again from its replies",
     )
     build.add_argument("--json", action="store_true", help="print the numbers as JSON")
     return build

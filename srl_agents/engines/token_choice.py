@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import LogitsProcessor, StoppingCriteria
 
-_LARGEST_UNIFORM = 1 - 2**-24
+LARGEST_UNIFORM = 1 - 2**-24
 """Largest float32 below 1: with it, u * total stays below the total of the probabilities."""
 
 
@@ -33,7 +33,7 @@ def inverse_cdf(logprobs_RV: torch.Tensor, uniforms_R: torch.Tensor) -> torch.Te
         uniforms_R: (R,) float32 in [0, 1).
     """
     cdf_RV = logprobs_RV.exp().cumsum(dim=1)
-    target_R1 = uniforms_R.clamp(max=_LARGEST_UNIFORM)[:, None] * cdf_RV[:, -1:]
+    target_R1 = uniforms_R.clamp(max=LARGEST_UNIFORM)[:, None] * cdf_RV[:, -1:]
     return torch.searchsorted(cdf_RV, target_R1, right=True).squeeze(1)
 
 

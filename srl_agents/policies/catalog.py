@@ -100,7 +100,7 @@ def _model_policy(
         TransformersEngine,
     )
 
-    rank, alpha = _adapter_shape(wanted.adapter_folder)
+    rank, alpha = adapter_shape(wanted.adapter_folder)
     base = BaseModel.load(wanted.model, lora_rank=rank, lora_alpha=alpha)
     if wanted.adapter_folder is not None:
         base.load_adapter(_ADAPTER, wanted.adapter_folder)
@@ -117,7 +117,7 @@ def _model_policy(
     return act
 
 
-def _adapter_shape(folder: Path | None) -> tuple[int, float]:
+def adapter_shape(folder: Path | None) -> tuple[int, float]:
     """(rank, alpha) that the adapter was made with."""
     if folder is None:
         return 8, 16

@@ -1,0 +1,205 @@
+"""Score a model's recorded tokens again under the weights that it was declared with (level L3).
+
+A reply's tokens were drawn by inverting the distribution at random numbers that belong to the match,
+the seat and the turn. So one forward pass over prompt and reply shows both whether the log-probabilities
+are those of the declared weights and whether each token is the one that its number selects: nobody can
+choose among several replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leaderboards.agents import Entrant, build_agents, is_model
+from leaderboards.bundle import Bundle, BundleError, adapter_folder
+from leaderboards.claims import disagreement
+from leaderboards.protocol import ROOT_SEED
+from leaderboards.record import MatchRecord
+from srl_agents.policies import ModelPolicy
+from srl_agents.rollouts.runner import sampling_key
+from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:  # torch comes with it
+    from srl_agents.engines.base_model import BaseModel
+    from srl_agents.engines.rescoring import TokenScores
+
+LOGPROB_TOLERANCE = 0.01
+"""Nats per token. Batches of other shapes move a float32 log-probability by less than 1e-4."""
+CDF_TOLERANCE = 1e-3
+"""Of a cumulative probability, for random numbers at the border between two tokens."""
+_BATCH_TOKENS = 8192
+
+TurnPlace = tuple[int, int, int]
+"""(place of the record, seat, turn)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One reply to score."""
+
+    place: TurnPlace
+    agent: str
+    observation: str
+    reply: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    key: tuple[int, ...]
+
+
+class Auditor:
+    """The models of a bundle, loaded and compared with what the bundle declares.
+
+    Args:
+        bundle: whose models.
+        sources: agent id -> model, over what the bundle names.
+
+    Raises:
+        BundleError: weights, prompt, tokenizer or sampling are not the declared ones.
+        ConfigError: an adapter is neither in the bundle nor given.
+    """
+
+    def __init__(self, bundle: Bundle, sources: Mapping[str, str]) -> None:
+        self._bundle = bundle
+        models = [agent for agent in bundle.entrants if is_model(agent)]
+        unknown = set(sources) - {agent.agent_id for agent in models}
+        if unknown:
+            raise ConfigError(f"--model {min(unknown)}=...: the bundle has no such model.")
+        self._policies: dict[str, ModelPolicy] = {}
+        for agent in models:
+            source = sources.get(agent.agent_id) or _source(bundle, agent.agent_id, agent.spec)
+            limit = agent.spec["sampling"]["max_new_tokens"]
+            built = build_agents(bundle.protocol, [Entrant(agent.agent_id, source)], limit)
+            loaded = next(v for v in built.versions if v.agent_id == agent.agent_id)
+            # a folder may lie elsewhere; its weights are hashed beside its name
+            declared = {k: v for k, v in agent.spec.items() if k != "base"}
+            found = {k: v for k, v in loaded.spec.items() if k != "base"}
+            if wrong := disagreement(declared, found, f"agent {agent.agent_id}"):
+                raise BundleError(f"manifest.json: {wrong} in {source}.")
+            policy = built.policies[agent.agent_id]
+            if isinstance(policy, ModelPolicy):
+                self._policies[agent.agent_id] = policy
+        self._waiting: list[_Turn] = []
+        self.turns = self.tokens = 0
+        """Scored so far."""
+
+    def add(
+        self, place: int, record: MatchRecord, observations: Mapping[int, Sequence[str]]
+    ) -> tuple[int, str] | None:
+        """Check the replies of one match, now or with later ones.
+
+        Returns:
+            (place, what is wrong) of the first false record among those scored, if any.
+        """
+        for seat, turns in record.tokens.items():
+            steps = record.transcript.steps
+            replies = [step.replies[seat] for step in steps if seat in step.replies]
+            for number, (turn, text, reply) in enumerate(
+                zip(turns, observations[seat], replies, strict=True)
+            ):
+                self._waiting.append(
+                    _Turn(
+                        (place, seat, number),
+                        record.spec.seats[seat],
+                        text,
+                        reply,
+                        turn.token_ids,
+                        turn.logprobs,
+                        sampling_key(ROOT_SEED, record.spec, seat, number),
+                    )
+                )
+        if sum(len(turn.token_ids) for turn in self._waiting) < _BATCH_TOKENS:
+            return None
+        return self.finish()
+
+    def finish(self) -> tuple[int, str] | None:
+        """Check what waits; returns as `add`."""
+        turns, self._waiting = self._waiting, []
+        faults: dict[TurnPlace, str] = {}
+        for agent, policy in self._policies.items():
+            mine = [turn for turn in turns if turn.agent == agent]
+            faults |= _faults(policy, mine)
+            self.turns += len(mine)
+            self.tokens += sum(len(turn.token_ids) for turn in mine)
+        if not faults:
+            return None
+        first = min(faults)
+        return first[0], f"seat {first[1]}, turn {first[2]}: {faults[first]}"
+
+
+def _source(bundle: Bundle, agent_id: str, spec: Mapping[str, object]) -> str:
+    base = str(spec["base"])
+    if spec["adapter"] is None:
+        return base
+    folder = adapter_folder(bundle.folder, agent_id)
+    if not folder.is_dir():
+        raise ConfigError(
+            f"the adapter of {agent_id!r} is not in the bundle: give it with "
+            f"--model '{agent_id}={base}+FOLDER'."
+        )
+    return f"{base}+{folder}"
+
+
+def _faults(policy: ModelPolicy, turns: Sequence[_Turn]) -> dict[TurnPlace, str]:
+    """What is wrong with each reply of one agent; nothing for those that are right."""
+    from srl_agents.engines.rescoring import (  # noqa: PLC0415 - torch comes with it
+        Rescorer,
+        SampledReply,
+    )
+
+    base, scorer = policy.engine.base, Rescorer(policy.engine)
+    found: dict[TurnPlace, str] = {}
+    scored: list[_Turn] = []
+    replies: list[SampledReply] = []
+    for turn in turns:
+        prompt = base.encode_prompt(turn.observation)
+        if not scorer.fits(prompt):
+            if turn.reply or turn.token_ids:
+                found[turn.place] = "the prompt left no room for a reply, and there is one"
+            continue
+        if wrong := _form(base, scorer.fault(turn.token_ids), turn):
+            found[turn.place] = wrong
+            continue
+        scored.append(turn)
+        replies.append(
+            SampledReply(
+                prompt_ids=prompt,
+                token_ids=turn.token_ids,
+                adapter=policy.adapter,
+                key=turn.key,
+            )
+        )
+    for turn, scores in zip(scored, scorer.score(replies), strict=True):
+        if wrong := _judge(turn, scores):
+            found[turn.place] = wrong
+    return found
+
+
+def _form(base: BaseModel, fault: str, turn: _Turn) -> str:
+    """What can be said without a forward pass."""
+    if fault:
+        return fault
+    if len(turn.token_ids) != len(turn.logprobs):
+        return f"{len(turn.token_ids)} tokens with {len(turn.logprobs)} log-probabilities"
+    text = base.decode(turn.token_ids)
+    if text != turn.reply:
+        return f"the tokens spell {text[:60]!r}, the reply is {turn.reply[:60]!r}"
+    return ""
+
+
+def _judge(turn: _Turn, scores: TokenScores) -> str:
+    for place, (told, true, miss) in enumerate(
+        zip(turn.logprobs, scores.logprobs, scores.misses, strict=True)
+    ):
+        if not abs(told - true) <= LOGPROB_TOLERANCE:
+            return (
+                f"token {place} is claimed with log-probability {told:.4f}; the declared weights give "
+                f"{true:.4f}"
+            )
+        if not miss <= CDF_TOLERANCE:
+            return (
+                f"token {place} is not the one that its random number selects (off by {miss:.4f} of "
+                "probability): the reply was chosen, not drawn"
+            )
+    return ""

@@ -1,0 +1,129 @@
+"""`srl leaderboard run`: play agents by the protocol of an environment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from leaderboards.cli.parser import OneLineParser
+from leaderboards.cli.progress import ProgressBar
+from srl_envs.errors import ConfigError
+
+INTERRUPTED = 130
+EXAMPLES = """\
+an agent is
+  bot:NAME                   a bot that is no reference already
+  tiny, smollm2-135m         a language model that is fetched for you
+  HUB_ID or FOLDER           any other one
+  MODEL+ADAPTER_FOLDER       a model with a trained adapter
+and NAME=AGENT gives it a name on the board.
+
+examples:
+  srl leaderboard run connect_four-v0 --agent tiny --out runs/board
+  srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
+      --agent tiny --agent alice@30=tiny+runs/quickstart-tiny-seed0/snapshots/alice@30
+  srl leaderboard run kuhn_poker nim --seeds 8 --out runs/look
+  srl leaderboard run --all --out runs/references
+
+Each environment gets a folder below DIR. Interrupted, or killed? The same command goes on where it was.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Exit code: 0 played, 2 the user has something to fix, 130 interrupted."""
+    options = _parser().parse_args(argv)
+
+    from leaderboards.agents import parse_entrants
+    from leaderboards.protocol import load_protocol, protocol_names
+    from leaderboards.run import BoardRun, Declared, opened
+
+    if bool(options.envs) == options.all:
+        raise ConfigError("name environments, or give --all.")
+    protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
+    entrants = [parse_entrants(options.agent, protocol) for protocol in protocols]
+    declared = Declared(
+        attempts=options.attempts, training_data=options.training_data, submitter=options.submitter
+    )
+    command = shlex.join(["srl", "leaderboard", "run", *argv])
+    played: list[dict[str, Any]] = []
+    with ProgressBar(options.json) as bar:
+        for protocol, wanted in zip(protocols, entrants, strict=True):
+            run = BoardRun(
+                protocol,
+                wanted,
+                Path(options.out) / protocol.name,
+                seeds=options.seeds,
+                max_new_tokens=options.max_new_tokens,
+                declared=declared,
+                command=command,
+            )
+            with opened(run):
+                before = len(run.done)
+                bar.told(protocol.name, before, len(run.specs))
+                try:
+                    run.play(lambda done, of, name=protocol.name: bar.told(name, done, of))  # type: ignore[misc]
+                except KeyboardInterrupt:
+                    print(f"srl leaderboard run: interrupted; again: {command}", file=sys.stderr)
+                    return INTERRUPTED
+                matches = len(run.specs)
+            played.append(
+                {
+                    "env": protocol.name,
+                    "folder": str(run.folder),
+                    "matches": matches,
+                    "played_before": before,
+                    "agents": [e.name for e in wanted],
+                }
+            )
+    if options.json:
+        print(json.dumps(played))
+        return 0
+    for entry in played:
+        print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")
+    print(f"next: srl leaderboard bundle {shlex.quote(options.out)}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        "run", "Play agents against the references of an environment's protocol.", EXAMPLES
+    )
+    parser.add_argument("envs", nargs="*", metavar="ENV", help="environment id")
+    parser.add_argument("--all", action="store_true", help="every environment with a protocol")
+    parser.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="AGENT",
+        help="who enters; may be repeated; without, the references play alone",
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="play the first N seeds only; rows stay provisional",
+    )
+    parser.add_argument(
+        "--max-new-tokens",
+        type=int,
+        metavar="N",
+        help="per reply of a model; at most the protocol's",
+    )
+    parser.add_argument(
+        "--attempts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="declare how many runs this one is chosen from",
+    )
+    parser.add_argument(
+        "--training-data", default="", metavar="TEXT", help="declare what agents were trained on"
+    )
+    parser.add_argument("--submitter", default="", metavar="NAME", help="declare who submits")
+    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
+    return parser

@@ -1,0 +1,49 @@
+"""`python -m leaderboards.freeze`: record the hash of every new protocol; refuse changed ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from leaderboards.protocol import (
+    FOLDER,
+    FROZEN,
+    check_environment,
+    frozen_hashes,
+    load_protocol,
+    protocol_names,
+)
+from srl_envs.errors import ConfigError
+
+
+def freeze(folder: Path = FOLDER) -> list[str]:
+    """Add what is not frozen yet to ``frozen.json``.
+
+    Returns:
+        ``NAME/VERSION`` of the new ones.
+
+    Raises:
+        ConfigError: a frozen protocol was changed, or one does not fit its environment.
+    """
+    known = frozen_hashes(folder) if (folder / FROZEN).is_file() else {}
+    new = {}
+    for name in protocol_names(folder):
+        protocol = load_protocol(name, folder)
+        check_environment(protocol)
+        key = f"{name}/{protocol.version}"
+        if known.get(key, protocol.sha256) != protocol.sha256:
+            raise ConfigError(
+                f"{name}.json was changed after version {protocol.version} was frozen: results under "
+                f"the two do not compare. Give it version {protocol.version + 1}."
+            )
+        if key not in known:
+            new[key] = protocol.sha256
+    text = json.dumps(known | new, indent=1, sort_keys=True) + "\n"
+    (folder / FROZEN).write_text(text, encoding="utf-8")
+    return sorted(new)
+
+
+if __name__ == "__main__":
+    added = freeze()
+    sys.stdout.write(f"{len(added)} new: {', '.join(added) or 'none'}\n")

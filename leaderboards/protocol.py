@@ -1,0 +1,231 @@
+"""What is played for a place on a board: one frozen protocol per environment, and its schedule.
+
+The files lie in ``leaderboards/protocols``. ``frozen.json`` beside them holds the hash of every
+version that was ever published; `python -m leaderboards.freeze` adds new ones and refuses changed ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from srl_agents.records import MatchSpec, digest
+from srl_envs import make, spec
+from srl_envs.core import Mode
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.settings import build, dump
+
+FOLDER = Path(__file__).parent / "protocols"
+FROZEN = "frozen.json"
+ROOT_SEED = 0
+"""Of every reply that is sampled for a board; the match does the rest."""
+BOT = "bot:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What the environment allows; recorded so that another default is another protocol."""
+
+    max_turns: int
+    """Most moves in one episode."""
+    invalid: str
+    """What happens to an invalid reply; see `srl_envs.make`."""
+    max_retries: int
+    forfeit_after: int
+    """Fallback moves after which a seat forfeits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Penalties:
+    """What invalid replies cost. Rows rank by outcomes, which do not hold it; rewards do."""
+
+    cost: float
+    """Reward units per invalid reply."""
+    floor: float
+    """Least that the format component of one episode can be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decoding:
+    """How models write."""
+
+    temperature: float
+    max_new_tokens: int
+    """An agent may use fewer."""
+    stop: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatingRules:
+    """How rows are computed."""
+
+    measure: str
+    """``elo``: Bradley-Terry-Davidson; ``cross_play``: return with the references; ``focal_return``:
+    return per seat held, as visitor and as resident."""
+    ridge: float = 0.0
+    """Prior precision of a skill in log-odds; for Elo."""
+    confidence: float = 0.95
+    """Of intervals, which are clustered by seed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """Everything that decides which matches are played and what they come to."""
+
+    name: str
+    """The environment's id."""
+    version: int
+    env: str
+    env_options: dict[str, Any] = field(default_factory=dict)
+    mode: Mode
+    anchors: tuple[str, ...]
+    """Bots whose mean rating is 0."""
+    pool: tuple[str, ...]
+    """The other references, all bots."""
+    seats: int
+    focal_seats: tuple[int, ...]
+    """How many seats the first agent of a pair holds; the second holds the rest."""
+    self_play: bool
+    """Whether every agent also fills a table alone."""
+    seeds: int
+    void_tries: int
+    """Times a match is played before a failure of ours stops the run."""
+    limits: Limits
+    penalties: Penalties
+    decoding: Decoding
+    rating: RatingRules
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the content, independent of how the file is laid out."""
+        return digest(dump(self))
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Agent ids of anchors and pool."""
+        return tuple(BOT + name for name in (*self.anchors, *self.pool))
+
+    @property
+    def schedule_name(self) -> str:
+        """`MatchSpec.schedule` of every match."""
+        return f"board/{self.name}/{self.version}"
+
+    def seed(self, number: int) -> int:
+        """Seed ``number`` of the public list: the first 48 bits of a hash."""
+        text = f"{self.name}/{self.version}/{number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+
+
+def load_protocol(name: str, folder: Path = FOLDER) -> Protocol:
+    """The protocol of an environment; the id may lack its version.
+
+    Raises:
+        ConfigError: there is none, or the file is damaged.
+    """
+    known = protocol_names(folder)
+    if name not in known and "-v" not in name:
+        name = max((k for k in known if k.startswith(f"{name}-v")), default=name)
+    if name not in known:
+        raise ConfigError(
+            f"no protocol for {name!r}.{nearest(name, known)} There are: {', '.join(known)}."
+        )
+    return _read(folder / f"{name}.json")
+
+
+def protocol_names(folder: Path = FOLDER) -> list[str]:
+    """All of them, sorted."""
+    return sorted(path.stem for path in folder.glob("*.json") if path.name != FROZEN)
+
+
+def frozen_hashes(folder: Path = FOLDER) -> dict[str, str]:
+    """``NAME/VERSION`` -> hash of every protocol that was ever frozen."""
+    path = folder / FROZEN
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
+def check_environment(protocol: Protocol) -> None:
+    """Refuse a protocol whose words about the environment are not what is installed.
+
+    Raises:
+        ConfigError: names what differs.
+    """
+    env: Any = make(protocol.env, **protocol.env_options)
+    try:
+        found = {
+            "seats": len(env.possible_agents),
+            "mode": spec(protocol.env).mode,
+            "max_turns": env.game.max_turns,
+            **{key: getattr(env, key) for key in ("invalid", "max_retries", "forfeit_after")},
+        }
+    finally:
+        env.close()
+    wanted = {"seats": protocol.seats, "mode": protocol.mode, **dump(protocol.limits)}
+    for key, value in wanted.items():
+        if found[key] != value:
+            raise ConfigError(
+                f"protocol {protocol.name}/{protocol.version} says {key}={value!r}, this "
+                f"installation has {found[key]!r}: install the SRL that the protocol was made for."
+            )
+
+
+def schedule(protocol: Protocol, entrants: Sequence[str], seeds: int) -> list[MatchSpec]:
+    """Every match, seed by seed; the references' matches do not depend on the entrants.
+
+    Args:
+        protocol: decides everything else.
+        entrants: agent ids, in any order; each meets every reference, and no other entrant.
+        seeds: how many of the protocol's seeds, the first ones.
+
+    Raises:
+        ConfigError: a number of seeds that the protocol does not have.
+    """
+    if not 1 <= seeds <= protocol.seeds:
+        raise ConfigError(f"seeds={seeds}: {protocol.name} has 1 to {protocol.seeds}.")
+    return [
+        MatchSpec(
+            env_id=protocol.env,
+            options=protocol.env_options,
+            seed=protocol.seed(number),
+            split="eval",
+            seats=seats,
+            cluster=f"{protocol.schedule_name}/{number}",
+            schedule=protocol.schedule_name,
+            number=number,
+        )
+        for number in range(seeds)
+        for seats in _tables(protocol, entrants)
+    ]
+
+
+def _tables(protocol: Protocol, entrants: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Who sits where, for one seed."""
+    references, n = protocol.references, protocol.seats
+    meetings = [
+        *combinations(references, 2),
+        *((e, r) for e in sorted(entrants) for r in references),
+    ]
+    for one, other in meetings:
+        for held in protocol.focal_seats:
+            row = (one,) * held + (other,) * (n - held)
+            yield from (row[-turn:] + row[:-turn] if turn else row for turn in range(n))
+    if protocol.self_play:
+        yield from ((name,) * n for name in (*references, *sorted(entrants)))
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path) -> Protocol:
+    try:
+        return build(Protocol, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path} cannot be read: {error}.") from error

@@ -1,0 +1,80 @@
+"""Where and with what a bundle was made: for reading, never for a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import srl_envs
+from srl_envs import spec
+
+_PACKAGES = ("numpy", "gymnasium", "pettingzoo", "torch", "transformers", "peft")
+_SHARED = ("*.py", "rewards/*.py", "sandbox/**/*", "lexicon/*", "wrappers/*.py")
+"""Parts of `srl_envs` that more than one family uses."""
+
+
+def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
+    """The block of that name in a manifest."""
+    commit, changed = _commit()
+    return {
+        "srl": srl_envs.__version__,
+        "commit": commit,
+        "tree_changed": changed,
+        "env_code_sha256": env_code_sha256(env_id),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "command": command,
+        "started": started,
+        "ended": now(),
+    }
+
+
+def now() -> str:
+    """The present second, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def env_code_sha256(env_id: str) -> str:
+    """Hash over the source files of an environment's family and of what all families share.
+
+    Another hash is no other behaviour: replaying decides that.
+    """
+    root = Path(srl_envs.__file__).parent
+    family = spec(env_id).entry_point.partition(":")[0].rsplit(".", 1)[0]
+    files = set(Path(importlib.import_module(family).__file__ or "").parent.rglob("*.py"))
+    for pattern in _SHARED:
+        files |= {path for path in root.glob(pattern) if path.is_file()}
+    hashed = hashlib.sha256()
+    for path in sorted(files):
+        if "__pycache__" not in path.parts:
+            hashed.update(path.name.encode() + b"\0" + path.read_bytes())
+    return hashed.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _commit() -> tuple[str, bool | None]:
+    """(commit, whether files differ from it); empty and None outside a checkout."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(here), *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return "", None

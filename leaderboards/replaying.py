@@ -1,0 +1,161 @@
+"""Play recorded matches again in processes of their own, from seed and replies alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from leaderboards.protocol import BOT
+from leaderboards.record import MatchRecord, first_difference, result_of
+from srl_agents.rollouts.runner import bot_seed
+from srl_envs import make, make_bot
+from srl_envs.episode import Transcript, play
+from srl_envs.errors import SandboxError, SRLError, TranscriptError
+from srl_envs.registry import Policy
+
+_AHEAD = 32
+"""Matches that wait per process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of one match."""
+
+    fault: str
+    """Why the record does not replay; empty where it does."""
+    impostor: str
+    """The first reply of a bot that the bot does not give; empty where it gives all of them."""
+    observations: dict[int, tuple[str, ...]]
+    """Seat of a model -> what it was shown at each of its turns."""
+
+
+def replay_all(
+    records: Iterable[MatchRecord], *, react: bool, workers: int = 1
+) -> Iterator[tuple[MatchRecord, Replay]]:
+    """Replay in fresh processes, in order; at most a few records per process are in memory.
+
+    Args:
+        records: any number.
+        react: let bots act again too, and compare their replies.
+        workers: number of processes.
+
+    Raises:
+        SandboxError: a process died, or an environment cannot run here.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        source = iter(records)
+        waiting: list[tuple[MatchRecord, Future[Replay]]] = []
+        try:
+            while True:
+                free = _AHEAD * workers - len(waiting)
+                waiting += [(r, pool.submit(replay_match, r, react)) for r in islice(source, free)]
+                if not waiting:
+                    return
+                record, future = waiting.pop(0)
+                yield record, future.result()
+        except BrokenProcessPool as error:
+            raise SandboxError(f"a process that replays matches died: {error}.") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def replay_match(record: MatchRecord, react: bool = False) -> Replay:
+    """Replay in this process.
+
+    Raises:
+        SandboxError: the environment's own machinery failed.
+    """
+    spec, claimed = record.spec, record.transcript
+    seen: dict[int, list[str]] = {seat: [] for seat in record.tokens}
+    players: dict[int, Policy] = {}
+    compared: list[_Compared] = []
+    for seat, agent in enumerate(spec.seats):
+        player: Policy = _Recorded(claimed, seat, seen.get(seat))
+        if react and agent.startswith(BOT):
+            bot = make_bot(spec.env_id, agent.removeprefix(BOT), bot_seed(spec, seat))
+            player = _Compared(player, bot, f"seat {seat} ({agent})")
+            compared.append(player)
+        players[seat] = player
+    env = _env(spec.env_id, tuple(sorted(spec.options.items())))
+    try:
+        again = play(env, players, spec.seed, split=spec.split)
+    except SandboxError:
+        raise
+    except SRLError as error:
+        return Replay(str(error), "", {})
+    fault = transcript_difference(claimed, again)
+    fault = fault or first_difference(record.result, result_of(spec, again, record.tokens))
+    impostor = next((c.difference for c in compared if c.difference), "")
+    return Replay(fault, impostor, {seat: tuple(texts) for seat, texts in seen.items()})
+
+
+def transcript_difference(claimed: Transcript, true: Transcript) -> str:
+    """Where two play-throughs first part; empty where they are one."""
+    for number, (one, other) in enumerate(zip(claimed.steps, true.steps, strict=False)):
+        for item in fields(one):
+            if getattr(one, item.name) != getattr(other, item.name):
+                return (
+                    f"step {number}: {item.name} are claimed as {getattr(one, item.name)} and are "
+                    f"{getattr(other, item.name)}"
+                )
+    if len(claimed.steps) != len(true.steps):
+        return f"the game ends after {len(true.steps)} steps, the record has {len(claimed.steps)}"
+    for item in fields(claimed):
+        one, other = getattr(claimed, item.name), getattr(true, item.name)
+        if item.name == "digest" and one != other:
+            return "what the seats were shown differs (digest)"
+        if item.name != "steps" and one != other:
+            return f"{item.name} is claimed as {one} and is {other}"
+    return ""
+
+
+class _Recorded:
+    """Gives the replies of one seat, in order."""
+
+    def __init__(self, transcript: Transcript, seat: int, seen: list[str] | None) -> None:
+        self._replies = iter(
+            [step.replies[seat] for step in transcript.steps if seat in step.replies]
+        )
+        self._seat, self._seen = seat, seen
+
+    def __call__(self, text: str) -> str:
+        if self._seen is not None:
+            self._seen.append(text)
+        reply = next(self._replies, None)
+        if reply is None:
+            raise TranscriptError(
+                f"the record ends before the game does: seat {self._seat} is on move"
+            )
+        return reply
+
+
+class _Compared:
+    """Gives the recorded reply, and keeps the first that the bot would not have given."""
+
+    def __init__(self, recorded: Policy, bot: Policy, name: str) -> None:
+        self._recorded, self._bot, self._name = recorded, bot, name
+        self._turn = 0
+        self.difference = ""
+
+    def __call__(self, text: str) -> str:
+        recorded = self._recorded(text)
+        said = recorded if self.difference else self._bot(text)
+        if recorded != said:
+            self.difference = (
+                f"{self._name}, turn {self._turn}: the bot replies {said[:60]!r}, the record has "
+                f"{recorded[:60]!r}"
+            )
+        self._turn += 1
+        return recorded
+
+
+@lru_cache(maxsize=4)
+def _env(env_id: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    return make(env_id, **dict(options))

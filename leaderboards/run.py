@@ -1,0 +1,243 @@
+"""Play a protocol into a folder that survives a kill: `BoardRun`.
+
+Every finished match is a line of the journal before the next step of any other. A run that is given
+the same command again drops a line that was cut short and plays what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from leaderboards.agents import Entrant, build_agents, version_data
+from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
+from leaderboards.provenance import now
+from leaderboards.record import MatchRecord, record_of
+from srl_agents.league.schema import take_lock
+from srl_agents.records import Episode, MatchSpec, canonical_json
+from srl_agents.rollouts import Runner
+from srl_envs.episode import Transcript
+from srl_envs.errors import ConfigError, SandboxError, StoreError
+
+HEADER, JOURNAL = "run.json", "matches.jsonl"
+_BATCH = 256
+"""Matches handed to the runner at once."""
+
+Told = Callable[[int, int], None]
+"""(matches done, matches in all)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """What nobody can check, and a submitter says."""
+
+    attempts: int = 1
+    """Runs that this one was chosen from, itself included."""
+    training_data: str = ""
+    """What the agents were trained on."""
+    submitter: str = ""
+
+
+class BoardRun:
+    """One protocol with its entrants in one folder.
+
+    Args:
+        protocol: what to play.
+        entrants: from `parse_entrants`; none plays the references alone.
+        folder: made if absent; one that holds the same run is continued.
+        seeds: how many of the protocol's seeds.
+        max_new_tokens: per reply of a model; the protocol's limit if None.
+        declared: goes into the bundle.
+        command: goes into the bundle.
+
+    Raises:
+        ConfigError: the folder holds another run, or a value is impossible.
+        StoreError: another process plays in this folder.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        entrants: Sequence[Entrant],
+        folder: Path,
+        *,
+        seeds: int | None = None,
+        max_new_tokens: int | None = None,
+        declared: Declared | None = None,
+        command: str = "",
+    ) -> None:
+        limit = protocol.decoding.max_new_tokens
+        tokens = limit if max_new_tokens is None else max_new_tokens
+        if not 1 <= tokens <= limit:
+            raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
+        count = protocol.seeds if seeds is None else seeds
+        self.protocol, self.folder = protocol, folder
+        self.specs = schedule(protocol, [e.name for e in entrants], count)
+        check_environment(protocol)
+        wanted = {
+            "protocol": {
+                "name": protocol.name, "version": protocol.version, "sha256": protocol.sha256,
+            },
+            "seeds": count,
+            "sources": {e.name: e.source for e in entrants},
+            "max_new_tokens": tokens,
+            "declared": asdict(declared or Declared()),
+        }  # fmt: skip
+        _check_folder(folder, wanted)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = take_lock(folder / f"{HEADER}.lock")
+        try:
+            built = build_agents(protocol, entrants, tokens)
+            agents = [version_data(version) for version in built.versions]
+            self.header = _start(folder, wanted, agents, command)
+            self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._runner = Runner(built.policies, root_seed=ROOT_SEED)
+
+    def play(self, told: Told | None = None) -> None:
+        """Play what is missing.
+
+        Args:
+            told: called after every finished match.
+
+        Raises:
+            SandboxError: a match stays void; the run can be continued once the cause is mended.
+        """
+        faults: dict[str, list[str]] = {}
+        with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
+
+            def finished(episode: Episode, transcript: Transcript) -> None:
+                name = episode.spec.match_id
+                if episode.termination == "void":
+                    faults.setdefault(name, []).append(episode.fault)
+                    return
+                record = record_of(episode, transcript, tuple(faults.get(name, ())))
+                line = [name, *record.lines]
+                journal.write(canonical_json(line) + "\n")
+                journal.flush()
+                self.done.add(name)
+                if told is not None:
+                    told(len(self.done), len(self.specs))
+
+            for _ in range(self.protocol.void_tries):
+                missing = [spec for spec in self.specs if spec.match_id not in self.done]
+                for start in range(0, len(missing), _BATCH):
+                    self._runner.play(missing[start : start + _BATCH], finished=finished)
+                if len(self.done) == len(self.specs):
+                    break
+            os.fsync(journal.fileno())
+        if len(self.done) < len(self.specs):
+            spec = next(spec for spec in self.specs if spec.match_id not in self.done)
+            raise SandboxError(
+                f"{len(self.specs) - len(self.done)} matches are void after "
+                f"{self.protocol.void_tries} tries; the first, {_who(spec)}, because of "
+                f"{faults[spec.match_id][-1]}. Mend the cause and give the same command: the run "
+                "continues."
+            )
+
+    def close(self) -> None:
+        """Give back environments and the folder."""
+        self._runner.close()
+        os.close(self._lock)
+
+
+@contextmanager
+def opened(run: BoardRun) -> Iterator[BoardRun]:
+    """The run, closed at the end."""
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """What a run is.
+
+    Raises:
+        StoreError: the folder holds no run.
+    """
+    try:
+        return dict(json.loads((folder / HEADER).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{folder} holds no run of a board ({type(error).__name__}). `srl leaderboard run ENV "
+            "--out DIR` makes one."
+        ) from None
+
+
+def read_journal(
+    folder: Path, specs: Sequence[MatchSpec], *, repair: bool = False
+) -> Iterator[MatchRecord]:
+    """Finished matches, in the order in which they ended; a line that was cut short is none.
+
+    Args:
+        folder: of the run.
+        specs: its schedule.
+        repair: cut such a line off, so that the next one starts a line of its own.
+    """
+    path = folder / JOURNAL
+    known = {spec.match_id: spec for spec in specs}
+    whole = 0
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                match_id, *lines = json.loads(line)
+                yield MatchRecord.from_lines(known[match_id], *lines)
+            except (ValueError, KeyError, TypeError) as error:
+                raise StoreError(
+                    f"{path}, byte {whole}: no match of this run ({type(error).__name__}: {error}). "
+                    "The file was edited; start in another folder."
+                ) from None
+            whole += len(line)
+    if repair:
+        os.truncate(path, whole)
+
+
+def _check_folder(folder: Path, wanted: dict[str, Any]) -> None:
+    if not (folder / HEADER).is_file():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigError(f"{folder} is not empty and holds no run: choose another --out.")
+        return
+    found = read_header(folder)
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            raise ConfigError(
+                f"{folder} holds a run with {key}={found.get(key)!r}, not {value!r}: give the same "
+                "command, or another --out."
+            )
+
+
+def _start(
+    folder: Path, wanted: dict[str, Any], agents: list[dict[str, Any]], command: str
+) -> dict[str, Any]:
+    """Write the header of a new run, or check that the agents are those of the old one."""
+    path = folder / HEADER
+    if path.is_file():
+        header = read_header(folder)
+        for old, new in zip(header["agents"], agents, strict=True):
+            if old != new:
+                raise ConfigError(
+                    f"{folder}: agent {new['agent_id']!r} has other weights or settings than when the "
+                    "run began. One run is one version of an agent: choose another --out."
+                )
+        return header
+    header = {**wanted, "agents": agents, "command": command, "started": now()}
+    work = path.with_suffix(".tmp")
+    work.write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+    work.rename(path)
+    return header
+
+
+def _who(spec: MatchSpec) -> str:
+    return f"{' - '.join(spec.seats)} on seed {spec.number}"
