@@ -1,4 +1,4 @@
-"""From a league store to a leaderboard: `board_data` computes, `write_site` writes.
+"""From a league store or a published board to a site: `board_data` computes, `write_site` writes.
 
 Only played evaluation matches count. Training matches, gate matches and void ones never move a
 published number: training opponents are chosen adaptively, and a gate's winner was selected on
@@ -7,254 +7,220 @@ its own matches.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
-import math
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from leaderboards.pages.render import page
-from srl_agents.league.ratings import (
-    Interval,
-    Pairs,
-    Rating,
-    RatingTable,
-    head_to_head,
-    rate,
-    win_matrix,
-)
+from leaderboards.curves import curves, starts, versus_start
+from leaderboards.episodes import PER_BOARD, choose, listed, viewer_episodes
+from leaderboards.matrices import MATRIX_AGENTS, diagnostics, partner_cells, win_cells
+from leaderboards.pages.write import write_site
+from leaderboards.standings import METRICS, Scope, described, finite, played, standings
+from srl_agents.league.ratings import Interval, RatingTable, rate
 from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.records import MatchResult, MatchSpec, canonical_json
-from srl_envs.errors import StoreError
+from srl_agents.records import canonical_json, digest
+from srl_agents.rollouts.transcripts import read_transcripts
+from srl_envs import spec as env_spec
+from srl_envs.errors import UnknownEnvironmentError
 
-MATRIX_AGENTS = 60
-"""The win matrix shows at most this many agents, the best first."""
+__all__ = ["board_data", "boards_of_store", "site_data", "store_site", "write_site"]
 
-Played = Sequence[tuple[MatchSpec, MatchResult]]
-
-
-@dataclass(slots=True)
-class Conduct:
-    """How one agent behaved, summed over its seats."""
-
-    matches: int = 0
-    forfeits: int = 0
-    invalid: int = 0
-    replies: float = 0.0
+SCHEMA = 2
+"""Of ``data.json``."""
 
 
 def board_data(
     store: LeagueStore, command: str = "", schedule: str | None = None
 ) -> dict[str, Any]:
-    """Everything that the page shows, as JSON values; a function of the store's content.
+    """Everything that the site of one store shows, as JSON values; a function of the store's content.
 
     Args:
         store: open for reading or writing.
-        command: the command line that builds the page again.
+        command: the command line that builds the site again.
         schedule: count the matches of this schedule only; all evaluation matches by default.
     """
     with store.snapshot():
-        agents = {agent.agent_id: agent for agent in store.agents()}
-        boards = [_board(store, agents, *group, schedule) for group in store.environments()]
-        digest = store.content_digest()
-    boards.sort(key=lambda board: not board["agents"])  # those with a table first
-    return {"schema": 1, "command": command, "store_sha256": digest, "boards": boards}
+        boards = boards_of_store(store, schedule)
+        return site_data(boards, command=command, content_sha256=store.content_digest())
 
 
-def write_site(data: dict[str, Any], out: Path) -> list[Path]:
-    """Write ``index.html``, which holds everything it needs, and the same numbers as ``data.json``.
+def store_site(
+    store: LeagueStore,
+    transcripts: Path,
+    *,
+    command: str = "",
+    schedule: str | None = None,
+    per_board: int = PER_BOARD,
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """The data of a store's site, and its episodes for `write_site`.
 
-    Raises:
-        StoreError: the folder cannot be written.
+    Args:
+        store: as in `board_data`, as are ``command`` and ``schedule``.
+        transcripts: what a `TranscriptLog` wrote; without that file there are no replays.
+        per_board: most episodes of one board.
     """
-    files = {
-        "index.html": page(data),
-        "data.json": json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n",
+    data = board_data(store, command, schedule)
+    known = read_transcripts(transcripts) if per_board else {}
+    parts = []
+    for board in data["boards"] if known else ():
+        options = json.loads(board["options"] or "{}")
+        matches = [
+            match
+            for match in store.matches(board["env_id"], "eval", "eval", schedule, options=options)
+            if match[0].match_id in known and match[1].termination != "void"
+        ]
+        chosen = choose(matches, [row["agent"] for row in board["agents"]], per_board)
+        board["episodes"] = [listed(match, known[match[0].match_id]) for match in chosen]
+        parts.append(viewer_episodes(board["slug"], chosen, known))
+    return data, itertools.chain.from_iterable(parts)
+
+
+def site_data(
+    boards: Sequence[Mapping[str, Any]],
+    *,
+    command: str,
+    content_sha256: str,
+    changes: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Boards, those with a table first, with where they came from."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "content_sha256": content_sha256,
+        "changes": list(changes),
+        "boards": sorted(boards, key=lambda board: not board["agents"]),
     }
+
+
+def boards_of_store(
+    store: LeagueStore, schedule: str | None = None, levels: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """One board per environment and options.
+
+    Args:
+        store: the matches.
+        schedule: as in `board_data`.
+        levels: agent -> how far its claim was verified, where somebody did.
+    """
+    agents = {agent.agent_id: agent for agent in store.agents()}
+    boards = []
+    for env_id, options in store.environments():
+        mode, summary = _described_environment(env_id)
+        scope = Scope(env_id=env_id, options=options, schedule=schedule, mode=mode)
+        boards.append({**_board(store, agents, scope, dict(levels or {})), "summary": summary})
+    return boards
+
+
+def _described_environment(env_id: str) -> tuple[str, str]:
+    """(mode, summary); a store may come from elsewhere."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (out / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{out} cannot be written: {error.strerror}.") from error
-    return [out / name for name in files]
+        known = env_spec(env_id)
+    except UnknownEnvironmentError:
+        return "competitive", ""
+    return known.mode, known.summary
 
 
 def _board(
     store: LeagueStore,
     agents: dict[str, AgentVersion],
-    env_id: str,
-    options: dict[str, Any],
-    schedule: str | None,
+    scope: Scope,
+    levels: Mapping[str, str],
 ) -> dict[str, Any]:
-    evaluation = store.matches(env_id, "eval", "eval", schedule, options=options)
-    played = [m for m in evaluation if m[1].termination != "void"]
-    pairs = store.pairs(env_id, options=options, schedule=schedule)
-    board = {
-        "env_id": env_id,
-        "options": canonical_json(options) if options else "",
-        "schedule": schedule or "",
-        "matches": len(played),
-        "void": len(evaluation) - len(played),
-        "not_rated": store.count(env_id, options=options) - len(evaluation),
+    options = canonical_json(scope.options) if scope.options else ""
+    count = played(store, scope)
+    total = store.count(scope.env_id, options=scope.options)
+    board: dict[str, Any] = {
+        "slug": slug(scope.env_id, options),
+        "env_id": scope.env_id,
+        "options": options,
+        "mode": scope.mode,
+        "metric": METRICS[scope.mode],
+        "schedule": scope.schedule or "",
+        "matches": count.matches,
+        "void": count.void,
+        "not_rated": total - count.matches - count.void,
+        "clusters": 0,
+        "resolution": None,
+        "anchors": [],
         "agents": [],
         "matrix": None,
+        "cross_play": None,
+        "focal": [],
         "curves": [],
         "versus_start": [],
+        "diagnostics": None,
+        "episodes": [],
     }
-    if pairs.a_M.size == 0:
+    pairs = scope.pairs(store)
+    found = standings(store, scope, pairs, agents)
+    if found is None:
         return board
-    anchors = [name for name, agent in agents.items() if agent.role == "anchor"]
-    table = rate(pairs, anchors=anchors)
-    anchored = bool({*anchors} & {*pairs.agents})
-    conduct = conduct_by_agent(played)
-    starts = _starts(agents, pairs.agents)
-    return board | {
-        "clusters": table.clusters,
-        "games": table.games,
-        "resolution": _number(table.resolution),
-        "tie_nu": _number(table.tie_nu, 4),
-        "ridge": _number(table.ridge, 4),
-        "anchors": list(table.anchors) if anchored else [],
-        "agents": [_row(r, agents[r.agent], conduct[r.agent]) for r in table.ratings],
-        "matrix": _matrix(pairs, table.agents[:MATRIX_AGENTS]),
-        "curves": _history(store, agents, env_id, options) if schedule else _curves(agents, table),
-        "versus_start": _versus_start(pairs, table, starts),
+    rows = described(found.rows, agents, count.conduct)
+    order = [row["agent"] for row in rows]
+    board |= {
+        "clusters": found.clusters,
+        "resolution": finite(found.resolution, METRICS[scope.mode]["digits"] + 1),
+        "agents": [{**row, "level": levels.get(row["agent"])} for row in rows],
+        "cross_play": partner_cells(found.partners) if found.partners else None,
+        "focal": [_focal(row) for row in found.focal],
     }
-
-
-def conduct_by_agent(played: Played) -> dict[str, Conduct]:
-    """Matches, forfeits and invalid replies per agent.
-
-    A result counts replies per match, not per seat. Seats take turns, so the valid replies are
-    split evenly; the invalid ones are known per seat.
-    """
-    total: dict[str, Conduct] = defaultdict(Conduct)
-    for spec, result in played:
-        valid_each = max(0, result.turns - sum(result.invalid_replies)) / len(spec.seats)
-        for seat, agent in enumerate(spec.seats):
-            entry = total[agent]
-            entry.matches += 1
-            entry.forfeits += seat in result.forfeited
-            entry.invalid += result.invalid_replies[seat]
-            entry.replies += valid_each + result.invalid_replies[seat]
-    return total
-
-
-def _row(rating: Rating, agent: AgentVersion, conduct: Conduct) -> dict[str, Any]:
-    return {
-        "agent": rating.agent,
-        "lineage": agent.lineage,
-        "role": agent.role,
-        "step": agent.step,
-        "best_rank": rating.best_rank,
-        "worst_rank": rating.worst_rank,
-        "elo": _number(rating.elo),
-        "half_width": _number(rating.half_width),
-        "games": rating.games,
-        "wins": rating.wins,
-        "draws": rating.draws,
-        "losses": rating.losses,
-        "clusters": rating.clusters,
-        "field_score": _number(rating.field_score, 4),
-        "invalid_share": _share(conduct.invalid, conduct.replies),
-        "forfeit_share": _share(conduct.forfeits, conduct.matches),
-        "provisional": list(rating.provisional),
-    }
-
-
-def _matrix(pairs: Pairs, order: Sequence[str]) -> dict[str, Any]:
-    matrix = win_matrix(pairs, order)
-    return {
-        "agents": list(matrix.agents),
-        "score": [[_number(x, 4) for x in row] for row in matrix.score_NN.tolist()],
-        "low": [[_number(x, 4) for x in row] for row in matrix.low_NN.tolist()],
-        "high": [[_number(x, 4) for x in row] for row in matrix.high_NN.tolist()],
-        "games": matrix.games_NN.tolist(),
-    }
-
-
-def _starts(agents: dict[str, AgentVersion], rated: Sequence[str]) -> dict[str, str]:
-    """For each rated version that was trained: the oldest rated agent it descends from."""
-    starts = {}
-    for name in rated:
-        line, parent = [name], agents[name].parent
-        while parent in agents and parent not in line:  # a cycle would be a user's mistake
-            line.append(parent)
-            parent = agents[parent].parent
-        ancestors = [a for a in line[1:] if a in rated]
-        if ancestors:
-            starts[name] = ancestors[-1]
-    return starts
-
-
-def _history(
-    store: LeagueStore, agents: dict[str, AgentVersion], env_id: str, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Curves over all evaluation matches: a table of one schedule knows few versions."""
-    anchors = [name for name, agent in agents.items() if agent.role == "anchor"]
-    return _curves(agents, rate(store.pairs(env_id, options=options), anchors=anchors))
-
-
-def _curves(agents: dict[str, AgentVersion], table: RatingTable) -> list[dict[str, Any]]:
-    """Rating by training step, one curve per lineage, from its start on."""
-    starts = _starts(agents, table.agents)
-    lineages: dict[str, set[str]] = defaultdict(set)
-    for name, start in starts.items():
-        lineages[agents[name].lineage] |= {name, start}
-    return [
-        {
-            "lineage": lineage,
-            "points": [
-                {
-                    "agent": name,
-                    "step": agents[name].step,
-                    "elo": _number(table[name].elo),
-                    "half_width": _number(table[name].half_width),
-                }
-                for name in sorted(names, key=lambda n: (agents[n].step, n))
-            ],
+    if scope.mode == "competitive":
+        elo = {row["agent"]: row["value"] for row in rows}
+        steps = {name: agent.step for name, agent in agents.items()}
+        anchors = [name for name in order if agents[name].role == "anchor"]
+        tie_nu = found.table.tie_nu if found.table else 0.0
+        board |= {
+            "anchors": anchors,
+            "matrix": win_cells(pairs, order[:MATRIX_AGENTS], elo, tie_nu),
+            "diagnostics": diagnostics(pairs, order, steps),
+            "curves": _curves(store, agents, scope, found.table),
+            "versus_start": versus_start(pairs, order, agents),
         }
-        for lineage, names in sorted(lineages.items())
-        if len({agents[n].step for n in names}) > 1
-    ]
+    return board
 
 
-def _versus_start(pairs: Pairs, table: RatingTable, starts: dict[str, str]) -> list[dict[str, Any]]:
-    """Points per game of trained versions against their own start, from their own games alone."""
-    matrix = win_matrix(pairs)
-    place = {name: k for k, name in enumerate(matrix.agents)}
-    rows = []
-    for name in table.agents:
-        games = int(matrix.games_NN[place[name], place[starts[name]]]) if name in starts else 0
-        if games:
-            interval = head_to_head(pairs, name, starts[name])
-            rows.append(
-                {
-                    "agent": name,
-                    "start": starts[name],
-                    "games": games,
-                    "clusters": interval.clusters,
-                    "difference": _number(interval.estimate, 4),
-                    "half_width": _number(interval.half_width, 4),
-                    "verdict": _verdict(interval),
-                }
-            )
-    return rows
+def _curves(
+    store: LeagueStore,
+    agents: dict[str, AgentVersion],
+    scope: Scope,
+    table: RatingTable | None,
+) -> list[dict[str, Any]]:
+    """Over all evaluation matches: a table of one schedule knows few versions."""
+    if table is None or not starts(agents, table.agents):
+        return []
+    if scope.schedule:
+        anchors = [name for name, agent in agents.items() if agent.role == "anchor"]
+        table = rate(store.pairs(scope.env_id, options=scope.options), anchors=anchors)
+    return curves(agents, table)
 
 
-def _verdict(interval: Interval) -> str:
-    if interval.low > 0:
-        return "better"
-    return "worse" if interval.high < 0 else "not resolved"
+def _focal(row: Any) -> dict[str, Any]:
+    return {**asdict(row), "focal": _interval(row.focal), "background": _interval(row.background)}
 
 
-def _share(part: float, whole: float) -> float | None:
-    return round(part / whole, 4) if whole else None
+def _interval(interval: Interval | None) -> dict[str, Any] | None:
+    if interval is None:
+        return None
+    return {
+        "estimate": finite(interval.estimate, 4),
+        "half_width": finite(interval.half_width, 4),
+        "clusters": interval.clusters,
+    }
 
 
-def _number(value: float, digits: int = 2) -> float | None:
-    """A finite number, rounded; None for what JSON cannot say."""
-    return round(float(value), digits) + 0.0 if math.isfinite(value) else None
+def slug(env_id: str, options: str) -> str:
+    """A file name for a board: readable where the id is plain, and different for each board."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", env_id)[:80]
+    if plain == env_id and not options and not plain.startswith("."):
+        return plain
+    return f"{plain.lstrip('.')}-{digest([env_id, options])[:8]}"
+
+
+def combined_digest(parts: Iterable[str]) -> str:
+    """One content digest of several, in order."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

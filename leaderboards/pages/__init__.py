@@ -1,1 +1,1 @@
-"""The leaderboard page: template, style and script, filled in by `render.page`."""
+"""The leaderboard site: its page, scripts and styles, and `write.write_site`, which puts them out."""

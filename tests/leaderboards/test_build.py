@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic import BOTS, LEARNERS, START, agents, fill_store
 
-from leaderboards.build import board_data, conduct_by_agent, write_site
-from leaderboards.pages.render import embedded_json, page
+from leaderboards.build import board_data, slug, write_site
+from leaderboards.matrices import surprises
+from leaderboards.standings import Scope, played, rank_sets
+from srl_agents.cli.web_page import embedded_json
+from srl_agents.league.pairs import WinMatrix
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
@@ -60,11 +67,11 @@ def test_known_skills_are_found(board: dict) -> None:
     zero = sum(BOTS.values()) / len(BOTS)
     for row in board["agents"]:
         # the luck of a start state shrinks the scale a little, hence the factor
-        assert abs(row["elo"] - (truth[row["agent"]] - zero)) < 2 * row["half_width"]
+        assert abs(row["value"] - (truth[row["agent"]] - zero)) < 2 * row["half_width"]
         assert row["best_rank"] <= row["worst_rank"]
         assert not row["provisional"]
     assert sorted(board["anchors"]) == sorted(BOTS)
-    assert sum(r["elo"] for r in board["agents"] if r["role"] == "anchor") == pytest.approx(
+    assert sum(r["value"] for r in board["agents"] if r["role"] == "anchor") == pytest.approx(
         0, abs=0.1
     )
     assert board["clusters"] == 32
@@ -139,16 +146,21 @@ def test_environments_and_options_are_apart_and_empty_ones_last(tmp_path: Path) 
     assert boards[2]["agents"] == []
 
 
-def test_conduct_divides_by_the_seats_own_replies() -> None:
+def test_conduct_divides_by_the_seats_own_replies(tmp_path: Path) -> None:
     """Ten replies, four of them invalid by seat 0: it wrote 3 + 4, the other 3."""
-    spec = MatchSpec(env_id="duel-v0", seed=0, split="eval", seats=("a", "b"))
-    told = MatchResult(
-        match_id=spec.match_id, outcomes=(-1.0, 1.0), rewards=(-1.0, 1.0), termination="forfeit",
-        forfeited=(0,), invalid_replies=(4, 0), turns=10,
-    )  # fmt: skip
-    total = conduct_by_agent([(spec, told)])
-    assert (total["a"].invalid, total["a"].replies, total["a"].forfeits) == (4, 7.0, 1)
-    assert (total["b"].invalid, total["b"].replies, total["b"].forfeits) == (0, 3.0, 0)
+    with small_store(tmp_path / "league.db") as store:
+        add(
+            store, 0, outcomes=(-1.0, 1.0), termination="forfeit", forfeited=(0,),
+            invalid_replies=(4, 0),
+        )  # fmt: skip
+        add(store, 1, termination="void")
+        add(store, 2, purpose="gate")
+        scope = Scope(env_id="duel-v0", options={}, schedule=None, mode="competitive")
+        total = played(store, scope)
+    assert (total.matches, total.void) == (1, 1)
+    a, b = total.conduct["a"], total.conduct["b"]
+    assert (a.invalid, a.replies, a.forfeits) == (4, 7.0, 1)
+    assert (b.invalid, b.replies, b.forfeits) == (0, 3.0, 0)
 
 
 def test_one_match_makes_a_board_without_invented_numbers(tmp_path: Path) -> None:
@@ -159,7 +171,6 @@ def test_one_match_makes_a_board_without_invented_numbers(tmp_path: Path) -> Non
     assert row["half_width"] is None
     assert row["invalid_share"] is None
     assert row["provisional"]
-    page({"boards": [board], "command": "", "store_sha256": ""})
 
 
 def test_descent_with_a_cycle_or_unknown_parents_ends(tmp_path: Path) -> None:
@@ -171,42 +182,198 @@ def test_descent_with_a_cycle_or_unknown_parents_ends(tmp_path: Path) -> None:
         assert board_data(store)["boards"][0]["agents"]
 
 
+# --- modes -----------------------------------------------------------------------------------
+
+
+def test_a_cooperative_game_is_ranked_by_returns_with_strangers(tmp_path: Path) -> None:
+    """a and b reach 0.75 together, a and c 0.5; a alone 1: a's cross-play is 0.625, b's 0.75."""
+    with small_store(tmp_path / "league.db", "a", "b", "c") as store:
+        for n in range(2):
+            add(store, n, env_id="split_clues-v0", seats=("a", "b"), outcomes=(0.5, 0.5))
+            add(store, n, env_id="split_clues-v0", seats=("a", "c"), outcomes=(0.0, 0.0))
+            add(store, n, env_id="split_clues-v0", seats=("a", "a"), outcomes=(1.0, 1.0))
+        board = board_data(store)["boards"][0]
+    rows = {row["agent"]: row for row in board["agents"]}
+    assert board["mode"] == "cooperative"
+    assert [row["agent"] for row in board["agents"]] == ["b", "a", "c"]
+    assert (rows["b"]["value"], rows["a"]["value"], rows["c"]["value"]) == (0.75, 0.625, 0.5)
+    assert (rows["a"]["self_play"], rows["a"]["gap"], rows["a"]["worst_partner"]) == (
+        1.0, 0.375, "c",
+    )  # fmt: skip
+    cells = board["cross_play"]
+    assert cells["agents"] == ["b", "a", "c"]
+    assert (cells["mean"][1][1], cells["mean"][0][1], cells["mean"][0][2]) == (1.0, 0.75, None)
+    assert board["matrix"] is None
+
+
+def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path: Path) -> None:
+    """As one of three a earns 1, as two of three 0.5: its value is 0.75, whatever the games."""
+    with small_store(tmp_path / "league.db", "a", "b") as store:
+        for n in range(3):
+            add(store, n, env_id="commons-v0", seats=("a", "b", "b"), outcomes=(1.0, 0.0, 0.0))
+        add(store, 9, env_id="commons-v0", seats=("a", "a", "b"), outcomes=(0.0, 0.0, -1.0))
+        board = board_data(store)["boards"][0]
+    rows = {row["agent"]: row for row in board["agents"]}
+    assert board["mode"] == "mixed"
+    assert (rows["a"]["value"], rows["b"]["value"]) == (0.75, 0.25)
+    assert rows["a"]["others"] == 0.25
+    held = {(r["agent"], r["focal_seats"]): r["focal"]["estimate"] for r in board["focal"]}
+    assert held == {("a", 1): 1.0, ("a", 2): 0.5, ("b", 1): 0.0, ("b", 2): 0.5}
+
+
+def test_rank_sets_follow_the_intervals() -> None:
+    """0.9 +- 0.05 is ahead of all; 0.6 and 0.5 overlap; an unknown row may stand anywhere."""
+    values, widths = np.array([0.9, 0.6, 0.5, 0.0]), np.array([0.05, 0.1, 0.1, np.inf])
+    best, worst = rank_sets(values, widths)
+    assert best.tolist() == [1, 2, 2, 1]
+    assert worst.tolist() == [2, 4, 4, 4]
+
+
+def test_surprise_counts_standard_errors_towards_the_expectation() -> None:
+    """Equal ratings expect 0.5; 0.8 with an interval from 0.604 is (0.3 / 0.1) errors above."""
+    score = np.array([[np.nan, 0.8], [0.2, np.nan]])
+    matrix = WinMatrix(
+        agents=("a", "b"),
+        points_NN=score,
+        games_NN=np.array([[0, 10], [10, 0]]),
+        score_NN=score,
+        low_NN=np.array([[np.nan, 0.604], [0.09, np.nan]]),
+        high_NN=np.array([[np.nan, 0.91], [0.396, np.nan]]),
+    )
+    found = surprises(matrix, {"a": 0.0, "b": 0.0}, 0.0)
+    assert found[0, 1] == pytest.approx(3.0)
+    assert found[1, 0] == pytest.approx(-3.0)
+    assert np.isnan(found[0, 0])
+
+
+def test_a_cycle_surprises_where_no_ranking_explains_it(tmp_path: Path) -> None:
+    with small_store(tmp_path / "league.db", "rock", "paper", "scissors") as store:
+        for n in range(60):
+            for winner, loser in (("paper", "rock"), ("scissors", "paper"), ("rock", "scissors")):
+                outcome = 1.0 if n % 10 else -1.0
+                add(store, n, seats=(winner, loser), outcomes=(outcome, -outcome))
+        board = board_data(store)["boards"][0]
+    cells = {
+        frozenset((one, other)): abs(board["matrix"]["surprise"][i][j])
+        for i, one in enumerate(board["matrix"]["agents"])
+        for j, other in enumerate(board["matrix"]["agents"])
+        if i != j
+    }
+    assert min(cells.values()) > 3
+    assert board["diagnostics"]["cyclic_share"] > 0.9
+    assert {row["agent"]: row["exploiter"] for row in board["diagnostics"]["agents"]} == {
+        "rock": "paper", "paper": "scissors", "scissors": "rock",
+    }  # fmt: skip
+
+
+def test_large_fields_take_the_other_way_and_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_store(tmp_path / "league.db", "a", "b", "c") as store:
+        for n in range(20):
+            add(store, n, seats=("a", "b"), outcomes=(1.0, -1.0) if n % 3 else (-1.0, 1.0))
+            add(store, n, seats=("b", "c"), outcomes=(1.0, -1.0) if n % 4 else (-1.0, 1.0))
+        dense = board_data(store)["boards"][0]
+        monkeypatch.setattr("leaderboards.standings.DENSE_AGENTS", 2)
+        large = board_data(store)["boards"][0]
+    for one, other in zip(dense["agents"], large["agents"], strict=True):
+        assert (one["agent"], one["value"], one["half_width"]) == (
+            other["agent"], other["value"], other["half_width"],
+        )  # fmt: skip
+
+
 # --- files -----------------------------------------------------------------------------------
+
+
+def site_files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_building_twice_gives_the_same_bytes(filled: Path, tmp_path: Path) -> None:
     with LeagueStore(filled, mode="read") as store:
         for name in ("one", "two"):
             write_site(board_data(store, "again"), tmp_path / name)
-    for file in ("index.html", "data.json"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    one = site_files(tmp_path / "one")
+    assert one == site_files(tmp_path / "two")
+    assert {"index.html", "data.json", "boards/connect_four-v0.js", "assets/uPlot.LICENSE"} <= set(
+        one
+    )
 
 
-def test_the_page_carries_the_data_and_no_address(filled: Path, tmp_path: Path) -> None:
+def test_data_files_hold_the_numbers_of_data_json(filled: Path, tmp_path: Path) -> None:
     with LeagueStore(filled, mode="read") as store:
         data = board_data(store, "srl leaderboard build")
-    index, numbers = write_site(data, tmp_path / "deep" / "site")
+    index = write_site(data, tmp_path / "deep" / "site")
+    assert json.loads(index.with_name("data.json").read_text()) == data
+    call = (index.parent / "boards" / "connect_four-v0.js").read_text()
+    inside = re.fullmatch(r'SRL\.receive\("boards/connect_four-v0",(.*)\);\n', call)
+    assert inside
+    assert json.loads(inside[1]) == data["boards"][0]
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(filled: Path, tmp_path: Path) -> None:
+    with LeagueStore(filled, mode="read") as store:
+        index = write_site(board_data(store), tmp_path)
     html = index.read_text(encoding="utf-8")
-    inline = re.search(r'<script id="data" type="application/json">(.*?)</script>', html)
-    assert inline
-    assert json.loads(inline[1]) == json.loads(numbers.read_text()) == data
-    addresses = set(re.findall(r"https?://[^\s\"'<>]+", html))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not fetched
     assert "default-src 'none'" in html
+    for address in re.findall(r'(?:src|href)="([^"]*)"', html):
+        assert address.startswith(("assets/", "#", "data:", "data.json")), address
+        if address.startswith("assets/"):
+            assert (tmp_path / address).is_file()
+    fetched = r"\b(?:fetch|XMLHttpRequest|import)\s*\("
+    for script in (tmp_path / "assets").glob("*.js"):
+        assert not re.search(fetched, script.read_text(encoding="utf-8")), script.name
 
 
-def test_names_cannot_leave_their_script_element(tmp_path: Path) -> None:
+def test_names_cannot_leave_their_script(tmp_path: Path) -> None:
     with small_store(tmp_path / "league.db", "a", NASTY) as store:
         add(store, 0, seats=("a", NASTY))
         data = board_data(store, NASTY)
     text = embedded_json(data)
     assert not {"<", ">", "&", "\u2028"} & set(text)
     assert json.loads(text) == data
-    html = page(data)
-    assert html.count("<script") == html.count("</script>") == 2
+    html = write_site(data, tmp_path / "site").read_text(encoding="utf-8")
+    scripts = len(re.findall(r"<script", html))
+    assert scripts == html.count("</script>")
+    assert "<script>alert" not in html
+
+
+def test_file_names_of_boards_are_plain_and_differ() -> None:
+    assert slug("connect_four-v0", "") == "connect_four-v0"
+    found = {slug(env, options) for env, options in [
+        ("connect_four-v0", '{"k":3}'), ("connect_four-v0", '{"k":4}'), ("../../etc", ""), ("..", ""),
+        ("a/b", ""), ("a b", ""),
+    ]}  # fmt: skip
+    assert len(found) == 6
+    assert all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) for name in found)
 
 
 def test_an_unwritable_folder_is_a_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
-        write_site({"boards": [], "command": "", "store_sha256": ""}, tmp_path / "file" / "site")
+        write_site(
+            {"boards": [], "command": "", "content_sha256": "", "changes": []},
+            tmp_path / "file" / "site",
+        )
+
+
+def test_every_script_parses() -> None:
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("needs node on the PATH")
+    for package in ("leaderboards.pages", "srl_agents.cli.web_page"):
+        for script in sorted(Path(str(files(package))).rglob("*.js")):
+            done = subprocess.run([node, "--check", script], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+
+def test_the_plotting_library_is_the_one_that_its_version_file_names() -> None:
+    folder = Path(str(files("srl_agents.cli.web_page"))) / "uplot"
+    version = (folder / "VERSION").read_text().split()[1].rstrip(",")
+    assert f"(v{version})" in (folder / "uPlot.iife.min.js").read_text(encoding="utf-8")[:80]
+    assert "MIT" in (folder / "uPlot.LICENSE").read_text()
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000

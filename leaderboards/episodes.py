@@ -1,0 +1,146 @@
+"""Episodes for the site's replay viewer: which ones, and what every seat saw in them.
+
+An episode is played again from its replies, so what the viewer shows is what the environment does, not
+what a file says; where the two differ the page says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from srl_agents.cli.recorded import RecordedEpisode, watchable
+from srl_agents.cli.transcript_view import news, printable
+from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.episode import Transcript
+
+PER_BOARD = 60
+"""Episodes that a board shows."""
+
+Match = tuple[MatchSpec, MatchResult]
+
+
+def choose(matches: Iterable[Match], order: Sequence[str], most: int = PER_BOARD) -> list[Match]:
+    """Matches of as many different pairings as possible, those of the best agents first.
+
+    Within a pairing matches with refused replies and without take turns: both are worth a look.
+
+    Args:
+        matches: played ones.
+        order: agents from best to worst.
+        most: how many.
+    """
+    place = {name: k for k, name in enumerate(order)}
+    pairings: dict[tuple[str, ...], list[Match]] = defaultdict(list)
+    for match in matches:
+        pairings[tuple(sorted(match[0].seats))].append(match)
+    ranked = sorted(
+        pairings, key=lambda names: (sum(place.get(name, len(place)) for name in names), names)
+    )
+    queues = [_alternating(pairings[names]) for names in ranked]
+    chosen: list[Match] = []
+    while queues and len(chosen) < most:
+        queues = [queue for queue in queues if queue]
+        chosen += [queue.pop(0) for queue in queues[: most - len(chosen)]]
+    return chosen
+
+
+def _alternating(matches: Iterable[Match]) -> list[Match]:
+    ordered = sorted(matches, key=lambda match: (match[0].number, match[0].match_id))
+    flawed = [match for match in ordered if sum(match[1].invalid_replies)]
+    clean = [match for match in ordered if not sum(match[1].invalid_replies)]
+    both = min(len(flawed), len(clean))
+    mixed = [match for pair in zip(clean, flawed, strict=False) for match in pair]
+    return [*mixed, *clean[both:], *flawed[both:]]
+
+
+def listed(match: Match, transcript: Transcript) -> dict[str, Any]:
+    """A line of the board's list of episodes."""
+    spec, result = match
+    return {
+        "match": spec.match_id,
+        "seats": list(spec.seats),
+        "outcomes": list(result.outcomes),
+        "steps": len(transcript.steps),
+        "invalid": sum(result.invalid_replies),
+        "termination": result.termination,
+    }
+
+
+def viewer_episodes(
+    slug: str, chosen: Iterable[Match], transcripts: Mapping[str, Transcript]
+) -> Iterator[dict[str, Any]]:
+    """One episode file after the other; see `viewer_episode`."""
+    for spec, result in chosen:
+        recorded = watchable(transcripts[spec.match_id], spec.seats)
+        yield viewer_episode(slug, spec, result, recorded)
+
+
+def viewer_episode(
+    slug: str, spec: MatchSpec, result: MatchResult, recorded: RecordedEpisode
+) -> dict[str, Any]:
+    """All that the viewer shows of an episode, as JSON values.
+
+    A seat's view is ``[kept, rest]``: what it saw one step earlier, cut after ``kept`` characters,
+    and what follows. Views grow by a few lines a step, so this is a tenth of their length.
+    """
+    game = recorded.transcript
+    seen = [""] * len(spec.seats)
+    steps = []
+    for step in recorded.steps:
+        turns = []
+        for turn in step.turns:
+            text = printable(turn.text.strip("\n"))
+            turns.append(
+                {
+                    "seat": turn.seat,
+                    "view": _grown(seen[turn.seat], text),
+                    "news": printable(turn.text if turn.before is None else news(turn.before, turn.text)),
+                    "reply": None if turn.reply is None else printable(turn.reply),
+                    "invalid": turn.invalid,
+                    "replaced": turn.replaced,
+                    "reward": turn.reward,
+                    "components": dict(turn.components),
+                }
+            )  # fmt: skip
+            seen[turn.seat] = text
+        steps.append(turns)
+    differs = list(recorded.differs)
+    if result.trajectory_sha256 not in ("", game.digest):
+        differs.append("the digest that the store holds")
+    return {
+        "match": spec.match_id,
+        "board": slug,
+        "env_id": spec.env_id,
+        "seed": str(spec.seed),
+        "seats": list(spec.seats),
+        "termination": result.termination,
+        "forfeited": list(game.forfeited),
+        "outcomes": list(game.outcomes),
+        "rewards": list(game.rewards),
+        "components": [dict(sums) for sums in game.components],
+        "differs": differs,
+        "steps": steps,
+        "end": [
+            {
+                "view": _grown(seen[seat], printable(text.strip("\n"))),
+                "news": printable(news(before, text)),
+            }
+            for seat, (before, text) in enumerate(recorded.last)
+        ],
+    }
+
+
+def _grown(before: str, after: str) -> list[Any]:
+    kept = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        kept += 1
+    return [_utf16(after[:kept]), after[kept:]]
+
+
+def _utf16(text: str) -> int:
+    """Length as the browser counts it: characters above U+FFFF are two."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,127 @@
+"use strict";
+// The ranking of one environment: rank sets, values with intervals, conduct and verification; filters.
+(() => {
+  const { el, svg, signed, whole, counted, percent, plusMinus, grid } = SRL;
+
+  const ranks = (row) => (row.best_rank === row.worst_rank ? String(row.best_rank) : `${row.best_rank}–${row.worst_rank}`);
+  const valueText = (metric, x) => (x === null ? "–" : metric.signed ? signed(x, metric.digits) : x.toFixed(metric.digits));
+  const badge = (level) => el("span", { class: `tag ${level >= "L2" ? "good" : ""}`, tip: SRL.LEVELS[level] }, level);
+
+  SRL.LEVELS = {
+    L0: "L0: the schedule was played in full, hashes fit.",
+    L1: "L1: the numbers were computed again from the matches.",
+    L2: "L2: every episode was played again from its replies in a fresh process.",
+    L3: "L3: the replies were shown to come from the declared weights.",
+  };
+
+  function intervalBar(row, low, high) {
+    const wide = 160, tall = 18;
+    const place = (x) => 2 + (wide - 4) * (Math.max(low, Math.min(high, x)) - low) / (high - low || 1);
+    const inside = (x) => x >= low && x <= high;
+    const upright = (kind, x, height) =>
+      svg("line", { class: kind, x1: place(x), x2: place(x), y1: (tall - height) / 2, y2: (tall + height) / 2 });
+    const half = row.half_width === null ? Infinity : row.half_width;
+    return svg("svg", { class: "bar", viewBox: `0 0 ${wide} ${tall}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      inside(0) ? upright("zero", 0, tall) : null,
+      ...(row.value === null ? [] : [
+        svg("line", { class: "range", x1: place(row.value - half), x2: place(row.value + half), y1: tall / 2, y2: tall / 2 }),
+        ...[row.value - half, row.value + half].filter(inside).map((end) => upright("end", end, 6)),
+        inside(row.value) ? upright("point", row.value, 12) : null]));
+  }
+
+  // What the bars span. A newcomer's wide interval is cut off rather than flattening all others.
+  function bounds(rows) {
+    const firm = rows.filter((row) => !row.provisional.length);
+    let low = Infinity, high = -Infinity;
+    for (const row of firm.length > 1 ? firm : rows) {
+      if (row.value === null) continue;
+      low = Math.min(low, row.value - (row.half_width || 0));
+      high = Math.max(high, row.value + (row.half_width || 0));
+    }
+    return low < high ? [low, high] : [low - 1, low + 1];
+  }
+
+  function agentCell(row) {
+    const doubts = row.provisional.join("; ");
+    return el("div", { class: "who" },
+      el("span", { class: "name", title: row.agent }, row.agent),
+      row.role === "frozen" || row.role === "main" ? null : el("span", { class: "tag" }, row.role),
+      doubts ? el("span", { class: "tag note", tabindex: "0", tip: `Provisional: ${doubts}.` }, "provisional") : null);
+  }
+
+  const share = (x) => el("span", { class: x > 0.05 ? "warn" : null }, percent(x, 1));
+
+  function columns(board) {
+    const { metric, agents: rows } = board, [low, high] = bounds(rows);
+    const has = (key) => rows.some((row) => row[key] !== undefined && row[key] !== null);
+    const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
+    const all = [
+      number("Rank", 4.6, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1),
+      { label: "Agent", rem: 14, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
+      number(metric.name, 8.2, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
+        `${metric.unit} with half of its 95 % interval.`),
+      { label: "95 % interval", rem: 8.5, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
+      has("level") && { label: "Verified", rem: 5.2, value: (r) => r.level, first: -1, cell: (r) => (r.level ? badge(r.level) : ""), help: "How far the claim was checked." },
+      has("field_score") && number("Score", 5, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
+      has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats."),
+      has("gap") && number("Gap", 5.5, (r) => r.gap, (r) => (r.gap === null ? "–" : signed(r.gap, 3)), "Return lost when the partner is a stranger."),
+      has("worst_partner") && { label: "Worst partner", rem: 11, value: (r) => r.worst_partner || "", first: 1, cell: (r) => el("span", { class: "name", title: r.worst_partner }, r.worst_partner || "–") },
+      has("others") && number("Others'", 6, (r) => r.others, (r) => valueText(metric, r.others), "What was left for the seats that others held."),
+      number("Games", 5, (r) => r.games, (r) => el("span", { tip: `${counted(r.games, "game", "games")}, ${counted(r.clusters, "seed", "seeds")}` }, whole(r.games))),
+      has("wins") && number("W / D / L", 8.6, (r) => r.wins / (r.games || 1), (r) => `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`, "Games won, drawn and lost."),
+      has("value_without_errors") && number(`${metric.name}*`, 5.2, (r) => r.value_without_errors, (r) => valueText(metric, r.value_without_errors), "Without games that a forfeit ended: strength alone, not who survived whose broken replies."),
+      number("Invalid", 5, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
+      number("Forfeits", 5.2, (r) => r.forfeit_share, (r) => share(r.forfeit_share), "Share of its matches that it forfeited."),
+    ];
+    return all.filter(Boolean);
+  }
+
+  function filters(board, onchange) {
+    const present = (key) => [...new Set(board.agents.map((row) => row[key]).filter(Boolean))].sort();
+    const options = (all, values, text) => [el("option", { value: "" }, all), ...values.map((value) => el("option", { value }, text(value)))];
+    const words = el("input", { type: "search", placeholder: "Filter agents", "aria-label": "Filter agents", oninput: onchange });
+    const firm = el("input", { type: "checkbox", onchange });
+    const role = el("select", { "aria-label": "Role", onchange }, ...options("all roles", present("role"), (value) => value));
+    const level = el("select", { "aria-label": "Verification", onchange }, ...options("any verification", present("level"), (value) => `${value} or more`));
+    const nodes = [words, el("label", {}, firm, "hide provisional"), present("role").length > 1 ? role : null, present("level").length ? level : null];
+    const test = () => {
+      const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+      return (row) => parts.every((part) => `${row.agent} ${row.lineage}`.toLowerCase().includes(part))
+        && !(firm.checked && row.provisional.length) && (!role.value || row.role === role.value) && (!level.value || (row.level || "") >= level.value);
+    };
+    return { nodes: nodes.filter(Boolean), test };
+  }
+
+  function reading(board) {
+    const { metric } = board;
+    const zero = board.anchors.length ? `the mean of ${board.anchors.join(", ")}` : "the mean of all agents";
+    const meaning = {
+      competitive: [
+        `0 Elo is ${zero}. 100 Elo more means about 64 % of the points, 200 Elo 76 %, 400 Elo 91 %.`,
+        "Ratings are Bradley-Terry with ties (Davidson) and a weak prior; all games count alike, the order of games does not matter."],
+      cooperative: ["All seats are paid alike, so an agent is as good as it is with partners it was not trained with: cross-play is its mean return with those. A return is between 0 and 1."],
+      mixed: ["An agent's focal return is what it earned per seat it held, averaged over how many seats those were. A return is between 0 and 1."],
+    }[board.mode];
+    return el("details", {}, el("summary", {}, "How to read this"), el("ul", {}, ...[
+      ...meaning,
+      "Intervals are 95 % and count seeds, not games: games on one seed share their luck. Two agents can be resolved although their single intervals overlap.",
+      `Provisional: ${metric.unit === "Elo" ? "the interval is wider than ±75 Elo, no chain of wins leads both to the agent and from it" : "the interval is wider than ±0.1"}, or there are fewer than 30 seeds.`,
+      `Only evaluation matches count. Left out: ${whole(board.not_rated)} of training, of selection or of other schedules, and ${whole(board.void)} void ones, where our side failed.`,
+    ].map((text) => el("li", {}, text))));
+  }
+
+  SRL.ranks = ranks;
+  SRL.valueText = valueText;
+  SRL.badge = badge;
+  SRL.ranking = (board) => {
+    const count = el("output", { "aria-live": "polite" });
+    const chosen = filters(board, show);
+    const table = grid({ label: "Ranking", columns: columns(board), rows: board.agents, sorted: 0, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
+    function show() {
+      const left = table.filter(chosen.test()), total = board.agents.length;
+      count.textContent = left === total ? counted(total, "agent", "agents") : `${whole(left)} of ${counted(total, "agent", "agents")}`;
+    }
+    show();
+    return el("section", { class: "card", "aria-label": "Ranking" }, el("div", { class: "tools" }, ...chosen.nodes, count), table.node, reading(board));
+  };
+})();

@@ -1,0 +1,54 @@
+"use strict";
+// Which page the address asks for: nothing, #board=NAME, or #match=ID&turn=N.
+(() => {
+  const { el } = SRL;
+  const overview = JSON.parse(document.getElementById("overview").textContent);
+  const content = document.getElementById("content"), menu = document.getElementById("boards");
+  let asked = 0, replay = null;
+
+  function show(nodes, title) {
+    content.replaceChildren(...nodes.filter(Boolean));
+    document.title = title ? `${title} · SRL leaderboards` : "SRL leaderboards";
+    scrollTo(0, 0);
+  }
+
+  async function route() {
+    const wanted = new URLSearchParams(location.hash.slice(1)), number = ++asked;
+    const [match, slug] = [wanted.get("match"), wanted.get("board")];
+    if (match && replay?.match === match) return replay.show(Number(wanted.get("turn")));
+    replay = null;
+    menu.value = slug || "";
+    try {
+      if (match) await showMatch(match, Number(wanted.get("turn")), () => number === asked);
+      else if (slug) await showBoard(slug, () => number === asked);
+      else show(SRL.overviewPage(overview), "");
+    } catch (error) {
+      if (number === asked) show([el("div", { class: "card empty", role: "alert" }, error.message)], "Not found");
+    }
+  }
+
+  async function showBoard(slug, current) {
+    if (!overview.boards.some((board) => board.slug === slug)) throw new Error(`This site has no board ${slug}.`);
+    const board = await SRL.load(`boards/${slug}`);
+    if (current()) show(SRL.boardPage(board), board.env_id);
+  }
+
+  async function showMatch(match, turn, current) {
+    if (!/^[0-9a-f]+$/.test(match)) throw new Error(`${match} is no match id.`);
+    const episode = await SRL.load(`episodes/${match}`);
+    if (!current()) return;
+    const page = SRL.replayPage(episode, turn, (step) => history.replaceState(null, "", `#match=${match}&turn=${step}`));
+    replay = { match, ...page };
+    menu.value = episode.board;
+    show(page.nodes, episode.seats.join(" – "));
+  }
+
+  menu.append(el("option", { value: "" }, "all environments"), ...overview.boards.map((board) => el("option", { value: board.slug }, board.name)));
+  menu.addEventListener("change", () => { location.hash = menu.value ? `board=${menu.value}` : ""; });
+  document.querySelector(".page-header").append(SRL.themeSwitch());
+  document.getElementById("command").textContent = overview.command;
+  document.getElementById("digest").textContent = overview.content_sha256.slice(0, 16);
+  addEventListener("hashchange", route);
+  document.addEventListener("keydown", (event) => replay?.key(event));
+  route();
+})();

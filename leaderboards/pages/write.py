@@ -1,0 +1,141 @@
+"""Write a site: one page, scripts and styles beside it, and one data file per board and episode.
+
+Names and replies come from anywhere. They travel as data and reach the page as text nodes, and the
+content policy admits the files of the site alone. A page that was opened from disk may run scripts
+but not fetch files, so data files are calls with one JSON argument.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from srl_agents.cli.web_page import embedded_json, shared_files
+from srl_envs.errors import StoreError
+
+_ASSETS = files("leaderboards.pages") / "assets"
+_SCRIPTS = (
+    "loading.js", "grid.js", "ranking.js", "matrices.js", "board.js", "overview.js", "replay.js",
+    "site.js",
+)  # fmt: skip
+STANDING_AGENTS = 40
+"""Agents in the table of ranks by environment."""
+_TOP = 3
+
+
+def write_site(
+    data: Mapping[str, Any], out: Path, episodes: Iterable[Mapping[str, Any]] = ()
+) -> Path:
+    """Write everything; files of an earlier site in the same folder are replaced.
+
+    Args:
+        data: from `leaderboards.build.site_data`.
+        out: folder of the site; made if absent.
+        episodes: from `leaderboards.episodes`, one file each; written as they come.
+
+    Returns:
+        The page to open.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    try:
+        for name in ("assets", "boards", "episodes"):
+            (out / name).mkdir(parents=True, exist_ok=True)
+        styles, scripts = _write_assets(out)
+        for board in data["boards"]:
+            _write(out / "boards" / f"{board['slug']}.js", _call(f"boards/{board['slug']}", board))
+        for episode in episodes:
+            name = f"episodes/{episode['match']}"
+            _write(out / f"{name}.js", _call(name, episode))
+        text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False)
+        _write(out / "data.json", text + "\n")
+        links = "\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in styles)
+        loads = "\n".join(f'<script src="assets/{name}"></script>' for name in scripts)
+        shown = Template((_ASSETS / "index.html").read_text(encoding="utf-8")).substitute(
+            links=links, scripts=loads, overview=embedded_json(overview(data))
+        )
+        _write(out / "index.html", shown)
+    except OSError as error:
+        raise StoreError(f"{out} cannot be written: {error.strerror}.") from error
+    return out / "index.html"
+
+
+def overview(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the first page shows of all boards."""
+    return {
+        "command": data["command"],
+        "content_sha256": data["content_sha256"],
+        "changes": data["changes"],
+        "agents": len({row["agent"] for board in data["boards"] for row in board["agents"]}),
+        "boards": [_board_summary(board) for board in data["boards"]],
+        "standing": _standing(data["boards"]),
+    }
+
+
+def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
+    rows = board["agents"]
+    return {
+        **{key: board[key] for key in ("slug", "mode", "metric", "matches", "clusters")},
+        "name": " ".join(filter(None, [board["env_id"], board["options"]])),
+        "summary": board["summary"],
+        "agents": len(rows),
+        "top": [{key: row[key] for key in ("agent", "value", "half_width")} for row in rows[:_TOP]],
+        "shared_first": sum(row["best_rank"] == 1 for row in rows),
+        "levels": dict(Counter(row["level"] for row in rows if row["level"])),
+        "episodes": len(board["episodes"]),
+    }
+
+
+def _standing(boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rank sets of those agents that appear most often and stand highest, per board."""
+    shown = [board for board in boards if board["agents"]]
+    places: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    height: dict[str, float] = defaultdict(float)
+    for k, board in enumerate(shown):
+        for row in board["agents"]:
+            places[row["agent"]][k] = (row["best_rank"], row["worst_rank"])
+            height[row["agent"]] += 1 - (row["best_rank"] - 1) / len(board["agents"])
+    chosen = sorted(places, key=lambda name: (-len(places[name]), -height[name], name))
+    chosen = chosen[:STANDING_AGENTS]
+    chosen.sort(key=lambda name: (-height[name] / len(places[name]), name))
+    return {
+        "agents": chosen,
+        "boards": [
+            {
+                "slug": board["slug"],
+                "name": " ".join(filter(None, [board["env_id"], board["options"]])),
+            }
+            for board in shown
+        ],
+        "sizes": [len(board["agents"]) for board in shown],
+        "ranks": [[places[name].get(k) for k in range(len(shown))] for name in chosen],
+    }
+
+
+def _write_assets(out: Path) -> tuple[list[str], list[str]]:
+    """Copy styles, scripts and licences; the names of those that the page loads, in order."""
+    shared = shared_files()
+    own = [_ASSETS / name for name in (*_SCRIPTS, "site.css")]
+    loaded = [*shared.loaded, *own]
+    for file in [*loaded, *shared.beside]:
+        _write(out / "assets" / file.name, file.read_text(encoding="utf-8"))
+    return _named(loaded, ".css"), _named(loaded, ".js")
+
+
+def _named(loaded: Iterable[Traversable], suffix: str) -> list[str]:
+    return [file.name for file in loaded if file.name.endswith(suffix)]
+
+
+def _call(name: str, value: Mapping[str, Any]) -> str:
+    return f"SRL.receive({json.dumps(name)},{embedded_json(value)});\n"
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
