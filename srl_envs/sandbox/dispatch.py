@@ -268,7 +268,9 @@ class Dispatcher:
         if not job.left:
             self._settle(job)
         elif run is job.runs[-1]:  # the tests are over
-            server.submit(wire.Request(wire.STOP, job.runs[0].number))
+            server.submit(
+                wire.Request(wire.STOP, job.runs[0].number, flags=self._flags(job.runs[0]))
+            )
 
     def _settle(self, job: _Job) -> None:
         """A job's runs have all ended: it is done, or, where the fault is ours, due once more."""
@@ -338,13 +340,16 @@ class Dispatcher:
             file_bytes=(limits.output_kib << 10) + 1,
             processes=limits.processes,
             files=limits.files,
-            flags=wire.SCRATCH if run.writes or limits.processes > 1 else 0,
+            flags=self._flags(run),
         )
         server.submit(request, run.descriptors)
         outputs = run.descriptors[2:] if result is None else run.descriptors[2:3]
         for descriptor in set(run.descriptors).difference(outputs):
             os.close(descriptor)
         run.descriptors[:] = outputs  # read at the end
+
+    def _flags(self, run: Run) -> int:
+        return wire.SCRATCH if run.writes or self._limits.processes > 1 else 0
 
     def _finish(self, run: Run, report: wire.Report) -> None:
         run.report = report

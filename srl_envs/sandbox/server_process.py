@@ -32,6 +32,7 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",  # the same program prints its sets in the same order every time
     "PYTHONDONTWRITEBYTECODE": "1",
+    "LD_BIND_NOW": "1",  # else every program would look up the C library's functions anew
     "MALLOC_ARENA_MAX": "2",  # an arena per thread would use up the address space
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",

@@ -39,7 +39,10 @@ def dumps(value: Any, other: Other | None = None) -> bytes:
 def loads(data: bytes, other: Other | None = None) -> Any:
     """Decode what `dumps` wrote. Raises `CodecError` for any other bytes, however hostile."""
     try:
-        tree = _JSON.decode(data.decode("ascii"))
+        text = data.decode("ascii")
+        tree, end = _JSON.raw_decode(text)
+        if end != len(text):
+            raise CodecError("more than one value")
         return _Decoder(other).decode(tree, 0)
     except CodecError:
         raise
@@ -192,8 +195,10 @@ def _set(items: list[Any]) -> set[Any]:
 
 def _hashable(keys: list[Any]) -> None:
     """Refuse keys made to collide: they would cost the trusted process quadratic time."""
+    if len(keys) <= _EQUAL_HASHES:
+        return
     counts = Counter(hash(key) for key in keys)
-    if counts and counts.most_common(1)[0][1] > _EQUAL_HASHES:
+    if counts.most_common(1)[0][1] > _EQUAL_HASHES:
         raise CodecError("too many keys with one hash")
 
 

@@ -22,9 +22,10 @@ from .syscalls import MACHINES
 SETUP_FAILED = 121
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
-_PARKED = 200  # the server's lasting descriptors lie above those that a program gets
 _UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
 _UIDS = 4_000
+_NO_LIMITS = wire.Request(wire.RUN, 0, 1e9, 1e9, 1 << 62, 1 << 62, 1 << 30, 1 << 30)
+_NO_DESCRIPTOR = 1 << 30  # none is so high
 _STACK_BYTES = 256 << 20
 _THREAD_STACK_BYTES = 8 << 20  # where an interpreter gives each of its threads as much
 _THREADS = 64
@@ -43,69 +44,115 @@ class Confinement:
     tier: str = "none"
     own_uid: bool = False
     """No other process of the host has this user id."""
-    ruleset: int = -1
     rights: dict[str, int] = field(default_factory=dict)
-    filters: dict[tuple[bool, bool], bytes] = field(default_factory=dict)
-    """(scratch, spawning) -> filter to be completed with the process's number."""
+    """Path -> what Landlock leaves of it; empty without Landlock."""
+    filters: dict[tuple[bool, bool], kernel.Filter] = field(default_factory=dict)
+    """(scratch, spawning) -> filter of a program's process."""
     interpreter: Interpreter | None = None
     """What takes the place of a program's process; None where the process itself is Python."""
 
     base_bytes: int = 0
     """Address space of the server, which a program's own limit comes on top of."""
+    entered: bool = False
+    """This process took already what is the same for all programs."""
+    _parked: tuple[int, int] = (-1, -1)
+    _close: kernel.Closing = field(init=False)
 
-    def run(self, request: wire.Request, descriptors: Sequence[int], started: int) -> None:
+    def enter(self) -> None:
+        """Take what is the same for all programs, for this process and all that it will start."""
+        self._take_constant()
+        self.entered = True
+
+    def park(self, started: int) -> None:
+        """Keep what programs' processes need, besides what arrives with a request.
+
+        Args:
+            started: where to announce that a program begins.
+        """
+        self._parked = os.open(os.devnull, os.O_RDWR), os.dup(started)
+
+    def rehearse(self) -> None:
+        """Do what every program's process will do, as far as that leaves no trace here.
+
+        The interpreter adapts code that runs often, and remembers where it found attributes. A
+        child that did it would pay with copies of pages.
+        """
+        parked = null, _ = self._parked
+        self._parked = null, null
+        self._close = kernel.Closing(_NO_DESCRIPTOR)
+        for _ in range(programs.REHEARSALS):
+            self._place((null,) * len(wire.SLOTS))
+            _read_all(TASK)
+            self._close()
+            self._limit(_NO_LIMITS)
+            self._announce(_NO_LIMITS)
+            for prepared in self.filters.values():
+                prepared.fill(os.getpid())
+        self._place((null,) * len(wire.SLOTS))
+        self._parked = parked
+        self._close = kernel.Closing(TASK + (self.interpreter is not None))
+
+    def run(self, request: wire.Request, descriptors: Sequence[int]) -> None:
         """Complete the confinement of this process and run the program; does not return.
 
         Args:
             request: the limits.
             descriptors: as listed in `wire.SLOTS`.
-            started: where to announce that the program begins.
         """
-        payload = _read_all(descriptors[0])
-        _place(descriptors, started)
+        self._place(descriptors)
+        payload = _read_all(TASK)
         scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
         if scratch:
             jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
         if request.processes > 1 and self.tier == "namespaces":
             jail.enter_process_namespace()
-        self._landlock(scratch)
-        kernel.close_from(TASK + (self.interpreter is not None))
+        self._close()
         self._limit(request)
-        if sys.platform == "linux":
-            kernel.drop_capabilities()
+        if not self.entered:
+            self._take_constant(scratch)
         if self.filters:
-            template = self.filters[scratch, request.processes > 1]
-            kernel.install_filter(filters.for_process(template, os.getpid()))
-        os.write(4, request.run.to_bytes(4, "little"))
-        os.close(4)
+            self.filters[scratch, request.processes > 1].install(os.getpid())
+        self._announce(request)
         if self.interpreter is not None:
             self.interpreter.start(request.memory_bytes)
         programs.run(payload)
 
-    def _landlock(self, scratch: bool) -> None:
-        if self.ruleset < 0:
-            return
-        ruleset = self.ruleset
-        if scratch:
-            rights = self.rights | dict.fromkeys(jail.SCRATCH_FOLDERS, kernel.SCRATCH)
-            ruleset, _ = kernel.landlock_ruleset(rights)
-        kernel.landlock_restrict(ruleset)
+    def _place(self, descriptors: Sequence[int]) -> None:
+        """Put stdin, stdout, stderr, the result, the announcement and the payload at 0 to 5."""
+        payload, stdin, stdout, result = descriptors
+        null, started = self._parked
+        for target, source in enumerate((stdin, stdout, null, result, started, payload)):
+            os.dup2(source, target)
+
+    def _announce(self, request: wire.Request) -> None:
+        os.write(4, request.run.to_bytes(4, "little"))
+        os.close(4)
+
+    def _take_constant(self, scratch: bool = False) -> None:
+        """Landlock, no capabilities, and the limits that are the same for all programs."""
+        for name in _ZERO_LIMITS:
+            _limit(name, 0)
+        _limit("RLIMIT_SIGPENDING", 64, required=False)
+        with contextlib.suppress(ValueError, OSError):  # honest programs raise it themselves
+            hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+            stack = _STACK_BYTES if self.interpreter is None else _THREAD_STACK_BYTES
+            resource.setrlimit(resource.RLIMIT_STACK, (_at_most(stack, hard), hard))
+        if self.rights:
+            extra = dict.fromkeys(jail.SCRATCH_FOLDERS, kernel.SCRATCH) if scratch else {}
+            ruleset, _ = kernel.landlock_ruleset(self.rights | extra)
+            kernel.landlock_restrict(ruleset)
+            os.close(ruleset)
+        if sys.platform == "linux":
+            kernel.drop_capabilities()
 
     def _limit(self, request: wire.Request) -> None:
         threads = _THREADS + request.processes if self.own_uid else _SHARED_UID_THREADS
         # The kernel's backstop; the server looks more closely, but not at a program's children.
         cpu_s = math.ceil(request.cpu_s) + (2 if request.processes == 1 else 0)
-        for name in _ZERO_LIMITS:
-            _limit(name, 0)
-        _limit("RLIMIT_SIGPENDING", 64, required=False)
         _limit("RLIMIT_NPROC", threads)
         _limit("RLIMIT_NOFILE", request.files)
         _limit("RLIMIT_FSIZE", request.file_bytes, required=True)
         _limit("RLIMIT_CPU", cpu_s, required=True)
-        with contextlib.suppress(ValueError, OSError):  # honest programs raise it themselves
-            hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-            stack = _STACK_BYTES if self.interpreter is None else _THREAD_STACK_BYTES
-            resource.setrlimit(resource.RLIMIT_STACK, (_at_most(stack, hard), hard))
         if self.interpreter is None:
             _limit("RLIMIT_AS", self.base_bytes + request.memory_bytes, required=True)
         else:  # such interpreters reserve far more addresses than they use
@@ -113,14 +160,10 @@ class Confinement:
             _limit("RLIMIT_DATA", bound, required=True)
 
 
-def _place(descriptors: Sequence[int], started: int) -> None:
-    """Put stdin, stdout, stderr, the result, the announcement and the payload at 0 to 5."""
-    payload, stdin, stdout, result = descriptors
-    null = os.open("/dev/null", os.O_RDWR)
-    for target, source in enumerate((stdin, stdout, null, result, started, payload)):
-        os.dup2(source, _PARKED + 10 + target)
-    for target in range(TASK + 1):
-        os.dup2(_PARKED + 10 + target, target, inheritable=True)
+def occupy() -> None:
+    """Take the descriptors that a program gets, so that all later ones lie above them."""
+    while os.open(os.devnull, os.O_RDWR) <= TASK:
+        pass
 
 
 def _read_all(descriptor: int) -> bytes:
@@ -260,9 +303,8 @@ def _prepare_landlock(confinement: Confinement, view: _View) -> None:
         confinement.missing["landlock"] = refusal
         return
     ruleset, abi = kernel.landlock_ruleset(rights)
-    os.dup2(ruleset, _PARKED, inheritable=False)
     os.close(ruleset)
-    confinement.ruleset, confinement.rights = _PARKED, rights
+    confinement.rights = rights
     confinement.layers.append(f"landlock {abi}")
     if confinement.tier == "none":
         confinement.tier = "landlock"
@@ -301,10 +343,10 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         confinement.missing["seccomp"] = f"no system call table for {machine}"
         confinement.tier = "none"
         return
-    base = filters.base_filter(machine)
+    base = kernel.Filter(filters.base_filter(machine))
 
     def rehearse() -> bool:
-        kernel.install_filter(base)
+        base.install()
         return _no_socket()
 
     refusal = _rehearsal(rehearse)
@@ -320,11 +362,10 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         packages.load(found)  # no file can be opened later
         preload.load(preload.RARE)
         confinement.base_bytes = _mapped_bytes()
-    kernel.install_filter(base)
+    base.install()
     sealed = confinement.tier == "seccomp"
     confinement.filters = {
-        (scratch, spawning): filters.program_filter(
-            machine,
+        (scratch, spawning): _program_filter(
             sealed=sealed,
             scratch=scratch,
             spawning=spawning,
@@ -334,6 +375,11 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         for spawning in (False, True)
     }
     confinement.layers.append("seccomp, no files" if sealed else "seccomp")
+
+
+def _program_filter(**rules: bool) -> kernel.Filter:
+    template = filters.program_filter(os.uname().machine, **rules)
+    return kernel.Filter(template, filters.holes(template))
 
 
 def _no_socket() -> bool:

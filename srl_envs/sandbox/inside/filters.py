@@ -88,15 +88,18 @@ _PID = 0x7FFF_5A17
 """Stands for a program's own process in a filter assembled before it exists; no pid is so high."""
 
 
-def for_process(template: bytes, pid: int) -> bytes:
-    """The filter that `program_filter` prepared, for this very process."""
-    return template.replace(struct.pack("<I", _PID), struct.pack("<I", pid))
+def holes(template: bytes) -> list[int]:
+    """Where, in bytes, `program_filter` left room for the number of the program's own process."""
+    return [at for at in range(4, len(template), 8) if template[at : at + 4] == _HOLE]
+
+
+_HOLE = struct.pack("<I", _PID)
 
 
 def program_filter(
     machine: str, *, sealed: bool, scratch: bool, spawning: bool, replacing: bool = False
 ) -> bytes:
-    """Installed last in each program's process, through `for_process`.
+    """Installed last in each program's process, once its number fills the `holes`.
 
     Args:
         machine: as in `os.uname`.

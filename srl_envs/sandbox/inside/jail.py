@@ -191,7 +191,7 @@ def enter_process_namespace() -> None:
     for _ in range(2):
         pid = os.fork()
         if pid:
-            kernel.close_from(0)
+            kernel.Closing(0)()
             os._exit(_wait_for(pid))
         kernel.die_with_parent()
 

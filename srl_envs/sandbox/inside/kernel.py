@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import struct
 import sys
+from collections.abc import Sequence
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -46,11 +48,22 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _MACHINE = os.uname().machine
 
 
+class _Call:
+    """A system call with its arguments, so that a process that makes it writes to little memory."""
+
+    def __init__(self, number: int | None, what: str, *arguments: object) -> None:
+        if number is None:
+            raise OSError(38, f"{what}: no system call table for {_MACHINE}")
+        words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
+        self._words = (ctypes.c_long(number), *words)
+        self._what = what
+
+    def __call__(self) -> int:
+        return _checked(_libc.syscall(*self._words), self._what)
+
+
 def _call(number: int | None, what: str, *arguments: object) -> int:
-    if number is None:
-        raise OSError(38, f"{what}: no system call table for {_MACHINE}")
-    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(number), *words), what)
+    return _Call(number, what, *arguments)()
 
 
 _fork_only = ctypes.PyDLL(None, use_errno=True).fork
@@ -125,26 +138,54 @@ def drop_capabilities() -> None:
 _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 
 
-def close_from(first: int) -> None:
-    """Close every descriptor from `first` on."""
-    try:
-        if sys.platform != "linux":
-            raise OSError
-        _call(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
-    except OSError:
-        os.closerange(first, 4096)
+class Closing:
+    """Closes every descriptor from `first` on."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._call = _Call(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
+
+    def __call__(self) -> None:
+        """Close them."""
+        try:
+            if sys.platform != "linux":
+                raise OSError
+            self._call()
+        except OSError:
+            os.closerange(self._first, 4096)
 
 
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
-def install_filter(instructions: bytes) -> None:
-    """Add a seccomp filter; it cannot be removed, and later ones can only take more away."""
-    code = ctypes.create_string_buffer(instructions, len(instructions))
-    program = _Program(len(instructions) // 8, ctypes.addressof(code))
-    args = (_SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(program))
-    _call(_SECCOMP.get(_MACHINE), "seccomp", *args)
+class Filter:
+    """A seccomp filter, ready to be installed by a process that should write to little memory.
+
+    Args:
+        instructions: of the filter.
+        holes: where, in bytes, `install` puts a number.
+    """
+
+    def __init__(self, instructions: bytes, holes: Sequence[int] = ()) -> None:
+        self.code = ctypes.create_string_buffer(instructions, len(instructions))
+        self._holes = holes
+        self._program = _Program(len(instructions) // 8, ctypes.addressof(self.code))
+        args = (_SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(self._program))
+        self._call = _Call(_SECCOMP.get(_MACHINE), "seccomp", *args)
+
+    def install(self, number: int = 0) -> None:
+        """Add the filter to this process; it cannot be removed, and later ones only take more."""
+        self.fill(number)
+        self._call()
+
+    def fill(self, number: int) -> None:
+        """Put a number into the holes."""
+        for at in self._holes:
+            _NUMBER.pack_into(self.code, at, number)
+
+
+_NUMBER = struct.Struct("<I")
 
 
 # Landlock: rights over files by ABI version. Source: the kernel's userspace-api/landlock.

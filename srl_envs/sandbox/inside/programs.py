@@ -20,17 +20,21 @@ from . import candidate, codec, tester
 RESULT = 3
 """Descriptor of the result, a memory file that the trusted side reads afterwards."""
 _MESSAGE_CHARS = 300
-_REHEARSALS = 20  # the interpreter adapts code that ran more often than about ten times
+REHEARSALS = 20
+"""The interpreter adapts code that ran more often than about ten times."""
 _FILE = "solution.py"
 _MEMORY = codec.dumps({"status": "memory", "message": "MemoryError"}) + b"\n"  # made in good time
 
 
 def run(payload: bytes) -> None:
     """Run the task that the trusted side wrote; ends the process."""
+    gc.enable()
+    os._exit(_perform(payload))
+
+
+def _perform(payload: bytes) -> int:
     task = codec.loads(payload)
-    _fresh_interpreter()
-    code = _MODES[task["mode"]](task)
-    os._exit(code)
+    return _MODES[task["mode"]](task)
 
 
 def rehearse() -> None:
@@ -45,17 +49,9 @@ def rehearse() -> None:
     site.setquit()
     call = {"function": "solve", "args": [[1, 2.5], {"a": (1, None)}], "kwargs": {}}
     task = {"mode": "call", "program": "def solve(a, b): return [a, b, 'x']", "calls": [call]}
-    for _ in range(_REHEARSALS):
-        read = codec.loads(codec.dumps(task))
-        namespace = new_module("solution")
-        _define(read["program"], namespace)
-        _claim(namespace, read["calls"][0])
+    for _ in range(REHEARSALS):
+        _perform(codec.dumps(task))  # its result goes where descriptor 3 leads: nowhere yet
     del sys.modules["solution"]
-
-
-def _fresh_interpreter() -> None:
-    """Make the forked server look like a Python that was just started."""
-    gc.enable()
     random.seed(0)  # the same program has the same outcome  # noqa: TID251 - its own process
 
 

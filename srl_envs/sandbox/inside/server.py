@@ -1,6 +1,12 @@
 """The fork server: confines itself, then starts one process per run and watches it from outside.
 
 It reads requests and reports ends (`wire`); programs, inputs and outputs never pass through it.
+
+What takes time is copying pages: every page that a program's process writes to, and every page that
+the server writes to after a fork, is copied by the kernel. So whatever is the same for all programs
+the server does once, to itself, before it serves: Landlock, capabilities, constant limits. Runs that
+need more on their way in (a scratch directory is a mount) start from a second process, the porter,
+which keeps those rights.
 """
 
 from __future__ import annotations
@@ -16,9 +22,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from . import confine, kernel, preload, programs, wire
 
@@ -40,9 +46,16 @@ class _Live:
 def main(settings_json: str) -> None:
     """Serve until the trusted side goes away."""
     settings = json.loads(settings_json)
-    control = socket.socket(fileno=settings["control"])
+    os.environ.pop("LD_BIND_NOW", None)
+    confine.occupy()
+    control = socket.socket(fileno=os.dup(settings["control"]))
+    os.dup2(os.open(os.devnull, os.O_RDWR), settings["control"])
     preload.load(preload.COMMON)
-    confinement = confine.strongest(settings, settings["control"])
+    confinement = confine.strongest(settings, control.fileno())
+    porter = None
+    if confinement.tier == "namespaces":
+        porter = _start_porter(control, confinement)
+    confinement.enter()
     greeting = {
         "tier": confinement.tier,
         "layers": confinement.layers,
@@ -50,41 +63,86 @@ def main(settings_json: str) -> None:
     }
     hello = json.dumps(greeting).encode()
     control.sendall(len(hello).to_bytes(4, "little") + hello)
+    _serve(control, control, confinement, porter)
+
+
+def _start_porter(control: socket.socket, confinement: confine.Confinement) -> socket.socket:
+    """Fork the process that starts the runs with a scratch directory; where to send those."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork() == 0:
+        ours.close()
+        _serve(theirs, control, confinement, None)
+    theirs.close()
+    return ours
+
+
+def _serve(
+    requests: socket.socket,
+    reports: socket.socket,
+    confinement: confine.Confinement,
+    porter: socket.socket | None,
+) -> NoReturn:
+    server = Server(requests, reports, confinement, porter)
+    confinement.rehearse()
     programs.rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()
-    Server(control, confinement).serve()
+    server.serve()
+    os._exit(0)
 
 
 class Server:
-    """Forks, watches and reports; single-threaded."""
+    """Forks, watches and reports; single-threaded.
 
-    def __init__(self, control: socket.socket, confinement: confine.Confinement) -> None:
-        self._control = control
+    Args:
+        requests: where they come from; the server ends when it closes.
+        reports: where they go.
+        confinement: of the programs.
+        porter: takes the runs that cannot start from this process.
+    """
+
+    def __init__(
+        self,
+        requests: socket.socket,
+        reports: socket.socket,
+        confinement: confine.Confinement,
+        porter: socket.socket | None,
+    ) -> None:
+        self._requests = requests
+        self._reports = reports
         self._confinement = confinement
+        self._porter = porter
         self._live: dict[int, _Live] = {}
         self._confined: set[int] = set()
-        self._started_read, self._started_write = os.pipe()
+        self._started_read, started_write = os.pipe()
+        confinement.park(started_write)
+        os.close(started_write)
         self._wake_read, self._wake_write = os.pipe()
         for end in (self._started_read, self._wake_read, self._wake_write):
             os.set_blocking(end, False)
 
     def serve(self) -> None:
         """Handle requests until the control socket closes."""
+        for _ in range(programs.REHEARSALS):
+            _reset_signals()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, _ignore)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         poll = select.poll()
-        poll.register(self._control, select.POLLIN)
+        poll.register(self._requests, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
+        if self._porter is not None:
+            poll.register(self._porter, 0)  # its end alone
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._pause_ms())}
+            if self._porter is not None and self._porter.fileno() in ready:
+                os._exit(confine.SETUP_FAILED)
             if self._wake_read in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
-            if self._control.fileno() in ready:
-                self._take_request()
+            if self._requests.fileno() in ready:
+                self._take_requests()
             self._reap()
             self._enforce()
 
@@ -94,32 +152,46 @@ class Server:
         wait_s = min(live.look_at for live in self._live.values()) - time.monotonic()
         return max(wait_s * 1000, 0) + 1
 
-    def _take_request(self) -> None:
-        request, descriptors = _receive(self._control)
-        if request.operation == wire.STOP:
-            for pid, live in self._live.items():
-                if live.request.run == request.run:
-                    self._kill(pid, live, wire.STOPPED)
-            return
-        try:
-            pid = kernel.fork()
-        except OSError as error:
-            self._report(wire.Report(request.run, error.errno or 0, wire.NO_FORK, 0, 0.0, 0))
-        else:
+    def _take_requests(self) -> None:
+        """Start all runs that are asked for by now, one right after the other.
+
+        Between two forks as little as possible is written to, as each page would be copied again.
+        """
+        starts = []
+        for request, descriptors in _receive_all(self._requests):
+            if self._porter is not None and request.flags & wire.SCRATCH:
+                socket.send_fds(self._porter, [request.pack()], descriptors)
+                _close(descriptors)
+            elif request.operation == wire.STOP:
+                self._stop(request.run)
+            else:
+                starts.append((request, descriptors))
+        begun = []
+        for request, descriptors in starts:
+            try:
+                pid = kernel.fork()
+            except OSError as error:
+                pid = -(error.errno or 1)
             if pid == 0:
                 self._become_program(request, descriptors)
-            now = time.monotonic()
-            self._live[pid] = _Live(request, now, now + min(request.wall_s, request.cpu_s))
-        for descriptor in descriptors:
-            os.close(descriptor)
+            begun.append(pid)
+        now = time.monotonic()
+        for pid, (request, descriptors) in zip(begun, starts, strict=True):
+            _close(descriptors)
+            if pid > 0:
+                self._live[pid] = _Live(request, now, now + min(request.wall_s, request.cpu_s))
+            else:
+                self._report(wire.Report(request.run, -pid, wire.NO_FORK, 0, 0.0, 0))
+
+    def _stop(self, run: int) -> None:
+        for pid, live in self._live.items():
+            if live.request.run == run:
+                self._kill(pid, live, wire.STOPPED)
 
     def _become_program(self, request: wire.Request, descriptors: Sequence[int]) -> None:
         try:
-            # not through `signal`, whose enumerations would touch a hundred pages
-            _signal.set_wakeup_fd(-1)
-            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            self._confinement.run(request, descriptors, self._started_write)
+            _reset_signals()
+            self._confinement.run(request, descriptors)
         finally:
             os._exit(confine.SETUP_FAILED)
 
@@ -170,17 +242,28 @@ class Server:
 
     def _report(self, report: wire.Report) -> None:
         try:
-            self._control.sendall(report.pack())
+            self._reports.sendall(report.pack())
         except OSError:  # the trusted side is gone
             os._exit(0)
 
 
-def _receive(control: socket.socket) -> tuple[wire.Request, list[int]]:
-    """The next request and its descriptors; ends the process when there will be none."""
+def _receive_all(requests: socket.socket) -> Iterator[tuple[wire.Request, list[int]]]:
+    """The requests that are there, with their descriptors; ends the process when none will come."""
+    wait = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            yield _receive(requests, wait)
+            wait = socket.MSG_DONTWAIT
+
+
+def _receive(requests: socket.socket, wait: int) -> tuple[wire.Request, list[int]]:
     data, descriptors = b"", array.array("i")
     while len(data) < wire.REQUEST_BYTES:
+        rest = wire.REQUEST_BYTES - len(data)
         try:
-            part, ancillary, _, _ = control.recvmsg(wire.REQUEST_BYTES - len(data), _SLOTS_BYTES)
+            part, ancillary, _, _ = requests.recvmsg(rest, _SLOTS_BYTES, 0 if data else wait)
+        except BlockingIOError:
+            raise
         except OSError:
             part, ancillary = b"", []
         if not part:
@@ -191,6 +274,11 @@ def _receive(control: socket.socket) -> tuple[wire.Request, list[int]]:
     return wire.Request.unpack(data), list(descriptors)
 
 
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 def _cpu_s(pid: int) -> float:
     """Processor seconds of another process, without /proc; see clock_getcpuclockid(3)."""
     if sys.platform != "linux":
@@ -199,6 +287,13 @@ def _cpu_s(pid: int) -> float:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return 0.0
+
+
+def _reset_signals() -> None:
+    """As in a new interpreter; not through `signal`, whose enumerations touch a hundred pages."""
+    _signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def _ignore(*_: Any) -> None:

@@ -40,7 +40,7 @@ from srl_envs.sandbox import CodeExecutor
 from srl_envs.errors import SandboxError
 rules = dict.fromkeys({calls!r}, filters._refuse({code}))
 kernel.no_new_privileges()
-kernel.install_filter(filters.assemble(os.uname().machine, rules, default=filters._allow()))
+kernel.Filter(filters.assemble(os.uname().machine, rules, default=filters._allow())).install()
 try:
     with CodeExecutor() as executor:
         (outcome,) = executor.run_stdin({PROBE!r}, [""])

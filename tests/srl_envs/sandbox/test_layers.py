@@ -11,7 +11,7 @@ import pytest
 from tiers import executor_of
 
 from srl_envs.sandbox import CodeExecutor
-from srl_envs.sandbox.inside import filters, paths, syscalls
+from srl_envs.sandbox.inside import filters, kernel, paths, syscalls
 
 
 def printed(executor: CodeExecutor, program: str) -> str:
@@ -234,8 +234,14 @@ def test_the_base_filter_is_an_allowlist(machine: str) -> None:
 def test_the_program_filter_looks_at_arguments(machine: str) -> None:
     audit, table = syscalls.MACHINES[machine]
     me = 4242
-    template = filters.program_filter(machine, sealed=False, scratch=False, spawning=False)
-    program = filters.for_process(template, me)
+
+    def for_me(*, sealed: bool) -> bytes:
+        template = filters.program_filter(machine, sealed=sealed, scratch=False, spawning=False)
+        prepared = kernel.Filter(template, filters.holes(template))
+        prepared.fill(me)
+        return prepared.code.raw
+
+    program = for_me(sealed=False)
 
     def allowed(name: str, *arguments: int) -> bool:
         return decide(program, audit, table[name], *arguments) == ALLOW
@@ -262,10 +268,7 @@ def test_the_program_filter_looks_at_arguments(machine: str) -> None:
     assert allowed("setrlimit", 3)
     for name in ("unshare", "mount", "seccomp", "setresuid", "execve", "capset"):
         assert not allowed(name)
-    sealed = filters.for_process(
-        filters.program_filter(machine, sealed=True, scratch=False, spawning=False), me
-    )
-    assert decide(sealed, audit, table["openat"]) != ALLOW
+    assert decide(for_me(sealed=True), audit, table["openat"]) != ALLOW
 
 
 def test_carving_leaves_holes_unreadable(tmp_path: Path) -> None:
