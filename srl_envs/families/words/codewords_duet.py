@@ -121,6 +121,8 @@ def too_close(word: str, other: str) -> bool:
         word, other = other, word
     if len(other) - len(word) > 1:
         return False
+    if len(word) > 1 and word[0] != other[0] and word[-1] != other[-1]:
+        return False  # one edit leaves one of the ends as it was
     at = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(word))
     skipped = word[at:] if len(other) > len(word) else word[at + 1 :]
     return skipped == other[at + 1 :]
