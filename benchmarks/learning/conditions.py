@@ -79,10 +79,10 @@ env_options: {rounds: 1, cuts_from: 0, max_retries: 0}
 learners: [alice, bob]
 updates: 8
 lora: {rank: 8, alpha: 16}
-rollout: {start_states: 2, group_size: 8, max_new_tokens: 8}
+rollout: {start_states: 2, group_size: 6, max_new_tokens: 8}
 opponents: {mirror: 1, live: 1, past: 0}
 training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
-evaluation: {every: 0, final_pairs: 8, bots: []}
+evaluation: {every: 0, final_pairs: 4, bots: []}
 snapshot_every: 8
 checkpoint_every: 4
 """,

@@ -50,14 +50,10 @@ Key = tuple[str, str, int]
 
 
 def wanted(patterns: Sequence[str], seeds: Sequence[int]) -> list[Key]:
-    """Runs in the order of the queue: every condition with the first seed, then with the next."""
-    keys = [
-        (arena, condition, seed)
-        for seed in seeds
-        for arena, found in ARENAS.items()
-        for condition in found.conditions
-    ]
-    return [k for k in keys if any(fnmatch.fnmatch(f"{k[0]}/{k[1]}", p) for p in patterns)]
+    """Runs in the order of the queue: what the patterns name, in their order, seed by seed."""
+    names = [(arena, name) for arena, found in ARENAS.items() for name in found.conditions]
+    chosen = [n for p in patterns for n in names if fnmatch.fnmatch("/".join(n), p)]
+    return [(*name, seed) for seed in seeds for name in dict.fromkeys(chosen)]
 
 
 def arguments(key: Key, folder: Path) -> list[str]:
