@@ -1,126 +1,209 @@
-"""The page in a real browser, opened from disk: sort, filter, tooltips, tabs, no request."""
+"""The site in a real browser, opened from disk: sort, filter, replay, themes, phone, no request."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from browser import CONTRAST, chromium, emulate, fresh, requested
 from synthetic import agents, fill_store
 
-from leaderboards.build import board_data, write_site
+from leaderboards.build import store_site, write_site
 from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.policies.players import ScriptedPolicy
 from srl_agents.records import MatchResult, MatchSpec
+from srl_agents.rollouts import Runner
+from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
-from selenium.webdriver.common.by import By  # noqa: E402  (after the skip)
+pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
+from selenium.webdriver import ActionChains  # noqa: E402  (after the skip)
+from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 NASTY = "</script><img src=x onerror=document.title='owned'>"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run"
-    " --disable-background-networking --disable-component-update --disable-sync"
-)
+CROWD = 400
 
 
-def one_of(*names: str) -> str:
-    found = next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        pytest.skip(f"needs {' or '.join(names)} on the PATH")
-    return found
+class Injecting(ScriptedPolicy):
+    """Replies with markup until the environment moves for it."""
+
+    def player(self, env_id: str, seed: int) -> Any:
+        return lambda text: f"<b>bold</b>{NASTY}<script>document.title='owned'</script>"
+
+
+def add_agents(store: LeagueStore, *names: str) -> None:
+    for name in names:
+        store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
+
+
+def fill_replays(folder: Path, store: LeagueStore) -> None:
+    """Real episodes: nim between bots, one of them writing markup."""
+    names = {
+        "bot:random": ScriptedPolicy("random"),
+        NASTY: Injecting("random"),
+    }
+    specs = [
+        MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=seats, number=seed)
+        for seed in range(4)
+        for seats in (("bot:random", NASTY), (NASTY, "bot:random"), ("bot:random", "bot:random"))
+    ]
+    runner = Runner(names, root_seed=0)
+    episodes = runner.play(specs, finished=TranscriptLog(folder / TRANSCRIPTS).add)
+    runner.close()
+    store.report_many((episode.spec, episode.result()) for episode in episodes)
+
+
+def fill_crowd(store: LeagueStore) -> None:
+    """A field too long to keep in the document."""
+    rng = np.random.default_rng(0)
+    names = [f"agent{k:04d}" for k in range(CROWD)]
+    add_agents(store, *names)
+    matches = []
+    for name in names:
+        for pool in ("bot:random", "bot:strong"):
+            won = float(rng.choice([-1.0, 1.0]))
+            spec = MatchSpec(env_id="blotto-v0", seed=1, split="eval", seats=(name, pool))
+            told = MatchResult(
+                match_id=spec.match_id, outcomes=(won, -won), rewards=(won, -won), termination="ok"
+            )
+            matches.append((spec, told))
+    store.report_many(matches)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    binary = one_of("chromium", "chromium-browser", "google-chrome")
-    driver = one_of("chromedriver")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        options = webdriver.ChromeOptions()
-        options.binary_location = binary
-        for flag in [*FLAGS.split(), f"--user-data-dir={profile}", "--window-size=1280,900"]:
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        service = webdriver.ChromeService(executable_path=driver)
-        browser = webdriver.Chrome(options=options, service=service)
-        yield browser
-        browser.quit()
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("a site")  # a folder with a space, as people have
     fill_store(folder / "league.db", seeds=32)
     fill_store(folder / "league.db", env_id="math_duel-v0", seeds=3, root=1)
+    fill_store(folder / "league.db", env_id="split_clues-v0", seeds=3, root=2)
+    fill_store(folder / "league.db", env_id="commons-v0", seeds=3, root=3)
     with LeagueStore(folder / "league.db") as store:
-        store.add_agent(AgentVersion(agent_id=NASTY, lineage="x", role="frozen"))
+        add_agents(store, NASTY)
         spec = MatchSpec(env_id="connect_four-v0", seed=0, split="eval", seats=(NASTY, "base"))
         told = MatchResult(
             match_id=spec.match_id, outcomes=(0.0, 0.0), rewards=(0.0, 0.0), termination="ok"
         )
         store.report(spec, told)
-        index, _ = write_site(board_data(store, f"build {NASTY}"), folder / "site")
-    return index
+        fill_replays(folder, store)
+        fill_crowd(store)
+        data, episodes = store_site(store, folder / TRANSCRIPTS, command=f"build {NASTY}")
+        return write_site(data, folder / "site", episodes)
 
 
 @pytest.fixture
 def page(browser, site: Path) -> Iterator[Any]:
-    """The page, freshly opened; afterwards: nothing on the console, nothing fetched."""
-    browser.get("about:blank")
-    browser.get_log("performance")
-    browser.get_log("browser")
-    browser.get(site.as_uri())
+    """The overview, freshly opened; afterwards: nothing on the console, nothing fetched elsewhere."""
+    fresh(browser, site.as_uri())
     yield browser
     assert browser.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
-    assert site.as_uri() in urls
-    assert [u for u in urls if not u.startswith((site.as_uri(), "data:"))] == []
-    assert browser.title == "SRL leaderboard"
+    urls = requested(browser)
+    assert site.as_uri() in [url.partition("#")[0] for url in urls]
+    assert [u for u in urls if not u.startswith((site.parent.as_uri(), "data:"))] == []
+    assert browser.title.endswith("SRL leaderboards")
+    assert browser.find_elements(By.TAG_NAME, "img") == []
 
 
-def names(page) -> list[str]:
-    cells = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) .ranking tbody .name")
+def go(page, site: Path, address: str) -> Any:
+    """A board or a match."""
+    page.get(f"{site.as_uri()}#{address}")
+    WebDriverWait(page, 20).until(
+        lambda p: p.find_elements(By.CSS_SELECTOR, "[aria-label=Ranking], .stage, [role=alert]")
+    )
+    return page
+
+
+def all_of(page, selector: str) -> list[Any]:
+    return page.find_elements(By.CSS_SELECTOR, selector)
+
+
+def find(page, selector: str) -> Any:
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def names(page, card: str = "Ranking") -> list[str]:
+    cells = all_of(page, f"[aria-label='{card}'] .grid tbody th .name")
     return [cell.get_attribute("textContent") for cell in cells]
 
 
-def head(page, label: str):
-    heads = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) .ranking thead button")
+def head(page, label: str, card: str = "Ranking") -> Any:
+    heads = all_of(page, f"[aria-label='{card}'] .grid thead button")
     return next(h for h in heads if h.text.strip("▾▴ ") == label)
 
 
 def tip(page) -> str:
-    return page.find_element(By.ID, "tip").text
+    return find(page, "#tip").text
 
 
-def find(page, selector: str):
-    return page.find_element(By.CSS_SELECTOR, f".board:not([hidden]) {selector}")
+def scroll_to(page, element) -> None:
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
 
 
-def test_the_table_shows_the_ratings_best_first(page) -> None:
+# --- overview --------------------------------------------------------------------------------
+
+
+def test_the_overview_names_the_best_of_every_environment(page) -> None:
+    rows = {row.text.split()[0]: row.text for row in all_of(page, "[aria-label=Environments] tbody tr:not(.spacer)")}  # fmt: skip
+    assert set(rows) == {
+        "blotto-v0", "commons-v0", "connect_four-v0", "math_duel-v0", "nim-v0", "split_clues-v0",
+    }  # fmt: skip
+    assert "bot:strong" in rows["connect_four-v0"] or "alice@8" in rows["connect_four-v0"]
+    assert "cooperative" in rows["split_clues-v0"]
+    cell = find(page, ".ranks td.more")
+    scroll_to(page, cell)
+    ActionChains(page).move_to_element(cell).perform()
+    assert "rank" in tip(page)
+
+
+def test_a_board_opens_by_link_and_by_menu_and_back_returns(page, site: Path) -> None:
+    page.find_element(By.LINK_TEXT, "math_duel-v0").click()
+    WebDriverWait(page, 20).until(lambda p: find(p, "h2").text == "math_duel-v0")
+    assert page.title.startswith("math_duel-v0")
+    find(page, "#boards option[value='split_clues-v0']").click()
+    WebDriverWait(page, 20).until(lambda p: find(p, "h2").text == "split_clues-v0")
+    page.back()
+    WebDriverWait(page, 20).until(lambda p: find(p, "h2").text == "math_duel-v0")
+    page.refresh()
+    WebDriverWait(page, 20).until(lambda p: find(p, "h2").text == "math_duel-v0")
+
+
+def test_unknown_boards_and_matches_are_said(page, site: Path) -> None:
+    assert "no board nowhere" in find(go(page, site, "board=nowhere"), "[role=alert]").text
+    assert "no match id" in find(go(page, site, "match=../x"), "[role=alert]").text
+
+
+# --- ranking ---------------------------------------------------------------------------------
+
+
+def test_the_table_shows_the_ratings_best_first(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
     truth = {agent.agent_id: elo for agent, elo in agents()}
     shown = names(page)
     assert len(shown) == len(truth) + 1
     assert {shown[0], shown[1]} == {"bot:strong", "alice@8"}
-    assert shown[-1] == "bot:random"
-    rows = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) .ranking tbody tr")
-    assert "±" in rows[0].text
-    assert "%" in rows[0].text
-    assert "seeds" in find(page, ".facts").text
+    assert "bot:random" in shown[-3:]
+    row = find(page, "[aria-label=Ranking] tbody tr:not(.spacer)").text
+    assert "±" in row
+    assert "%" in row
 
 
-def test_names_are_text_whatever_they_contain(page) -> None:
+def test_names_are_text_whatever_they_contain(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
     assert NASTY in names(page)
-    assert page.find_elements(By.TAG_NAME, "img") == []
-    assert page.find_element(By.ID, "command").text == f"build {NASTY}"
+    assert find(page, "#command").text == f"build {NASTY}"
 
 
-def test_sorting_by_mouse_and_by_keyboard(page) -> None:
+def test_sorting_by_mouse_and_by_keyboard(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
     agent = head(page, "Agent")
     agent.click()
     assert names(page) == sorted(names(page), key=str.lower)
@@ -129,51 +212,77 @@ def test_sorting_by_mouse_and_by_keyboard(page) -> None:
     assert names(page) == sorted(names(page), key=str.lower, reverse=True)
     head(page, "Rating").send_keys(Keys.SPACE)
     assert names(page)[-1] == "bot:random"
-    marked = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) th[aria-sort]")
+    marked = all_of(page, "[aria-label=Ranking] th[aria-sort]")
     assert [m.text.strip("▾▴ ") for m in marked] == ["Rating"]
 
 
-@pytest.mark.parametrize(
-    "label", ["Rank", "95 % interval", "Score", "Games", "W / D / L", "Invalid", "Forfeits"]
-)
-def test_every_column_sorts_without_losing_a_row(page, label: str) -> None:
-    everyone = sorted(names(page))
-    for _ in range(2):
-        head(page, label).click()
-        assert sorted(names(page)) == everyone
+def test_every_column_of_every_mode_sorts_without_losing_a_row(page, site: Path) -> None:
+    for board in ("connect_four-v0", "split_clues-v0", "commons-v0"):
+        go(page, site, f"board={board}")
+        everyone = sorted(names(page))
+        for button in all_of(page, "[aria-label=Ranking] .grid thead button"):
+            for _ in range(2):
+                page.execute_script("arguments[0].click()", button)
+                assert sorted(names(page)) == everyone, (board, button.text)
 
 
-def test_filtering_counts_what_is_left(page) -> None:
-    box = find(page, "input[type=search]")
+def test_filters_count_what_is_left(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
+    box = find(page, "[aria-label='Filter agents']")
     box.send_keys("ALICE")
     assert sorted(names(page)) == ["alice@2", "alice@4", "alice@8"]
-    assert find(page, "output").text == "3 of 12 agents"
+    assert find(page, "[aria-label=Ranking] output").text == "3 of 12 agents"
     box.clear()
     box.send_keys("nobody at all")
     assert names(page) == []
     box.send_keys(Keys.CONTROL, "a", Keys.BACKSPACE)
     assert len(names(page)) == 12
-    find(page, "input[type=checkbox]").click()
+    find(page, "[aria-label=Ranking] input[type=checkbox]").click()
     assert NASTY not in names(page)
+    find(page, "[aria-label=Role] option[value=anchor]").click()
+    assert sorted(names(page)) == ["bot:middle", "bot:random", "bot:strong"]
 
 
-def test_a_matrix_cell_explains_itself(page) -> None:
+def test_provisional_says_why(page, site: Path) -> None:
+    go(page, site, "board=math_duel-v0")
+    badge = find(page, ".tag.note")
+    page.execute_script("arguments[0].focus()", badge)
+    assert "fewer than 30 seeds" in tip(page)
+    assert badge.get_attribute("aria-describedby") == "tip"
+
+
+def test_only_rows_in_view_are_in_the_document_and_scrolling_shows_the_rest(
+    page, site: Path
+) -> None:
+    go(page, site, "board=blotto-v0")
+    total = CROWD + 2
+    assert find(page, "[aria-label=Ranking] .grid").get_attribute("aria-rowcount") == str(total + 1)
+    assert 10 < len(names(page)) < 80
+    seen, box = set(names(page)), find(page, "[aria-label=Ranking] .grid-scroll")
+    for top in range(0, total * 38, 600):
+        page.execute_script("arguments[0].scrollTop = arguments[1]", box, top)
+        page.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+        )
+        seen |= set(names(page))
+    assert len(seen) == total
+    assert len(names(page)) < 80
+    head(page, "Agent").click()
+    assert names(page)[0] == "agent0000"  # and back at the top
+
+
+# --- matrices, curves ------------------------------------------------------------------------
+
+
+def test_matrix_cells_explain_themselves_and_are_walked_by_arrow_keys(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
     cell = find(page, ".matrix tbody tr:nth-child(1) td:nth-of-type(2)")
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", cell)
-    webdriver.ActionChains(page).move_to_element(cell).perform()
-    matrix = json.loads(page.execute_script("return document.getElementById('data').textContent"))[
-        "boards"
-    ][0]["matrix"]
-    first, second = matrix["agents"][:2]
+    scroll_to(page, cell)
+    ActionChains(page).move_to_element(cell).perform()
     lines = tip(page).splitlines()
-    assert lines[0] == f"{first} against {second}"
-    assert lines[1].startswith(f"{100 * matrix['score'][0][1]:.1f}")
+    assert " against " in lines[0]
     assert "95 %:" in lines[1]
-    assert lines[2] == f"{matrix['games'][0][1]} games"
-
-
-def test_the_matrix_is_walked_by_arrow_keys(page) -> None:
-    cell = find(page, ".matrix tbody tr:nth-child(1) td:nth-of-type(2)")
+    assert "won" in lines[2]
     page.execute_script("arguments[0].focus()", cell)
     first = tip(page).splitlines()[0]
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
@@ -184,74 +293,171 @@ def test_the_matrix_is_walked_by_arrow_keys(page) -> None:
     page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)  # over the diagonal
     assert "against" in tip(page)
     page.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert not page.find_element(By.ID, "tip").is_displayed()
+    assert not find(page, "#tip").is_displayed()
 
 
-def test_few_games_are_grey_and_say_so(page) -> None:
-    few = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) .matrix td.few")
+def test_the_matrix_shows_points_games_and_surprises(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
+    few = all_of(page, ".matrix td.few")
     assert len(few) == 2
-    assert "1 game, too few" in few[0].get_attribute("data-tip")
+    for kind, sign in (("games", "6"), ("surprise", ".")):
+        button = next(
+            b for b in all_of(page, "[aria-label='What the cells show'] button") if b.text == kind
+        )
+        page.execute_script("arguments[0].click()", button)
+        assert button.get_attribute("aria-pressed") == "true"
+        assert sign in find(page, ".matrix tbody tr:nth-child(1) td:nth-of-type(2)").text
 
 
-def test_curves_are_drawn_with_what_they_mean(page) -> None:
-    dots = page.find_elements(By.CSS_SELECTOR, ".board:not([hidden]) .curve .dot")
-    assert len(dots) == 8
-    assert dots[0].get_attribute("data-tip").startswith("base\nstep 0: ")
-    assert "better" in find(page, ".plain").text
+def test_modes_show_their_own_tables(page, site: Path) -> None:
+    go(page, site, "board=split_clues-v0")
+    assert find(page, "[aria-label='Who plays well with whom'] .matrix")
+    assert all_of(page, "[aria-label='Who beats whom']") == []
+    go(page, site, "board=commons-v0")
+    assert "of 2" in find(page, "[aria-label='Visitor and resident'] tbody").text
 
 
-def test_provisional_says_why(page) -> None:
-    badge = find(page, ".tag.provisional")
-    page.execute_script("arguments[0].focus()", badge)
-    assert "fewer than 30 seeds" in tip(page)
+def test_curves_are_drawn_and_read_by_keys(page, site: Path) -> None:
+    go(page, site, "board=connect_four-v0")
+    plot = find(page, ".plot")
+    scroll_to(page, plot)
+    WebDriverWait(page, 20).until(lambda p: all_of(p, ".plot canvas"))
+    page.execute_script("arguments[0].focus()", plot)
+    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    told = find(page, ".chart output")
+    WebDriverWait(page, 20).until(lambda p: told.text.startswith("step 0: "))
+    assert "alice" in told.text
+    assert "better" in find(page, "[aria-label=Learning] .plain").text
 
 
-def test_tabs_switch_by_click_and_arrow_and_survive_a_reload(page) -> None:
-    tabs = page.find_elements(By.CSS_SELECTOR, "#tabs [role=tab]")
-    assert [t.text for t in tabs] == ["connect_four-v0", "math_duel-v0"]
-    tabs[1].click()
-    assert find(page, "h2").text == "math_duel-v0"
+# --- replay ----------------------------------------------------------------------------------
+
+
+def first_match(page, site: Path) -> str:
+    go(page, site, "board=nim-v0")
+    box = find(page, "[aria-label='Filter episodes']")
+    box.send_keys("img")
+    return find(page, "[aria-label=Replays] tbody a").get_attribute("href").split("#")[1]
+
+
+def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(page, site: Path) -> None:
+    first_match(page, site)
+    scroll_to(page, find(page, "[aria-label=Replays] tbody a"))
+    find(page, "[aria-label=Replays] tbody a").click()
+    WebDriverWait(page, 20).until(lambda p: all_of(p, ".stage"))
+    assert find(page, ".steps output").text.startswith("step 1 of")
+    body = find(page, "body")
+    body.send_keys(Keys.ARROW_RIGHT)
+    assert find(page, ".steps output").text.startswith("step 2 of")
+    assert page.current_url.endswith("&turn=2")
+    body.send_keys(Keys.ARROW_LEFT)
+    assert find(page, ".steps output").text.startswith("step 1 of")
+    body.send_keys(Keys.END)
+    assert find(page, ".steps output").text == "the end"
+    assert find(page, "[aria-label='The end']").get_attribute("disabled")
+    body.send_keys(Keys.HOME)
+    assert find(page, ".steps output").text.startswith("step 1 of")
+
+
+def test_a_deep_link_opens_at_its_turn(page, site: Path) -> None:
+    match = first_match(page, site).split("&")[0]
+    page.get("about:blank")
+    go(page, site, f"{match}&turn=2")
+    assert find(page, ".steps output").text.startswith("step 2 of")
+    go(page, site, f"{match}&turn=99999")
+    WebDriverWait(page, 20).until(lambda p: find(p, ".steps output").text == "the end")
+
+
+def test_replies_are_text_and_refused_ones_say_why(page, site: Path) -> None:
+    go(page, site, first_match(page, site))
+    refused = []
+    for _ in range(4):
+        refused += [e.text for e in all_of(page, ".reply.refused")]
+        words = [e.text for e in all_of(page, ".tag.bad")]
+        if refused:
+            break
+        find(page, "body").send_keys(Keys.ARROW_RIGHT)
+    assert f"<b>bold</b>{NASTY}<script>document.title='owned'</script>" in refused
+    assert any(word.startswith("not accepted: malformed") for word in words)
+    assert "format" in find(page, ".paid").text
+
+
+def test_every_seat_is_shown_with_its_view(page, site: Path) -> None:
+    go(page, site, first_match(page, site))
+    seats = all_of(page, ".seat")
+    assert len(seats) == 2
+    before = [seat.find_element(By.TAG_NAME, "pre").text for seat in seats]
+    assert all(before)
+    find(page, "body").send_keys(Keys.END)
+    find(page, ".steps input[type=checkbox]").click()
+    whole = [seat.find_element(By.TAG_NAME, "pre").text for seat in all_of(page, ".seat")]
+    assert len(whole) == 2
+    assert sorted(whole) != sorted(before)
+
+
+# --- themes and sizes ------------------------------------------------------------------------
+
+
+def ground(page) -> str:
+    return page.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_the_switch_goes_through_the_themes_and_is_remembered(page, site: Path) -> None:
+    emulate(page, theme="light")
+    light = ground(page)
+    button = find(page, ".theme button")
+    button.click()  # light
+    assert ground(page) == light
+    button.click()  # dark
+    dark = ground(page)
+    assert dark != light
     page.refresh()
-    assert find(page, "h2").text == "math_duel-v0"
-    page.find_element(By.CSS_SELECTOR, "#tabs [aria-selected=true]").send_keys(Keys.ARROW_RIGHT)
-    assert find(page, "h2").text == "connect_four-v0"
+    assert ground(page) == dark
+    find(page, ".theme button").click()  # auto
+    assert ground(page) == light
+    emulate(page, theme="dark")
+    assert ground(page) == dark
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_sideways_scrolling_and_readable_contrast(page, width: int, theme: str) -> None:
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
-    )
-    page.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": theme}]},
-    )
-    try:
-        assert page.execute_script("return document.documentElement.scrollWidth") <= width
-        for selector in ("h2", ".quiet", ".tag.provisional", ".bad", ".matrix td.few", ".lead"):
-            assert page.execute_script(CONTRAST, find(page, selector)) >= 4.5, selector
-        cells = page.find_elements(
-            By.CSS_SELECTOR, ".board:not([hidden]) .matrix :is(td.more, td.less)"
-        )
-        assert min(page.execute_script(CONTRAST, cell) for cell in cells) >= 4.5
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+def test_no_sideways_scrolling_and_readable_contrast(
+    page, site: Path, width: int, theme: str
+) -> None:
+    emulate(page, width=width, theme=theme)
+    wide = "return document.documentElement.scrollWidth"
+    assert page.execute_script(wide) <= width
+    for address, selectors in (
+        ("board=connect_four-v0", ("h2", ".quiet", ".matrix td.few", ".lead", ".facts dt")),
+        ("board=math_duel-v0", (".tag.note",) if width > 500 else ()),
+        (first_match(page, site), ("h4", ".tag.good", ".tag.bad", ".seat-name", ".paid")),
+    ):
+        go(page, site, address)
+        if "match" in address:
+            for _ in range(4):
+                if all_of(page, ".tag.bad") and all_of(page, ".paid"):
+                    break
+                find(page, "body").send_keys(Keys.ARROW_RIGHT)
+        assert page.execute_script(wide) <= width, address
+        for selector in selectors:
+            for element in all_of(page, selector)[:4]:
+                assert page.execute_script(CONTRAST, element) >= 4.5, (address, selector)
+    go(page, site, "board=connect_four-v0")
+    cells = all_of(page, ".matrix :is(td.more, td.less)")
+    assert min(page.execute_script(CONTRAST, cell) for cell in cells) >= 4.5
 
 
-CONTRAST = """
-const channels = (text) => {
-  const found = text.match(/[\\d.]+/g).map(Number);
-  return text.startsWith("color(") ? found.map((v, k) => (k < 3 ? v * 255 : v)) : found;
-};
-const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-  .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-  .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-let ground = arguments[0], back;
-do { back = channels(getComputedStyle(ground).backgroundColor); ground = ground.parentElement; }
-while (back[3] === 0 && ground);
-const [one, other] = [light(channels(getComputedStyle(arguments[0]).color)), light(back)];
-return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-"""
+def test_nothing_moves_while_a_board_is_drawn(page, site: Path) -> None:
+    page.execute_script(
+        "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach("
+        "(e) => { window.moved += e.hadRecentInput ? 0 : e.value; }))"
+        ".observe({type: 'layout-shift', buffered: false});"
+    )
+    page.execute_script("location.hash = 'board=connect_four-v0'")
+    WebDriverWait(page, 20).until(lambda p: all_of(p, "[aria-label=Ranking]"))
+    box = find(page, "[aria-label=Ranking] .grid-scroll")
+    page.execute_script("window.moved = 0; arguments[0].scrollTop = 500", box)
+    scroll_to(page, find(page, ".plot"))
+    WebDriverWait(page, 20).until(lambda p: all_of(p, ".plot canvas"))
+    page.execute_async_script("setTimeout(arguments[0], 300)")
+    assert page.execute_script("return window.moved") < 0.02

@@ -82,7 +82,7 @@
     show();
     return card("Replays",
       el("p", { class: "lead" }, "A choice of episodes to step through, each played again from its replies when this page was made."),
-      el("div", { class: "tools" }, words, count), table.node);
+      el("div", { class: "tools" }, words, count), el("div", { class: "short" }, table.node));
   }
 
   function howTo(board) {

@@ -25,7 +25,7 @@
     const paid = parts(turn.components || {});
     return el("section", { class: `seat c${turn.seat % 6}${turn.reply === null ? " waits" : ""}`, "aria-label": `Seat ${turn.seat}` },
       el("h3", {}, el("span", { class: "seat-name" }, `Seat ${turn.seat}: ${episode.seats[turn.seat]}`), "invalid" in turn ? verdict(turn) : null),
-      el("h4", {}, whole ? "sees" : "sees anew"), el("pre", { tabindex: "0" }, shown || "(nothing)"),
+      el("h4", {}, whole ? "sees" : "sees, what is new"), el("pre", { tabindex: "0" }, shown || "(nothing)"),
       ...(turn.reply === null || turn.reply === undefined ? [] : [el("h4", {}, "replies"), el("pre", { class: turn.invalid ? "reply refused" : "reply", tabindex: "0" }, turn.reply || "(nothing)")]),
       paid ? el("p", { class: "paid" }, el("b", {}, `reward ${signed(turn.reward, 3)}`), ` (${paid})`) : null);
   }
@@ -49,14 +49,14 @@
     const slider = el("input", { type: "range", min: "1", max: String(total + 1), "aria-label": "Step", oninput: () => show(Number(slider.value)) });
     const button = (sign, name, to) => el("button", { type: "button", "aria-label": name, onclick: () => show(to()) }, sign);
     const [first, back, next, last] = [
-      button("⏮", "First step", () => 1), button("◀", "Previous step", () => at - 1),
-      button("▶", "Next step", () => at + 1), button("⏭", "The end", () => total + 1)];
+      button("«", "First step", () => 1), button("‹", "Previous step", () => at - 1),
+      button("›", "Next step", () => at + 1), button("»", "The end", () => total + 1)];
     const all = el("input", { type: "checkbox", onchange: () => { whole = all.checked; show(at); } });
 
     function show(step) {
       at = Math.max(1, Math.min(total + 1, step || 1));
-      const turns = at > total ? end : [...steps[at - 1]].sort((one, other) => (one.reply === null) - (other.reply === null));
-      stage.replaceChildren(...(at > total ? [results(episode)] : []), el("div", { class: "seats" }, ...turns.map((each) => seatCard(episode, each, whole || at === 1))));
+      const turns = at > total ? end : steps[at - 1];
+      stage.replaceChildren(el("div", { class: "seats" }, ...turns.map((each) => seatCard(episode, each, whole || at === 1))));
       told.textContent = at > total ? "the end" : `step ${at} of ${total}`;
       slider.value = String(at);
       slider.setAttribute("aria-valuetext", told.textContent);
@@ -79,7 +79,7 @@
       el("p", {}, el("a", { href: `#board=${episode.board}` }, `← ${episode.env_id}`)),
       el("h2", {}, episode.seats.join(" – ")),
       el("dl", { class: "facts" }, fact("environment", episode.env_id), fact("seed", episode.seed), fact("end", episode.termination), fact("match", episode.match)),
-      differs, results(episode),
+      differs, el("section", { class: "card", "aria-label": "Result" }, results(episode)),
       el("div", { class: "steps", role: "group", "aria-label": "Steps" }, first, back, slider, next, last, told, el("label", {}, all, "whole views"), el("span", { class: "quiet keys-hint" }, "arrow keys, Home, End")),
       stage];
     return { nodes, key, show };

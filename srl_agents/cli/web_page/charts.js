@@ -63,6 +63,7 @@
     const { ctx, bbox } = plot, ratio = devicePixelRatio;
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("quiet");
+    ctx.lineJoin = "round";
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = "right";
     let lowest = Infinity; // names keep their distance from each other
@@ -75,7 +76,14 @@
       ctx.lineTo(bbox.left + bbox.width, height);
       ctx.stroke();
       lowest = Math.min(height - 3 * ratio, lowest - 13 * ratio);
-      ctx.fillText(label.length > 22 ? label.slice(0, 21) + "…" : label, bbox.left + bbox.width - 4 * ratio, lowest);
+      const text = [label.length > 22 ? label.slice(0, 21) + "…" : label, bbox.left + bbox.width - 4 * ratio, lowest];
+      ctx.save(); // a halo keeps the name apart from lines
+      ctx.setLineDash([]);
+      ctx.lineWidth = 4 * ratio;
+      ctx.strokeStyle = colour("surface");
+      ctx.strokeText(...text);
+      ctx.restore();
+      ctx.fillText(...text);
     }
     ctx.restore();
   }
