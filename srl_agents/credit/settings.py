@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from srl_agents.credit.shaping import find_potential
 from srl_envs.errors import ConfigError
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
 Estimator = Literal["group", "leave_one_out", "role_baseline", "gae"]
+TeamShare = Literal["mean", "difference", "shapley"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +28,10 @@ class CreditSettings:
     """Only adaptive: share of the way to its target that a weight moves per update."""
     standing: Literal["rank", "margin"] = "rank"
     """How P compares outcomes: rivals beaten, or the distance to their mean."""
+    team_share: TeamShare = "mean"
+    """Modes with C: what a seat has of its team. ``mean``: the mean outcome. ``difference``: what that mean
+    lost if the seat had left every choice to the game's default moves. ``shapley``: its Shapley share
+    of the team's sum. The last two replay the episode, once and 2^team times."""
     estimator: Estimator = "group"
     """Baseline: attempts of the group, the other attempts, running means per role, or GAE on those."""
     level: Literal["episode", "turn"] = "episode"
@@ -40,6 +46,11 @@ class CreditSettings:
     """Centre and scale the batch's advantages: per learner, or per learner and turn number."""
     importance_cap: float | None = None
     """Most that a token's probability ratio to its sampler may weigh it; None weighs nothing."""
+    importance_level: Literal["token", "sequence"] = "token"
+    """Only importance_cap: one ratio per token, or one per reply."""
+    potential: str = ""
+    """Only level turn: ``package.module:function`` of (text that the seat reads, seat) -> how good its
+    position is, in reward units. Its changes are added to what the turns are paid."""
 
     def __post_init__(self) -> None:
         _within("cooperation", self.cooperation, 0 <= self.cooperation <= 1, "0 to 1")
@@ -55,7 +66,16 @@ class CreditSettings:
         _within("baseline_decay", self.baseline_decay, 0 <= self.baseline_decay < 1, "0 to below 1")
         if self.importance_cap is not None:
             _within("importance_cap", self.importance_cap, self.importance_cap > 0, "more than 0")
+        if self.importance_level != "token" and self.importance_cap is None:
+            raise ConfigError("importance_level='sequence' weighs nothing without importance_cap.")
+        if self.team_share != "mean" and self.mode in ("individual", "competitive"):
+            raise ConfigError(
+                f"team_share={self.team_share!r}: mode {self.mode!r} has no team's term; "
+                "use cooperative, mixed or adaptive."
+            )
         self._check_level()
+        if self.potential:
+            find_potential(self.potential)
 
     def _check_level(self) -> None:
         if self.level == "episode" and self.estimator == "gae":
@@ -65,6 +85,11 @@ class CreditSettings:
         if self.level == "episode" and self.discount != 1:
             raise ConfigError(
                 f"discount={self.discount}: an episode's return has no turns to discount; "
+                "set level to 'turn'."
+            )
+        if self.level == "episode" and self.potential:
+            raise ConfigError(
+                f"potential={self.potential!r}: over a whole episode its changes sum to a constant; "
                 "set level to 'turn'."
             )
 
