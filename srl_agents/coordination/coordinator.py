@@ -41,8 +41,8 @@ class Coordinator:
         self._rows: dict[str, int] = {}
 
     def teacher_of(self, learner: str, learners: Sequence[str]) -> str | None:
-        """Who teaches a learner in this update: the best so far, if it is better."""
-        if self.settings.kind != "distillation":
+        """Who teaches a learner in this update: the best so far, if it is better and has a weight."""
+        if self.settings.kind != "distillation" or not self.settings.teacher_weight:
             return None
         performance = self.performance.of(learners)
         best = max(learners, key=lambda name: performance[name])  # the first of equals
