@@ -19,10 +19,10 @@ from srl_agents.rollouts import Runner
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
-from selenium.webdriver import ActionChains  # noqa: E402  (after the skip)
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 NASTY = "</script><img src=x onerror=document.title='owned'>"
 CROWD = 400
@@ -152,7 +152,8 @@ def scroll_to(page, element) -> None:
 
 
 def test_the_overview_names_the_best_of_every_environment(page) -> None:
-    rows = {row.text.split()[0]: row.text for row in all_of(page, "[aria-label=Environments] tbody tr:not(.spacer)")}  # fmt: skip
+    found = all_of(page, "[aria-label=Environments] tbody tr:not(.spacer)")
+    rows = {row.text.split()[0]: row.text for row in found}
     assert set(rows) == {
         "blotto-v0", "commons-v0", "connect_four-v0", "math_duel-v0", "nim-v0", "split_clues-v0",
     }  # fmt: skip
