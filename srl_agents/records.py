@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,3 +182,22 @@ class TrainingBatch:
     def rows(self) -> int:
         """R."""
         return len(self.prompt_ids_RP)
+
+    def take(self, rows_r: NDArray[np.intp]) -> Self:
+        """The batch of these rows, as wide as it was."""
+        arrays = {
+            f.name: getattr(self, f.name)[rows_r]
+            for f in fields(self)
+            if isinstance(getattr(self, f.name), np.ndarray)
+        }
+        return replace(self, **arrays)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CriticBatch(TrainingBatch):
+    """Rows whose advantages come from a critic, with what the critic is to learn from them."""
+
+    values_RT: NDArray[np.float32]
+    """What the critic said before each token when the rows were judged; 0 where masked."""
+    returns_RT: NDArray[np.float32]
+    """What it should have said; 0 where masked."""

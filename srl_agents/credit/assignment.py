@@ -7,7 +7,7 @@ turns, or 1 where an episode counts as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from srl_agents.credit.adaptive import AdaptiveWeights, payoff_shares
 from srl_agents.credit.baselines import Role, RoleBaselines
+from srl_agents.credit.critic import PaidTurn
 from srl_agents.credit.group_relative import role_advantages
 from srl_agents.credit.normalisation import normalised
 from srl_agents.credit.returns import gae, rewards_to_go
@@ -115,6 +116,38 @@ class CreditAssigner:
         metrics |= more
         return rows, metrics | {"rows": float(len(rows))}
 
+    def paid_turns(
+        self, episodes: Sequence[Episode], learner: str, policy: str
+    ) -> tuple[list[PaidTurn], dict[str, float]]:
+        """What each turn that ``policy`` wrote was paid, for a critic to judge, and metrics.
+
+        Invalid episodes are left out. What came with a turn that has no tokens, because its prompt
+        did not fit the model, is paid with the seat's turn before it.
+
+        Args:
+            episodes: of one update.
+            learner: whose weights apply.
+            policy: the learner's version that played.
+        """
+        played = _Played.of(episodes, policy)
+        if not played.seats:
+            return [], {}
+        worth_E, metrics = self._worth(played, learner)
+        rewards_EK, valid_EK = self._turn_rewards(played, worth_E)
+        paid: list[PaidTurn] = []
+        for e, (_, trajectory) in enumerate(played.seats):
+            own: list[PaidTurn] = []
+            for k, turn in enumerate(trajectory.turns):
+                if not valid_EK[e, k]:
+                    continue
+                reward = float(rewards_EK[e, k])
+                if turn.completion_ids:
+                    own.append(PaidTurn(turn, reward, e))
+                elif own:
+                    own[-1] = replace(own[-1], reward=own[-1].reward + reward)
+            paid += own
+        return paid, metrics | {"rows": float(len(paid))}
+
     def state(self) -> dict[str, Any]:
         """What later updates depend on, as JSON values."""
         return {
@@ -191,6 +224,10 @@ class CreditAssigner:
         """
         if self.settings.level == "episode":
             return worth_E[:, None], played.valid_E[:, None]
+        return self._turn_rewards(played, worth_E)
+
+    def _turn_rewards(self, played: _Played, worth_E: Floats) -> tuple[Floats, Flags]:
+        """As `_rewards`, turn by turn."""
         turns = [t.turns for _, t in played.seats]
         rewards_EK = np.zeros((len(turns), max(1, *map(len, turns))))
         valid_EK = np.zeros(rewards_EK.shape, dtype=bool)

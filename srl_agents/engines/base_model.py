@@ -29,6 +29,8 @@ from srl_agents.engines.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 
 Dtype = Literal["float32", "bfloat16"]
+Example = tuple[str, str]
+"""An observation and a reply to it, shown as an earlier turn of the chat."""
 _BASE = "__base__"
 """PEFT's word for no adapter."""
 _ANCHOR = "anchor"
@@ -52,17 +54,19 @@ class Prompt:
 
     system: str | None = None
     """System message; None leaves it to the chat template."""
-    examples: tuple[tuple[str, str], ...] = ()
+    examples: tuple[Example, ...] = ()
     """(observation, reply) pairs shown as earlier turns; small models learn the reply's form here."""
 
     def __post_init__(self) -> None:
         if any(len(example) != 2 for example in self.examples):
             raise ConfigError("prompt.examples: each is a pair of an observation and a reply.")
 
-    def messages(self, observation: str) -> list[dict[str, str]]:
-        """The chat that ends with the observation."""
+    def messages(
+        self, observation: str, examples: tuple[Example, ...] = ()
+    ) -> list[dict[str, str]]:
+        """The chat that ends with the observation; more examples follow the prompt's own."""
         chat = [] if self.system is None else [{"role": "system", "content": self.system}]
-        for shown, reply in self.examples:
+        for shown, reply in (*self.examples, *examples):
             chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
         return [*chat, {"role": "user", "content": observation}]
 
@@ -168,24 +172,44 @@ class BaseModel:
 
     # Text and tokens
 
-    def encode_prompt(self, observation: str) -> tuple[int, ...]:
+    def encode_prompt(
+        self, observation: str, examples: tuple[Example, ...] = ()
+    ) -> tuple[int, ...]:
         """Token ids of prompt and observation under the chat template, ready for the reply.
 
         The observation may quote other players, so text in it that spells a template token
         (``<|im_end|>``) is broken up: no player can end another's message.
-        """
-        return self._encode(observation)
 
-    def _encode_uncached(self, observation: str) -> tuple[int, ...]:
-        if self._specials is not None:
-            observation = self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], observation)
+        Args:
+            observation: what the reply answers.
+            examples: shown after those of the base's prompt; what others wrote, broken up too.
+        """
+        return self._encode(observation, examples)
+
+    def _encode_uncached(
+        self, observation: str, examples: tuple[Example, ...]
+    ) -> tuple[int, ...]:
+        shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
         ids = self.tokenizer.apply_chat_template(
-            self.prompt.messages(observation),
+            self.prompt.messages(self._broken_up(observation), shown),
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,
         )
         return tuple(ids)
+
+    def encode_reply(self, reply: str) -> tuple[int, ...]:
+        """Token ids of a reply that somebody else wrote, as this model would write it.
+
+        They end with the token that ends a reply; text that spells a template token is broken up.
+        """
+        ids = self.tokenizer(self._broken_up(reply), add_special_tokens=False)["input_ids"]
+        return (*ids, self.tokenizer.eos_token_id)
+
+    def _broken_up(self, text: str) -> str:
+        if self._specials is None:
+            return text
+        return self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], text)
 
     def decode(self, ids: tuple[int, ...] | list[int]) -> str:
         """Text of a reply, without template tokens."""
@@ -265,13 +289,27 @@ class BaseModel:
         """Inside, the model is the frozen base: all adapters are off."""
         # PEFT's own disable_adapter walks over every parameter of every adapter; this is 50
         # times cheaper, and no gradient can flow while adapters are off anyway.
+        before = [layer._disable_adapters for layer in self._layers.values()]
         for layer in self._layers.values():
             layer._disable_adapters = True
         try:
             yield
         finally:
-            for layer in self._layers.values():
-                layer._disable_adapters = False
+            for layer, disabled in zip(self._layers.values(), before, strict=True):
+                layer._disable_adapters = disabled
+
+    @contextmanager
+    def through(self, name: str) -> Iterator[None]:
+        """Inside, forwards pass through this adapter; what can be trained stays as it is."""
+        self.require(name)
+        before = [layer._active_adapter for layer in self._layers.values()]
+        for layer in self._layers.values():
+            layer._active_adapter = [name]
+        try:
+            yield
+        finally:
+            for layer, adapter in zip(self._layers.values(), before, strict=True):
+                layer._active_adapter = adapter
 
     @contextmanager
     def mixture(self, adapters: Sequence[str | None]) -> Iterator[None]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
+from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.credit.token_weights import importance_weights, teacher_advantages
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, TrainingBatch
+from srl_agents.records import CriticBatch, Episode, TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.learner import Batch
+from srl_agents.trainers.ppo import PPOLearner
+
+Rows = TypeVar("Rows", bound=TrainingBatch)
 
 
 class Experience(Protocol):
@@ -70,9 +74,59 @@ class AdvantageRows:
         return batch, values | more
 
 
+class CriticRows:
+    """Rows that the learner's critic judges, for PPO.
+
+    Args:
+        recipe: of the run.
+        learners: all of them, as a teacher may be any.
+        credit: what each turn was paid.
+        coordinator: names teachers.
+    """
+
+    def __init__(
+        self,
+        recipe: LeagueRecipe,
+        learners: dict[str, PPOLearner],
+        credit: CreditAssigner,
+        coordinator: Coordinator,
+    ) -> None:
+        self.recipe, self.learners = recipe, learners
+        self.credit, self.coordinator = credit, coordinator
+
+    def batch(
+        self, learner: str, episodes: Sequence[Episode], policy: str
+    ) -> tuple[CriticBatch | None, dict[str, float]]:
+        """See `Experience`."""
+        turns, values = self.credit.paid_turns(episodes, learner, policy)
+        if not turns:
+            return None, values
+        own = self.learners[learner]
+        settings = own.settings
+        rows = training_batch(
+            learner,
+            own.version,
+            [(paid.turn, 0.0) for paid in turns],
+            own.base.tokenizer.pad_token_id,
+        )
+        judgement = judged(
+            rows,
+            turns,
+            own.values(rows),
+            discount=settings.discount,
+            trace=settings.trace,
+            turn_trace=settings.turn_trace,
+            normalise=settings.normalise_advantages,
+        )
+        values["value/explained_var"] = explained_variance(judgement)
+        teacher = self.coordinator.teacher_of(learner, list(self.learners))
+        batch, more = weighed(self.recipe, own, judgement, teacher)
+        return batch, values | more
+
+
 def weighed(
-    recipe: LeagueRecipe, learner: GRPOLearner, batch: TrainingBatch, teacher: str | None
-) -> tuple[TrainingBatch, dict[str, float]]:
+    recipe: LeagueRecipe, learner: GRPOLearner | PPOLearner, batch: Rows, teacher: str | None
+) -> tuple[Rows, dict[str, float]]:
     """The batch with importance weights and a teacher's opinion, where the recipe wants them.
 
     Args:
@@ -115,5 +169,6 @@ def make_experience(
     coordinator: Coordinator,
 ) -> Experience:
     """The experience that the recipe's algorithm learns from."""
-    kinds = {"grpo": AdvantageRows}
-    return kinds[recipe.training.algorithm](recipe, learners, credit, coordinator)
+    kinds: dict[str, Any] = {"grpo": AdvantageRows, "ppo": CriticRows}
+    experience: Experience = kinds[recipe.training.algorithm](recipe, learners, credit, coordinator)
+    return experience

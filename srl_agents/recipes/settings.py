@@ -75,14 +75,10 @@ class RolloutSettings:
     """Most replies in one call of the model."""
 
     def __post_init__(self) -> None:
-        for name in ("start_states", "max_new_tokens", "concurrency", "batch_rows"):
+        names = ("start_states", "group_size", "max_new_tokens", "concurrency", "batch_rows")
+        for name in names:
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
-        require(
-            self.group_size >= 2,
-            f"group_size={self.group_size}: one attempt is its own baseline, so every "
-            "advantage would be 0. Use 2 or more.",
-        )
         require(
             self.temperature > 0,
             f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
@@ -164,6 +160,7 @@ class LeagueRecipe:
             f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
             "use credit.normalise instead.",
         )
+        self._check_algorithm()
         self.coordination.check_learners(len(self.learners))
         unknown = [name for name in self.roles if name not in self.learners]
         require(not unknown, f"roles: {unknown} are no learners; there are {self.learners}.")
@@ -172,6 +169,27 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
         )
         self._check_environment()
+
+    def _check_algorithm(self) -> None:
+        """What an algorithm would not read is refused instead of ignored."""
+        if self.training.algorithm != "ppo":
+            require(
+                self.rollout.group_size >= 2,
+                f"rollout: group_size={self.rollout.group_size}: one attempt is its own baseline, so "
+                "every advantage would be 0. Use 2 or more.",
+            )
+            return
+        untouched = CreditSettings()
+        for name in ("estimator", "level", "discount", "trace", "baseline_decay", "normalise"):
+            require(
+                getattr(self.credit, name) == getattr(untouched, name),
+                f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not read "
+                "it; see discount, trace and normalise_advantages in training.",
+            )
+        require(
+            not self.scale_advantages,
+            "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages.",
+        )
 
     def _check_environment(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""

@@ -10,15 +10,19 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.ppo_settings import PPOSettings
 
 if TYPE_CHECKING:
     from srl_agents.engines.base_model import BaseModel
     from srl_agents.trainers.learner import AdapterLearner
 
-TrainingSettings = GRPOSettings
+TrainingSettings = GRPOSettings | PPOSettings
 """What a recipe's ``training`` section is read as: its ``algorithm`` selects the class."""
 
-_LEARNERS = {"grpo": "srl_agents.trainers.grpo:GRPOLearner"}
+_LEARNERS = {
+    "grpo": "srl_agents.trainers.grpo:GRPOLearner",
+    "ppo": "srl_agents.trainers.ppo:PPOLearner",
+}
 
 
 def make_learner(

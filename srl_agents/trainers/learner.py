@@ -8,8 +8,9 @@ from __future__ import annotations
 import random
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,6 +22,9 @@ from srl_agents.engines.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings
 from srl_envs.errors import CheckpointError, ModelError, ShapeError
+
+_EXTRA = "extra/"
+"""Begins the names of extras among a checkpoint's tensors."""
 
 
 class Batch(Protocol):
@@ -38,10 +42,26 @@ class Batch(Protocol):
 B = TypeVar("B", bound=Batch)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extras:
+    """What learns beside the adapter, such as a value head: of no concern to coordination."""
+
+    parameters: dict[str, torch.nn.Parameter] = field(default_factory=dict)
+    learning_rate: float = 0.0
+    """Follows the schedule of the adapter's."""
+
+
 class AdapterLearner(ABC, Generic[B]):
     """One adapter that learns. Learners of one base take turns; they share no state."""
 
-    def __init__(self, name: str, base: BaseModel, settings: UpdateSettings, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        base: BaseModel,
+        settings: UpdateSettings,
+        seed: int,
+        extras: Extras | None = None,
+    ) -> None:
         """Add the adapter if it does not exist, and build its optimizer.
 
         Args:
@@ -49,6 +69,7 @@ class AdapterLearner(ABC, Generic[B]):
             base: the shared base.
             settings: of the updates.
             seed: of a new adapter's weights.
+            extras: what else learns, clipped apart from the adapter; nothing if absent.
         """
         self.name = name
         self.base = base
@@ -66,6 +87,11 @@ class AdapterLearner(ABC, Generic[B]):
             if settings.gradient_checkpointing:
                 base.model.gradient_checkpointing_enable({"use_reentrant": False})
         self._optimizer = self._trainer.create_optimizer()
+        self._extras = (extras or Extras()).parameters
+        if extras is not None:
+            self._optimizer.add_param_group(
+                {"params": [*extras.parameters.values()], "lr": extras.learning_rate}
+            )
         self._scheduler = self._trainer.create_scheduler(
             max(settings.total_updates, 1), self._optimizer
         )
@@ -115,10 +141,8 @@ class AdapterLearner(ABC, Generic[B]):
         self.base.activate(self.name)
         self.drop_gradients()
         loss, metrics = self._backward(batch)
-        norm = torch.nn.utils.get_total_norm(
-            [p.grad for p in self._parameters if p.grad is not None]
-        ).item()
-        if not np.isfinite(norm) or not np.isfinite(loss):
+        norm = _gradient_norm(self._parameters)
+        if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
             raise ModelError(
                 f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
                 f"{norm}. Lower learning_rate or max_grad_norm and resume from a checkpoint."
@@ -140,6 +164,7 @@ class AdapterLearner(ABC, Generic[B]):
             raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
         if self._max_grad_norm:
             torch.nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(self._extras.values(), self._max_grad_norm)
         self._optimizer.step()
         self._scheduler.step()
         self.drop_gradients()
@@ -168,7 +193,7 @@ class AdapterLearner(ABC, Generic[B]):
 
     def drop_gradients(self) -> None:
         """Take no step along what `compute_gradients` left."""
-        for parameter in self._parameters:
+        for parameter in (*self._parameters, *self._extras.values()):
             parameter.grad = None
 
     def replace_weights(self, tensors: dict[str, torch.Tensor], *, reset_moments: bool) -> None:
@@ -183,17 +208,20 @@ class AdapterLearner(ABC, Generic[B]):
         """
         self.base.set_adapter_tensors(self.name, tensors)
         if reset_moments:
-            self._optimizer.state.clear()
+            for parameter in self._parameters:
+                self._optimizer.state.pop(parameter, None)
         self.version += 1
 
     # --- state -------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """Optimizer, schedule and version as tensors and JSON.
+        """Optimizer, schedule, version and extras as tensors and JSON.
 
         The adapter's weights are not in it: `BaseModel.adapter_tensors` has them.
         """
         tensors, values = optimizer_state.pack(self._optimizer, self._scheduler)
+        for name, parameter in self._extras.items():
+            tensors[_EXTRA + name] = parameter.detach().to("cpu", copy=True)
         return tensors, {"version": self.version, "optimizer": self._optimizer_name, **values}
 
     def load_state(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
@@ -207,11 +235,30 @@ class AdapterLearner(ABC, Generic[B]):
                 f"the checkpoint was made with optimizer={state['optimizer']!r}, the recipe says "
                 f"{self._optimizer_name!r}: use the same."
             )
+        extras = {
+            key.removeprefix(_EXTRA): tensor
+            for key, tensor in tensors.items()
+            if key.startswith(_EXTRA)
+        }
+        if {k: t.shape for k, t in extras.items()} != {k: p.shape for k, p in self._extras.items()}:
+            raise CheckpointError(
+                f"the checkpoint of {self.name!r} holds {sorted(extras)} beside the adapter, the "
+                f"recipe wants {sorted(self._extras)} or other shapes: use the same settings."
+            )
+        own = {key: tensor for key, tensor in tensors.items() if not key.startswith(_EXTRA)}
         try:
-            optimizer_state.unpack(self._optimizer, self._scheduler, tensors, state)
+            optimizer_state.unpack(self._optimizer, self._scheduler, own, state)
         except ValueError as error:
             raise CheckpointError(f"optimizer state does not fit {self.name!r}: {error}") from error
+        with torch.no_grad():
+            for name, tensor in extras.items():
+                self._extras[name].copy_(tensor)
         self.version = int(state["version"])
+
+
+def _gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> float:
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients).item()
 
 
 @contextmanager

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.engines.base_model import BaseModel
-from srl_agents.records import TrainingBatch
+from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.learner import global_generators_kept
 from srl_envs.errors import ConfigError
 
 _CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+_ROW_MEANS = ("grpo", "sapo", "dr_grpo", "luspo")
+"""Losses that TRL averages over rows; the others over tokens."""
 
 _TEMPERATURE: WeakKeyDictionary[BaseModel, float] = WeakKeyDictionary()
 """TRL patches its temperature into the model, so learners of one base cannot differ in it."""
@@ -99,9 +101,11 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         part_tokens = float(rows["completion_mask"].sum())
         # TRL divides a mean over the micro-batch by the number of micro-batches. This factor,
         # which need not be whole, makes it the micro-batch's part of the mean over all.
-        factor = all_tokens / part_tokens if self.loss_type == "bnpo" else all_rows / part_rows
+        by_rows = self.loss_type in _ROW_MEANS
+        factor = all_rows / part_rows if by_rows else all_tokens / part_tokens
         self.current_gradient_accumulation_steps = factor
         rows["num_items_in_batch"] = torch.tensor(all_tokens / factor)
+        self.entropy_coef = self.args.entropy_coef * factor * part_tokens / all_tokens
         seen: list[Any] = []
         hook = self.model.register_forward_hook(lambda _m, _i, output: seen.append(output))
         try:
@@ -214,4 +218,9 @@ def micro_batches(
             "advantages": batch.advantages_RT[some, :width],
             "old_per_token_logps": batch.logprobs_RT[some, :width],
         }
+        if isinstance(batch, CriticBatch):
+            arrays |= {
+                "values": batch.values_RT[some, :width],
+                "returns": batch.returns_RT[some, :width],
+            }
         yield some, {key: torch.from_numpy(array).to(device) for key, array in arrays.items()}

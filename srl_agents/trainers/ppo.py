@@ -1,0 +1,248 @@
+"""PPO with a critic on the shared base: TRL's clipped loss, and a value loss of our own beside it.
+
+Advantages come from `srl_agents.credit.critic`, made of the critic's values before any step of the
+update. Source: arXiv:1707.06347; clipped values as in its reference implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from trl import GRPOConfig
+
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.records import CriticBatch, TrainingBatch
+from srl_agents.trainers.learner import AdapterLearner, Extras
+from srl_agents.trainers.policy_gradient import (
+    RowTrainer,
+    backward_batch,
+    check_temperature,
+    micro_batches,
+    token_logprobs,
+)
+from srl_agents.trainers.ppo_settings import PPOSettings
+
+
+class ValueHead(torch.nn.Module):
+    """One number per hidden state; 0 everywhere until it is trained."""
+
+    def __init__(self, inputs: int, width: int, seed: int) -> None:
+        """Draw the hidden layer from a generator of its own.
+
+        Args:
+            inputs: size of the hidden state.
+            width: hidden units; 0 makes the head linear.
+            seed: of the hidden layer.
+        """
+        super().__init__()
+        self._inputs = inputs
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            hidden = [torch.nn.Linear(inputs, width), torch.nn.Tanh()] if width else []
+            last = torch.nn.Linear(width or inputs, 1)
+        torch.nn.init.zeros_(last.weight)
+        torch.nn.init.zeros_(last.bias)
+        self.layers = torch.nn.Sequential(*hidden, last)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """(..., H) hidden states to (...) values; the states' scale does not matter."""
+        even = torch.nn.functional.layer_norm(hidden.float(), (self._inputs,))
+        values: torch.Tensor = self.layers(even).squeeze(-1)
+        return values
+
+
+def value_loss(
+    values: torch.Tensor, returns: torch.Tensor, before: torch.Tensor, clip: float | None
+) -> torch.Tensor:
+    """Half the squared error per token; where a value moved by more than ``clip``, the worse of two.
+
+    Args:
+        values: what the critic says.
+        returns: what it should say.
+        before: what it said before the update.
+        clip: largest move of a value that may still pay; None clips nothing.
+    """
+    missed = (values - returns) ** 2
+    if clip is not None:
+        near = before + (values - before).clamp(-clip, clip)
+        missed = torch.maximum(missed, (near - returns) ** 2)
+    return 0.5 * missed
+
+
+class CriticTrainer(RowTrainer):
+    """TRL's trainer for one adapter, with a critic's loss added to its own."""
+
+    def __init__(
+        self,
+        base: BaseModel,
+        adapter: str,
+        config: GRPOConfig,
+        *,
+        settings: PPOSettings,
+        head: ValueHead,
+        critic_adapter: str | None,
+    ) -> None:
+        """Build TRL's trainer around the shared model.
+
+        Args:
+            base: owner of the model.
+            adapter: the active adapter, which the optimizer will hold.
+            config: from `PPOSettings.to_trl`.
+            settings: the critic's.
+            head: the critic's.
+            critic_adapter: what the critic's trunk passes through, if that is its own.
+        """
+        super().__init__(base, adapter, config, settings.kl_coef)
+        self._settings = settings
+        self._value_head = head
+        self._critic_adapter = critic_adapter
+        self._missed = 0.0
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        with self._last_hidden_kept() as kept:
+            loss: torch.Tensor = super()._compute_loss(model, inputs)
+        settings, mask_RT = self._settings, inputs["completion_mask"]
+        if settings.critic in ("detached", "shared"):
+            hidden = _before_tokens(kept[-1], mask_RT.shape[1])
+            values_RT = self._value_head(hidden if settings.critic == "shared" else hidden.detach())
+        else:
+            values_RT = self.values(inputs)
+        each_RT = value_loss(values_RT, inputs["returns"], inputs["values"], settings.value_clip)
+        missed = (each_RT * mask_RT).sum()
+        self._missed = missed.item()
+        share = missed / mask_RT.sum() / self.current_gradient_accumulation_steps
+        return loss + settings.value_coef * share
+
+    def backward(
+        self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float
+    ) -> tuple[float, dict[str, float]]:
+        """See `RowTrainer.backward`; adds ``value/loss`` to the metrics."""
+        loss, sums = super().backward(rows, all_rows, all_tokens)
+        return loss, sums | {"value/loss": self._missed}
+
+    def values(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
+        """(R, T) the critic's value before each token of rows under TRL's names."""
+        inputs = {
+            "input_ids": torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1),
+            "attention_mask": torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1),
+        }
+        backbone = self._backbone()
+        if self._settings.critic == "base":
+            with torch.no_grad(), self.base.reference():
+                output = backbone(**inputs, use_cache=False)
+        elif self._critic_adapter is not None:
+            with self.base.through(self._critic_adapter):
+                output = backbone(**inputs, use_cache=False)
+        else:
+            output = backbone(**inputs, use_cache=False)
+        values: torch.Tensor = self._value_head(
+            _before_tokens(output.last_hidden_state, rows["completion_ids"].shape[1])
+        )
+        return values
+
+    def _backbone(self) -> Any:
+        """The model without its language head."""
+        return self.base.model.get_base_model().base_model
+
+    @contextmanager
+    def _last_hidden_kept(self) -> Iterator[list[torch.Tensor]]:
+        """Inside, every forward adds its last hidden state to the list."""
+        kept: list[torch.Tensor] = []
+        hook = self._backbone().register_forward_hook(
+            lambda _m, _i, output: kept.append(output.last_hidden_state)
+        )
+        try:
+            yield kept
+        finally:
+            hook.remove()
+
+
+def _before_tokens(hidden: torch.Tensor, tokens: int) -> torch.Tensor:
+    """(R, T, H) the states from which the last ``tokens`` tokens were written."""
+    return hidden[:, -tokens - 1 : -1]
+
+
+class PPOLearner(AdapterLearner[CriticBatch]):
+    """One adapter that learns from rows which its own critic has judged."""
+
+    def __init__(
+        self, name: str, base: BaseModel, settings: PPOSettings, temperature: float, seed: int
+    ) -> None:
+        """Add the adapter if it does not exist, and build critic and optimizer.
+
+        Args:
+            name: of the adapter.
+            base: the shared base.
+            settings: of the updates.
+            temperature: at which rows are sampled; the same for all learners of the base.
+            seed: of a new adapter's weights, of the critic's, and of the order of rows.
+
+        Raises:
+            ConfigError: temperature 0, or not that of the base's other learners.
+        """
+        check_temperature(name, base, temperature)
+        self.settings = settings
+        self.temperature = temperature
+        width = base.model.config.get_text_config().hidden_size
+        self._value_head = ValueHead(width, settings.critic_width, seed).to(base.device)
+        extras = {f"head.{key}": p for key, p in self._value_head.named_parameters()}
+        self._critic_adapter: str | None = None
+        if settings.critic == "adapter":
+            self._critic_adapter = f"{name}@critic"
+            base.add_adapter(self._critic_adapter, seed)
+            extras |= base.trainable_parameters(self._critic_adapter)
+        rate = settings.critic_learning_rate
+        super().__init__(name, base, settings, seed, Extras(parameters=extras, learning_rate=rate))
+
+    def _make_trainer(self, folder: Path) -> CriticTrainer:
+        cpu = self.base.device.type == "cpu"
+        config = self.settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
+        return CriticTrainer(
+            self.base,
+            self.name,
+            config,
+            settings=self.settings,
+            head=self._value_head,
+            critic_adapter=self._critic_adapter,
+        )
+
+    def steps(self, batch: CriticBatch) -> list[CriticBatch]:
+        """Passes over the rows, each in another order, each cut into minibatches.
+
+        The orders depend on seed and version alone, so that a resumed run draws them again.
+        """
+        steps = []
+        for number in range(self.settings.iterations):
+            rng = np.random.default_rng([self.seed, self.version, number])
+            order = rng.permutation(batch.rows)
+            parts = min(self.settings.minibatches, batch.rows)
+            steps += [batch.take(np.sort(rows)) for rows in np.array_split(order, parts)]
+        return steps
+
+    def _backward(self, batch: CriticBatch) -> tuple[float, dict[str, float]]:
+        if self._critic_adapter is not None:
+            for parameter in self._extras.values():
+                parameter.requires_grad_(True)  # activating the policy's adapter froze the critic's
+        return backward_batch(self._trainer, batch, self.settings.micro_batch_rows)
+
+    @torch.no_grad()
+    def values(self, batch: TrainingBatch) -> NDArray[np.float32]:
+        """(R, T) what the critic says before each of the batch's tokens; 0 where masked."""
+        active = self.base.active
+        self.base.activate(self.name)
+        values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
+        for rows, part in micro_batches(batch, self.settings.micro_batch_rows, self.base.device):
+            values = self._trainer.values(part)
+            values_RT[rows, : values.shape[1]] = values.cpu().numpy()
+        self.base.activate(active)
+        return np.where(batch.completion_mask_RT, values_RT, np.float32(0))
+
+    def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
+        """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
+        return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)

@@ -1,0 +1,91 @@
+"""How one learner is updated by PPO: frozen data, checked when made, without importing TRL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from srl_agents.trainers.update_settings import (
+    UpdateSettings,
+    check_not_negative,
+    check_one_of,
+    check_positive,
+)
+from srl_envs.errors import ConfigError
+
+CRITICS = ("detached", "shared", "base", "adapter")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PPOSettings(UpdateSettings):
+    """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
+
+    algorithm: Literal["ppo"] = "ppo"
+    iterations: int = 2
+    """Passes over one batch."""
+    minibatches: int = 2
+    """Optimizer steps per pass, each on its share of the rows; fewer if there are fewer rows."""
+    clip_low: float = 0.2
+    """Probability ratios are clipped at 1 - clip_low."""
+    clip_high: float | None = None
+    """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the reference; 0 computes no reference."""
+    entropy_coef: float = 0.0
+    """Weight of the mean entropy per token (nats) that is added to the objective."""
+    discount: float = 1.0
+    """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
+    trace: float = 0.95
+    """GAE's lambda from token to token, in [0, 1]."""
+    turn_trace: float | None = None
+    """GAE's lambda from turn to turn; None: the same as trace."""
+    normalise_advantages: bool = True
+    """Centre and scale the advantages over the batch's tokens."""
+    critic: Literal["detached", "shared", "base", "adapter"] = "detached"
+    """What the value head reads: the policy's last hidden state without or with gradient, that of
+    the frozen base, or that of an adapter of its own."""
+    critic_width: int = 0
+    """Hidden units of the value head; 0 makes it linear."""
+    critic_learning_rate: float = 1e-3
+    """Step size of the critic."""
+    value_coef: float = 0.5
+    """Weight of the critic's loss."""
+    value_clip: float | None = 0.2
+    """Values that moved further than this in one update earn no more; None clips nothing."""
+
+    def __post_init__(self) -> None:
+        UpdateSettings.__post_init__(self)
+        check_positive(self, "minibatches", "critic_learning_rate", "value_coef")
+        check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
+        check_one_of("critic", self.critic, CRITICS)
+        if self.clip_high is not None:
+            check_not_negative(self, "clip_high")
+        if self.value_clip is not None:
+            check_positive(self, "value_clip")
+        if not 0 < self.discount <= 1:
+            raise ConfigError(f"discount={self.discount}: use more than 0, at most 1.")
+        for name, value in (("trace", self.trace), ("turn_trace", self.turn_trace)):
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name}={value}: use 0 to 1.")
+        if self.critic == "adapter" and self.gradient_checkpointing:
+            raise ConfigError(
+                "critic='adapter' with gradient_checkpointing: activations would be recomputed "
+                "through the policy's adapter. Use critic 'base' or 'detached'."
+            )
+
+    def to_trl(self, output_dir: Path, *, temperature: float, seed: int, cpu: bool) -> Any:
+        """TRL's `GRPOConfig`; its dapo loss is PPO's clipped one, averaged over tokens."""
+        from trl import GRPOConfig  # noqa: PLC0415 - seconds; recipes must fail in the first one
+
+        return GRPOConfig(
+            **self.arguments(output_dir, seed=seed, cpu=cpu),
+            beta=0.0,
+            epsilon=self.clip_low,
+            epsilon_high=self.clip_high,
+            loss_type="dapo",
+            entropy_coef=self.entropy_coef,
+            temperature=temperature,
+            per_device_train_batch_size=2,
+            num_generations=2,
+        )
