@@ -20,8 +20,11 @@ from srl_agents.credit.group_relative import role_advantages
 from srl_agents.credit.normalisation import normalised
 from srl_agents.credit.returns import gae, rewards_to_go
 from srl_agents.credit.settings import CreditSettings
+from srl_agents.credit.shaping import find_potential, shaping_rewards
+from srl_agents.credit.team_shares import Replayed, difference_shares, shapley_seat_shares
 from srl_agents.credit.terms import rival_matrix, standing, team_bonus, team_matrix
 from srl_agents.records import Episode, Trajectory, Turn
+from srl_envs.errors import ConfigError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -65,14 +68,27 @@ class CreditAssigner:
         settings: mode, weights and estimator.
         scale: divide group-relative advantages by their group's deviation.
         teams: team of each seat; empty: the whole table is one team of which each is the other's rival.
+        replayed: plays episodes again with idle seats; team shares other than the mean need it.
+
+    Raises:
+        ConfigError: it is needed and absent.
     """
 
     def __init__(
-        self, settings: CreditSettings, *, scale: bool = False, teams: Sequence[int] = ()
+        self,
+        settings: CreditSettings,
+        *,
+        scale: bool = False,
+        teams: Sequence[int] = (),
+        replayed: Replayed | None = None,
     ) -> None:
+        if settings.team_share != "mean" and replayed is None:
+            raise ConfigError(f"team_share={settings.team_share!r} needs episodes played again.")
         self.settings = settings
         self.scale = scale
         self.teams = tuple(teams)
+        self._replayed = replayed
+        self._potential = find_potential(settings.potential) if settings.potential else None
         self._baselines = RoleBaselines(settings.baseline_decay)
         self._adaptive: dict[str, AdaptiveWeights] = {}
 
@@ -191,7 +207,9 @@ class CreditAssigner:
         together_NN = team_matrix(self.teams, outcomes_EN.shape[1])
         rivals_NN = rival_matrix(together_NN)
         here = (np.arange(len(own_E)), played.seat_E)
-        team_E = team_bonus(outcomes_EN, together_NN)[here]
+        outcome_E = outcomes_EN[here]
+        mean_E = outcome_E + team_bonus(outcomes_EN, together_NN)[here]
+        team_E = self._team_shares(played, together_NN, mean_E) - outcome_E
         standing_E = standing(outcomes_EN, rivals_NN, form=self.settings.standing)[here]
         beta, gamma = self._weights(learner)
         valid_E = played.valid_E
@@ -203,24 +221,42 @@ class CreditAssigner:
             "rival_term": _mean(standing_E[valid_E]),
         }
         if self.settings.mode == "adaptive":
-            outcome_E = outcomes_EN[here]
             margin_E = standing(outcomes_EN, rivals_NN, form="margin")[here]
             met_N = rivals_NN.sum(axis=1) > 0
             rivals_E = np.where(met_N[played.seat_E], outcome_E - margin_E, np.nan)
             shares = payoff_shares(
                 outcome_E[valid_E],
-                (outcome_E + team_E)[valid_E],
+                mean_E[valid_E],
                 rivals_E[valid_E],
                 _cells(played.group_E, played.seat_E)[valid_E],
             )
             self._weights_of(learner).observe(shares)
         return own_E + beta * team_E + gamma * standing_E, metrics
 
+    def _team_shares(self, played: _Played, together_NN: Flags, mean_E: Floats) -> Floats:
+        """(E,) what each seat has of its team; ``mean_E`` is its mean outcome."""
+        kind, replayed = self.settings.team_share, self._replayed
+        if kind == "mean" or replayed is None:
+            return mean_E
+        share = difference_shares if kind == "difference" else shapley_seat_shares
+        known: dict[tuple[int, int], float] = {}
+        shares_E = np.zeros(len(played.seats))
+        for e, (episode, trajectory) in enumerate(played.seats):
+            if not episode.valid:
+                continue
+            if (id(episode), trajectory.seat) not in known:
+                mates = [int(seat) for seat in np.flatnonzero(together_NN[trajectory.seat])]
+                shares = share(episode, mates, replayed)
+                known |= {(id(episode), seat): value for seat, value in shares.items()}
+            shares_E[e] = known[id(episode), trajectory.seat]
+        return shares_E
+
     def _rewards(self, played: _Played, worth_E: Floats) -> tuple[Floats, Flags]:
         """(E, K) what each turn was paid, and which turns count.
 
         The terms of the whole episode, and what the game paid a seat before its first turn, come
-        with its last turn, so that a row's sum is the episode's worth.
+        with its last turn, so that a row's sum is the episode's worth (less the potential of its
+        first turn, if there is one).
         """
         if self.settings.level == "episode":
             return worth_E[:, None], played.valid_E[:, None]
@@ -236,7 +272,22 @@ class CreditAssigner:
                 rewards_EK[e, : len(own)] = [turn.reward for turn in own]
                 rewards_EK[e, len(own) - 1] += worth_E[e] - rewards_EK[e].sum()
                 valid_EK[e, : len(own)] = True
-        return rewards_EK, valid_EK
+        return rewards_EK + self._shaping(played, valid_EK), valid_EK
+
+    def _shaping(self, played: _Played, valid_EK: Flags) -> Floats:
+        """(E, K) what the turns are paid for changes of the potential."""
+        potentials_EK = np.zeros(valid_EK.shape)
+        if self._potential is None:
+            return potentials_EK
+        for e, (_, trajectory) in enumerate(played.seats):
+            for k, turn in enumerate(trajectory.turns):
+                potentials_EK[e, k] = self._potential(turn.observation, trajectory.seat)
+        wrong = potentials_EK[~np.isfinite(potentials_EK)]
+        if len(wrong):
+            raise ConfigError(
+                f"potential={self.settings.potential!r} gave {wrong[0]}; use finite numbers."
+            )
+        return shaping_rewards(potentials_EK, valid_EK, discount=self.settings.discount)
 
     # --- against what ------------------------------------------------------------------------
 

@@ -155,7 +155,9 @@ def weighed(
             limit=recipe.coordination.teacher_limit,
         )
     if cap is not None:
-        weights_RT = importance_weights(now_RT, batch.logprobs_RT, mask_RT, cap=cap)
+        weights_RT = importance_weights(
+            now_RT, batch.logprobs_RT, mask_RT, cap=cap, level=recipe.credit.importance_level
+        )
         metrics["importance_weight"] = float(weights_RT[mask_RT].mean())
         advantages_RT = advantages_RT * weights_RT
         batch = replace(batch, logprobs_RT=now_RT)

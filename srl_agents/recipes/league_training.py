@@ -30,6 +30,7 @@ from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
+from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.rollouts.runner import Finished
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.algorithms import make_learner
@@ -109,8 +110,12 @@ class LeagueTraining:
             )
             for name in recipe.learners
         }
+        self.replays = Replays()
         self.credit = CreditAssigner(
-            recipe.credit, scale=recipe.scale_advantages, teams=recipe.teams
+            recipe.credit,
+            scale=recipe.scale_advantages,
+            teams=recipe.teams,
+            replayed=self.replays.outcomes,
         )
         self.coordinator = Coordinator(recipe.coordination)
         self.experience = make_experience(recipe, self.learners, self.credit, self.coordinator)
@@ -158,6 +163,7 @@ class LeagueTraining:
     def close(self) -> None:
         """Give back environments and the store."""
         self.runner.close()
+        self.replays.close()
         self.store.close()
 
     # --- one update --------------------------------------------------------------------------

@@ -58,8 +58,9 @@ KINDS = {
     ),
     "distillation": ("coordination={kind: distillation, teacher_weight: 1}",),
     "importance": (
-        "training={iterations: 2}",
-        "credit={importance_cap: 0.9, estimator: gae, level: turn}",
+        "training.iterations=2",
+        "credit={importance_cap: 0.9, importance_level: sequence, normalise: turn, level: turn, "
+        "estimator: gae}",
     ),
 }
 METRICS = {

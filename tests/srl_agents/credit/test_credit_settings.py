@@ -20,6 +20,13 @@ from srl_envs.settings import build
         ({"normalise": "turn"}, "set level to 'turn'"),
         ({"baseline_decay": 1.0}, "baseline_decay"),
         ({"importance_cap": 0}, "importance_cap"),
+        ({"importance_level": "sequence"}, "without importance_cap"),
+        ({"team_share": "difference"}, "mode 'individual' has no team's term"),
+        ({"team_share": "shapley", "mode": "competitive"}, "no team's term"),
+        ({"potential": "math:sqrt"}, "sum to a constant; set level to 'turn'"),
+        ({"level": "turn", "potential": "nowhere:f"}, "No module named 'nowhere'"),
+        ({"level": "turn", "potential": "math"}, "Write package.module:function"),
+        ({"level": "turn", "potential": "math:pi"}, "is no function but 3.14"),
     ],
 )
 def test_impossible_values_are_refused(settings: dict[str, Any], message: str) -> None:
