@@ -83,7 +83,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--env", default="connect_four-v0", choices=BODIES)
-    parser.add_argument("--n", type=int, default=64, help="environments")
+    parser.add_argument("--n", type=int, default=256, help="environments")
     parser.add_argument("--workers", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--seconds", type=float, default=3.0, help="wall seconds per round")
     parser.add_argument("--rounds", type=int, default=3)

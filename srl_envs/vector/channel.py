@@ -33,8 +33,8 @@ class Channel:
         """
         data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
         try:
-            self._socket.sendall(len(data).to_bytes(_LENGTH_BYTES, "little"))
-            self._socket.sendall(data)
+            # in one piece: the other end must not wake up for the length alone
+            self._socket.sendall(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
         except OSError as error:
             raise ChannelClosedError(str(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.errors import ConfigError, EpisodeOverError, InvalidActionError, VectorError
+from srl_envs.errors import (
+    ConfigError,
+    EpisodeOverError,
+    InvalidActionError,
+    SRLError,
+    VectorError,
+)
 from srl_envs.registry import spec
 from srl_envs.vector.batch import TERMINATED, TRUNCATED, VOID, EnvBatch, Infos, Report
 from srl_envs.vector.worker import factory
@@ -23,9 +30,15 @@ class VectorStep:
     Array names end in their axes: E environments, N seats.
     """
 
-    __slots__ = ("_infos", "endings_E", "on_move", "rewards_EN", "texts")
+    __slots__ = ("_infos", "_late_infos", "endings_E", "on_move", "rewards_EN", "texts")
 
-    def __init__(self, reports: Sequence[tuple[Any, ...]], seats: int) -> None:
+    def __init__(
+        self,
+        reports: Sequence[tuple[Any, ...]],
+        seats: int,
+        infos: list[Infos],
+        late_infos: Callable[[], list[bytes]] | None,
+    ) -> None:
         self.on_move: list[tuple[int, int]] = [key for report in reports for key in report[0]]
         """(environment, seat) of every seat that must reply now."""
         self.texts: list[str] = [text for report in reports for text in report[1]]
@@ -37,7 +50,8 @@ class VectorStep:
             b"".join(report[3] for report in reports), dtype=np.uint8
         )
         """(E,) 0 running, 1 terminated, 2 truncated, 3 void."""
-        self._infos: list[Any] = [report[4] for report in reports]
+        self._infos = infos
+        self._late_infos = late_infos
 
     @property
     def terminations_E(self) -> NDArray[np.bool_]:
@@ -63,9 +77,32 @@ class VectorStep:
         (type and message) and ``final_seed``. ``failed_starts`` lists the errors of episodes that
         could not start.
         """
-        parts = [pickle.loads(p) if isinstance(p, bytes) else p for p in self._infos]
-        self._infos = parts
-        return [infos for part in parts for infos in part]
+        if self._late_infos is not None:
+            packed = self._late_infos()
+            self._infos = [infos for part in packed for infos in pickle.loads(part)]
+            self._late_infos = None
+        return self._infos
+
+
+class _LateInfos:
+    """The infos of one step, which workers send after the rest."""
+
+    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
+        self._workers = workers
+        self._packed: list[bytes] | None = None
+
+    def __call__(self) -> list[bytes]:
+        """One pickle per worker; takes them from the connections the first time.
+
+        Raises:
+            VectorError: a worker is gone, or the first time was interrupted.
+        """
+        if self._packed is None:
+            workers, self._workers = self._workers, ()
+            if not workers:
+                raise VectorError("the infos of this step were lost in an interruption.")
+            self._packed = [worker.receive() for worker in workers]
+        return self._packed
 
 
 class VectorEnv:
@@ -109,6 +146,7 @@ class VectorEnv:
         self._root: int | None = None
         self._episode = self._steps = 0
         self._on_move: list[list[tuple[int, int]]] = []
+        self._late_infos: _LateInfos | None = None
         self._closed = False
 
     def _start(
@@ -175,6 +213,9 @@ class VectorEnv:
     def close(self) -> None:
         """Close every environment and end every worker."""
         self._closed = True
+        if self._late_infos is not None:
+            with contextlib.suppress(SRLError):  # of a step that somebody may still look at
+                self._late_infos()
         if self._batch is not None:
             self._batch.close()
         self._finalizer()
@@ -189,20 +230,24 @@ class VectorEnv:
         if self._closed:
             raise VectorError("the vector is closed; make a new one with srl_envs.make_vec.")
         reports: list[tuple[Any, ...]]
+        infos: list[Infos] = []
         try:
             if self._batch is not None:
                 name, arguments = shares[0]
                 report: Report = getattr(self._batch, name)(*arguments)
-                reports = [tuple(report)]
+                reports, infos = [report[:-1]], report.infos
             else:
+                if self._late_infos is not None:
+                    self._late_infos()  # still in the connections, before the answers to come
                 for worker, share in zip(self.workers, shares, strict=True):
                     worker.send(share)
                 reports = [worker.receive() for worker in self.workers]
+                self._late_infos = _LateInfos(tuple(self.workers))
         except BaseException:  # half of the answers are lost: nothing can follow
             self.close()
             raise
         self._on_move = [report[0] for report in reports]
-        return VectorStep(reports, len(self.possible_agents))
+        return VectorStep(reports, len(self.possible_agents), infos, self._late_infos)
 
 
 def _close_all(workers: list[WorkerProcess]) -> None:

@@ -47,9 +47,10 @@ def serve(channel: Channel) -> None:
         while True:
             name, arguments = channel.receive()
             report: Report = getattr(batch, name)(*arguments)
-            # infos are many small dictionaries: packed here, and unpacked only if somebody looks
-            infos = pickle.dumps(report.infos, protocol=pickle.HIGHEST_PROTOCOL)
-            channel.send((REPORT, (*report[:-1], infos)))
+            channel.send((REPORT, report[:-1]))
+            # infos are many small dictionaries: packed while the vector reads the rest already, and
+            # unpacked only if somebody looks
+            channel.send((REPORT, pickle.dumps(report.infos, protocol=pickle.HIGHEST_PROTOCOL)))
     finally:
         batch.close()
 

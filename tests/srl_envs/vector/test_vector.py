@@ -184,6 +184,18 @@ def test_a_worker_killed_from_outside_is_named() -> None:
         vec.step(["<action>1 1</action>"] * len(now.texts))
 
 
+def test_infos_of_an_earlier_step_stay_readable() -> None:
+    with srl_envs.make_vec("nim-v0", 3) as alone, srl_envs.make_vec("nim-v0", 3, workers=2) as vec:
+        seen = []
+        for one in (alone, vec):
+            steps = [one.reset(seed=1)]
+            steps += [one.step(["<action>1 1</action>"] * 3) for _ in range(3)]
+            seen.append(steps)
+        expected = [step.infos for step in seen[0]]
+        assert seen[1][2].infos == expected[2]
+    assert [step.infos for step in seen[1]] == expected  # of the closed vector, too
+
+
 def test_workers_leave_an_interrupt_to_their_owner() -> None:
     with srl_envs.make_vec("nim-v0", 2, workers=2) as vec:
         vec.reset(seed=0)
