@@ -77,7 +77,7 @@ def verify(
     Args:
         folder: of the bundle.
         level: the last one to check; the earlier ones are checked first.
-        workers: processes that replay.
+        workers: processes that replay; 0 replays in this one.
         sources: for L3, agent id -> model, where the bundle does not hold an adapter.
         told: called as the work goes on.
 
@@ -249,7 +249,9 @@ def _replays(
         if auditor is not None and not forged:
             forged = _named(bundle, auditor.add(number, record, replay.observations))
         tell("replay", number + 1, len(bundle.specs))
-    verdict.checked["L2"] = f"{len(bundle.specs)} matches replayed in a fresh process"
+    verdict.checked["L2"] = f"{len(bundle.specs)} matches replayed" + (
+        " in a fresh process" if workers else ""
+    )
     verdict.reached = "L2"
     if auditor is not None and not forged:
         forged = _named(bundle, auditor.finish())

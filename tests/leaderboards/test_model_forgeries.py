@@ -1,0 +1,240 @@
+"""Models: an honest record holds at L3, and a chosen, edited or borrowed reply does not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from forging import Open, make_bundle
+
+from leaderboards.agents import load_engine
+from leaderboards.bundle import Bundle
+from leaderboards.record import SampledTurn, Tokens
+from leaderboards.replaying import replay_match
+from leaderboards.verify import verify
+from srl_agents.engines import random_model
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.policies.players import TurnRequest, answer
+from srl_envs.errors import ConfigError
+
+pytestmark = pytest.mark.slow
+TOKENS_PER_REPLY = 6
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    random_model.build(folder, context=2048)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def adapter(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adapter")
+    model = BaseModel.load(base, lora_rank=2, lora_alpha=4)
+    model.add_adapter("a", seed=1)
+    with torch.no_grad():
+        for name, tensor in model.trainable_parameters("a").items():
+            if "lora_B" in name:
+                tensor.fill_(0.02)
+    model.save_adapter("a", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def honest(base: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return make_bundle(
+        tmp_path_factory.mktemp("honest"),
+        "kuhn_poker-v0",
+        (f"plain={base}", f"alice@3={base}+{adapter}"),
+        TOKENS_PER_REPLY,
+        with_adapters=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(honest: Bundle) -> int:
+    """A match of the adapter with a bot."""
+    return next(k for k, s in enumerate(honest.specs) if s.seats[0] == "alice@3")
+
+
+def test_an_honest_bundle_of_models_holds_at_l3(honest: Bundle) -> None:
+    verdict = verify(honest.folder, "L3", workers=0)
+    assert verdict.accepted, verdict.rejected
+    turns = sum(len(t) for r in honest.records() for t in r.tokens.values())
+    assert turns > 10
+    assert f"{turns} replies of models scored" in verdict.checked["L3"]
+
+
+def test_the_manifest_names_what_decides_replies(honest: Bundle, base: Path) -> None:
+    alice, plain = honest.entrants
+    assert (alice.agent_id, alice.lineage, alice.parent, alice.step) == (
+        "alice@3",
+        "alice",
+        "plain",
+        3,
+    )
+    assert alice.spec["lora"] == [2, 4.0]
+    assert plain.spec["adapter"] is None
+    same = {"base_sha256", "tokenizer", "prompt", "sampling", "stop"}
+    assert {k: alice.spec[k] for k in same} == {k: plain.spec[k] for k in same}
+
+
+def changed_tokens(
+    o: Open, k: int, ids: tuple[int, ...] | None = None, logprobs: tuple[float, ...] | None = None
+) -> Tokens:
+    """The tokens of record ``k`` with another last reply of seat 0."""
+    tokens = dict(o.record(k).tokens)
+    last = tokens[0][-1]
+    tokens[0] = (*tokens[0][:-1], SampledTurn(ids or last.token_ids, logprobs or last.logprobs))
+    return tokens
+
+
+def forged_with(o: Open, k: int, tokens: Tokens, text: str) -> Path:
+    last = len(tokens[0]) - 1
+    o.replay_with(k, lambda s, turn, reply: text if (s, turn) == (0, last) else reply, tokens)
+    o.recompute_ratings()
+    return o.rehash()
+
+
+def test_forged_log_probabilities_are_found(honest: Bundle, place: int, tmp_path: Path) -> None:
+    forged = Open.of(honest, tmp_path)
+    told = forged.record(place).tokens[0][-1].logprobs
+    tokens = changed_tokens(forged, place, logprobs=(told[0] / 2, *told[1:]))
+    reply = last_reply(forged, place)
+    verdict = verify(forged_with(forged, place, tokens, reply), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert f"record {place} " in verdict.rejected
+    assert "token 0 is claimed with log-probability" in verdict.rejected
+
+
+def test_the_best_of_several_honest_replies_is_found(
+    honest: Bundle, place: int, adapter: Path, base: Path, tmp_path: Path
+) -> None:
+    """Another draw of the same model at the same prompt, with its true log-probabilities."""
+    forged = Open.of(honest, tmp_path)
+    engine = load_engine(str(base), (2, 4.0), honest.protocol, TOKENS_PER_REPLY)
+    engine.base.load_adapter("a", adapter)
+    seen = replay_match(forged.record(place)).observations[0][-1]
+    reply = answer(engine, [("a", TurnRequest(observation=seen, key=(99,)))])[0]
+    assert reply.text != last_reply(forged, place)
+    tokens = changed_tokens(forged, place, reply.completion_ids, reply.logprobs)
+    verdict = verify(forged_with(forged, place, tokens, reply.text), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert f"record {place} " in verdict.rejected
+    assert "is not the one that its random number selects" in verdict.rejected
+
+
+def test_a_reply_that_its_tokens_do_not_spell_is_found(
+    honest: Bundle, place: int, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    tokens = forged.record(place).tokens
+    verdict = verify(forged_with(forged, place, tokens, "<action>pass</action>"), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "the tokens spell" in verdict.rejected
+
+
+def test_a_reply_that_was_cut_short_is_found(
+    honest: Bundle, place: int, base: Path, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    last = forged.record(place).tokens[0][-1]
+    assert len(last.token_ids) == TOKENS_PER_REPLY
+    tokens = changed_tokens(forged, place, last.token_ids[:2], last.logprobs[:2])
+    text = BaseModel.load(base).decode(last.token_ids[:2])
+    verdict = verify(forged_with(forged, place, tokens, text), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "cut short" in verdict.rejected
+
+
+@pytest.mark.parametrize("key", ["adapter", "base_sha256", "prompt", "tokenizer", "lora"])
+def test_swapped_hashes_of_a_model_are_found(key: str, honest: Bundle, tmp_path: Path) -> None:
+    """Naively at L0; with new hashes everywhere, when the weights are loaded."""
+    forged = Open.of(honest, tmp_path)
+    spec = forged.manifest["claim"]["agents"][-2]["spec"]
+    spec[key] = [2, 8.0] if key == "lora" else "0" * len(spec[key])
+    (tmp_path / "naive").mkdir()
+    naive = Open.of(honest, tmp_path / "naive")
+    naive.manifest = forged.manifest
+    assert "manifest.json was edited" in verify(naive.write(), "L0").rejected
+    verdict = verify(forged.rehash(), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert f"agent alice@3: {key}" in verdict.rejected
+
+
+def test_replies_of_a_stronger_model_do_not_pass_as_those_of_the_declared_one(
+    honest: Bundle, base: Path, adapter: Path, tmp_path: Path
+) -> None:
+    """All is consistent but the adapter: the folder holds other weights of the same shape, hash told."""
+    other = tmp_path / "other"
+    model = BaseModel.load(base, lora_rank=2, lora_alpha=4)
+    model.add_adapter("a", seed=5)
+    with torch.no_grad():
+        for name, tensor in model.trainable_parameters("a").items():
+            if "lora_B" in name:
+                tensor.fill_(-0.05)
+    model.save_adapter("a", other)
+    lent = make_bundle(
+        tmp_path / "lent", "kuhn_poker-v0", (f"alice@3={base}+{other}",), TOKENS_PER_REPLY
+    )
+    forged = Open.of(lent, tmp_path)
+    mine = next(a for a in honest.manifest["claim"]["agents"] if a["agent_id"] == "alice@3")
+    forged.manifest["claim"]["agents"][-1] = {**mine, "parent": None}
+    sources = {"alice@3": f"{base}+{adapter}"}
+    verdict = verify(forged.rehash(), "L3", workers=0, sources=sources)
+    assert verdict.reached == "L2"
+    assert "log-probability" in verdict.rejected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("sampling", {"temperature": 0.1, "max_new_tokens": 6}, "sampling"),
+        ("sampling", {"temperature": 1.0, "max_new_tokens": 4096}, "max_new_tokens"),
+        ("stop", [], "stop"),
+        ("sampler", "best-of-8", "sampler"),
+        ("root_seed", 7, "root_seed"),
+        ("base_sha256", "", "base_sha256"),
+    ],
+)
+def test_a_model_that_samples_by_other_rules_may_not_enter(
+    key: str, value: object, words: str, honest: Bundle, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.manifest["claim"]["agents"][-1]["spec"][key] = value
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert words in verdict.rejected
+    assert "agent plain" in verdict.rejected
+
+
+def test_tokens_that_are_missing_are_found_without_the_model(
+    honest: Bundle, place: int, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.tokens[place]["0"].pop()
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert f"record {place} " in verdict.rejected
+
+
+def test_an_adapter_that_is_not_there_is_the_users_to_give(
+    honest: Bundle, base: Path, adapter: Path, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    shutil.rmtree(forged.folder / "adapters")
+    folder = forged.rehash()
+    with pytest.raises(ConfigError, match="--model 'alice@3="):
+        verify(folder, "L3", workers=0)
+    sources = {"alice@3": f"{base}+{adapter}"}
+    assert verify(folder, "L3", workers=0, sources=sources).accepted
+    with pytest.raises(ConfigError, match="no such model"):
+        verify(folder, "L3", workers=0, sources={"bob": "tiny"})
+
+
+def last_reply(o: Open, k: int) -> str:
+    replies = [s.replies[0] for s in o.record(k).transcript.steps if 0 in s.replies]
+    return replies[-1]
