@@ -110,10 +110,10 @@ class CreditAssigner:
             keep_flat: keep turns of flat groups, with advantage 0: a teacher may judge them.
 
         Returns:
-            (turn, advantage) rows, and metrics by name.
+            (turn, advantage) rows, and metrics by name; none where no valid episode was played.
         """
         played = _Played.of(episodes, policy)
-        if not played.seats:
+        if not played.valid_E.any():
             return [], {}
         worth_E, metrics = self._worth(played, learner)
         rewards_EK, valid_EK = self._rewards(played, worth_E)
@@ -146,7 +146,7 @@ class CreditAssigner:
             policy: the learner's version that played.
         """
         played = _Played.of(episodes, policy)
-        if not played.seats:
+        if not played.valid_E.any():
             return [], {}
         worth_E, metrics = self._worth(played, learner)
         rewards_EK, valid_EK = self._turn_rewards(played, worth_E)

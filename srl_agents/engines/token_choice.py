@@ -7,12 +7,15 @@ nor the company in a batch decides which uniform a token gets.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import LogitsProcessor, StoppingCriteria
+
+from srl_envs.errors import ModelError
 
 LARGEST_UNIFORM = 1 - 2**-24
 """Largest float32 below 1: with it, u * total stays below the total of the probabilities."""
@@ -40,14 +43,18 @@ def inverse_cdf(logprobs_RV: torch.Tensor, uniforms_R: torch.Tensor) -> torch.Te
 class TokenChoice(LogitsProcessor):  # type: ignore[misc]
     """Samples every row's next token, remembers it, and forces it on greedy `generate`."""
 
-    def __init__(self, uniforms_RT: torch.Tensor, temperature: float) -> None:
+    def __init__(
+        self, uniforms_RT: torch.Tensor, temperature: float, writers: Sequence[str]
+    ) -> None:
         """Prepare one `generate` call.
 
         Args:
             uniforms_RT: (R, T) float32, one uniform per row and position.
             temperature: 0 picks the most probable token and reports log-probabilities at
                 temperature 1.
+            writers: (R,) whose rows they are, for messages.
         """
+        self._writers = writers
         self._uniforms_RT = uniforms_RT
         self._temperature = temperature
         self.tokens: list[torch.Tensor] = []
@@ -60,11 +67,22 @@ class TokenChoice(LogitsProcessor):  # type: ignore[misc]
         input_ids: torch.Tensor,
         scores: torch.Tensor,
     ) -> torch.Tensor:
-        """(R, V) scores whose maximum is the chosen token."""
+        """(R, V) scores whose maximum is the chosen token.
+
+        Raises:
+            ModelError: a row's probabilities are not numbers.
+        """
         logits_RV = scores.float()
         if self._temperature not in (0.0, 1.0):
             logits_RV = logits_RV / self._temperature
         logprobs_RV = torch.log_softmax(logits_RV, dim=1)
+        broken_R = logprobs_RV[:, 0].isnan()  # one logit that is none makes its whole row so
+        if broken_R.any():
+            names = sorted({self._writers[row] for row in broken_R.nonzero().flatten().tolist()})
+            raise ModelError(
+                f"{', '.join(names)}: the probabilities of the next token are not numbers, so the "
+                "weights are broken. Train again with a lower learning rate."
+            )
         if self._temperature == 0.0:
             token_R = logprobs_RV.argmax(dim=1)
         else:

@@ -96,7 +96,8 @@ class TransformersEngine:
         """Sample one reply per request, in their order.
 
         Raises:
-            ModelError: a prompt leaves no room for its reply in the model's context.
+            ModelError: a prompt leaves no room for its reply in the model's context, or weights
+                give probabilities that are not numbers.
             UnknownPolicyError: a request names an adapter that the base does not have.
         """
         self._check(requests)
@@ -150,6 +151,7 @@ class TransformersEngine:
         choice = TokenChoice(
             torch.from_numpy(uniforms_RT.astype(np.float32)).to(self.base.device),
             self.sampling.temperature,
+            [request.adapter or self.base.name for request in requests],
         )
         end = ReplyEnd(choice, limits, self.base.eos_token_ids, self._stops)
         self.base.model.eval()

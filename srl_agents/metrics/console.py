@@ -81,7 +81,9 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         self._record = record
         self._progress.update(self._total, completed=record.update)
         for learner, values in record.learners.items():
-            self._rewards.setdefault(learner, []).append(values.get("reward", 0.0))
+            rewards = self._rewards.setdefault(learner, [])
+            if "reward" in values:
+                rewards.append(values["reward"])
             scores = {k: v for k, v in values.items() if k.startswith("score_")}
             self._scores.setdefault(learner, {}).update(scores)
         if not self._live:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.learner import Batch
 from srl_envs import spec as env_spec
-from srl_envs.errors import ConfigError, SandboxError
+from srl_envs.errors import ConfigError, ModelError, SandboxError
 from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
@@ -139,6 +139,7 @@ class LeagueTraining:
         self.runner = Runner(
             self.policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency
         )
+        self._idle: dict[str, str] = {}
         self.done = self._restore()
 
     def run(self) -> None:
@@ -181,6 +182,7 @@ class LeagueTraining:
         self.league.report(episodes)
         self.view.phase(f"update {number}: training", len(self.learners))
         batches, learners = self._batches(episodes)
+        self._tell_idle(number, {n: v for n, v in learners.items() if n not in batches})
         run = self._train(batches, learners)
         trained = time.monotonic()
         for name, learner in self.learners.items():
@@ -236,6 +238,8 @@ class LeagueTraining:
             run |= decision.run
             for name, values in decision.learners.items():
                 learners[name] |= values
+        for name in batches:
+            self._require_numbers(name)
         decision = self.coordinator.after_step(self._members(batches, stepped=True))
         for name, tensors in decision.changes.items():
             reset = self.recipe.coordination.moments == "reset"
@@ -246,6 +250,27 @@ class LeagueTraining:
             {name: values["reward"] for name, values in learners.items() if "reward" in values}
         )
         return run | decision.run
+
+    def _tell_idle(self, number: int, idle: dict[str, dict[str, float]]) -> None:
+        """Say why learners take no step, when they begin not to."""
+        reasons = {name: _why_idle(values) for name, values in idle.items()}
+        for name, reason in reasons.items():
+            if self._idle.get(name) != reason:
+                self.view.say(f"update {number}: {name} takes no step: {reason}.")
+        self._idle = reasons
+
+    def _require_numbers(self, learner: str) -> None:
+        """Stop before broken weights reach another learner, an opponent or a checkpoint.
+
+        Raises:
+            ModelError: the learner's weights are not finite.
+        """
+        weights = self.base.trainable_parameters(learner).values()
+        if not all(bool(tensor.isfinite().all()) for tensor in weights):
+            raise ModelError(
+                f"learner {learner!r}, update {self.done + 1}: its weights are no numbers after the "
+                "step. Train again with a lower training.learning_rate."
+            )
 
     def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
         lora = self.recipe.lora
@@ -369,6 +394,19 @@ class LeagueTraining:
         self.versions.load_frozen()
         self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
         return checkpoint.step
+
+
+def _why_idle(values: Mapping[str, float]) -> str:
+    """What the metrics of a learner's play say about why there is nothing to learn from."""
+    if not values:
+        return "it played no valid episode"
+    if values.get("unread_share") == 1:
+        return "no prompt fitted the model's context"
+    refused = values.get("invalid_share") == 1
+    reason = "all of its replies were refused, and " if refused else ""
+    if values.get("flat_groups") == 1:
+        return f"{reason}all attempts at each start state earned the same"
+    return f"{reason}nothing that it played can be learned from"
 
 
 def _score(episodes: Sequence[Episode], policy: str, opponent: str) -> float:

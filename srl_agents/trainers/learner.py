@@ -145,7 +145,7 @@ class AdapterLearner(ABC, Generic[B]):
         if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
             raise ModelError(
                 f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
-                f"{norm}. Lower learning_rate or max_grad_norm and resume from a checkpoint."
+                f"{norm}. Train again with a lower learning_rate or max_grad_norm."
             )
         return {
             "loss": loss,
