@@ -1,0 +1,61 @@
+"""`srl leaderboard publish`: put bundles that hold into a board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from leaderboards.cli.parser import OneLineParser
+from leaderboards.cli.progress import ProgressBar
+
+EXAMPLES = """\
+examples:
+  srl leaderboard publish runs/board/bundles --board my-board
+  srl leaderboard publish submission/connect_four-v0/* --board my-board --level L3 --reason "spring round"
+
+Every bundle is verified first; those that hold are copied, and never changed again. The board keeps
+changelog.jsonl, and beside each bundle what was checked and when.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Exit code: 0 all are on the board, 1 one was rejected, 2 the user has something to fix."""
+    options = _parser().parse_args(argv)
+
+    from leaderboards.board import describe, publish, read_board
+    from leaderboards.bundle import find_bundles, open_bundle
+    from leaderboards.cli.verify import sentence
+    from leaderboards.verify import verify
+
+    board, code = Path(options.board), 0
+    told = []
+    for folder in [found for path in options.bundles for found in find_bundles(Path(path))]:
+        with ProgressBar(options.json) as bar:
+            verdict = verify(folder, options.level, workers=options.workers, told=bar.told)
+        if not verdict.accepted:
+            code = 1
+            print(sentence(verdict), file=sys.stderr)
+        new = verdict.accepted and publish(
+            open_bundle(folder), verdict, board, reason=options.reason
+        )
+        told.append({"bundle": str(folder), "accepted": verdict.accepted, "new": new})
+    if options.json:
+        print(json.dumps(told))
+    elif board.is_dir():
+        print(*describe(read_board(board)), sep="\n")
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        "publish", "Verify bundles and put those that hold into a board.", EXAMPLES
+    )
+    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
+    parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
+    parser.add_argument("--level", choices=("L1", "L2", "L3"), default="L2")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
+    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
+    return parser
