@@ -238,7 +238,7 @@ class LeagueTraining:
             run |= decision.run
             for name, values in decision.learners.items():
                 learners[name] |= values
-        for name in batches:
+        for name in self.learners:
             self._require_numbers(name)
         decision = self.coordinator.after_step(self._members(batches, stepped=True))
         for name, tensors in decision.changes.items():
