@@ -135,7 +135,8 @@ def load_protocol(name: str, folder: Path = FOLDER) -> Protocol:
         raise ConfigError(
             f"no protocol for {name!r}.{nearest(name, known)} There are: {', '.join(known)}."
         )
-    return _read(folder / f"{name}.json")
+    path = folder / f"{name}.json"
+    return _read(path, path.stat().st_mtime_ns)
 
 
 def protocol_names(folder: Path = FOLDER) -> list[str]:
@@ -222,7 +223,7 @@ def _tables(protocol: Protocol, entrants: Sequence[str]) -> Iterator[tuple[str, 
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path) -> Protocol:
+def _read(path: Path, _changed_ns: int) -> Protocol:
     try:
         return build(Protocol, json.loads(path.read_text(encoding="utf-8")), path.name)
     except (OSError, ValueError) as error:
