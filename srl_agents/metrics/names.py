@@ -7,6 +7,10 @@ from typing import Any
 
 MEANINGS = {
     "reward": "mean total reward per episode and learning seat (outcome + format)",
+    "reward/mean": "mean total reward per episode (by seat, where a learner holds several)",
+    "reward/std": "standard deviation of the total rewards",
+    "reward/min": "lowest total reward",
+    "reward/max": "highest total reward",
     "outcome": "mean outcome per episode and learning seat, in [-1, 1]",
     "format": "mean format component per episode and learning seat, in [-0.3, 0]",
     "invalid_share": "share of replies that were malformed or illegal",
@@ -25,7 +29,10 @@ MEANINGS = {
     "void": "episodes that our own machinery lost",
     "loss": "TRL's loss",
     "kl": "mean over tokens of the divergence from the base, nats",
+    "kl/max": "largest divergence from the base at one token, nats",
     "entropy": "mean over tokens of the policy's entropy, nats",
+    "value/loss": "squared error of the value head, clipped as the policy is (ppo)",
+    "value/explained_var": "1 - Var(return - value) / Var(return) over turns or tokens (ppo)",
     "clip_fraction": "share of tokens whose probability ratio was clipped",
     "sampler_kl": "mean over tokens of |log p(trainer) - log p(sampler)|, nats",
     "grad_norm": "norm of the gradient before clipping",
@@ -41,12 +48,22 @@ MEANINGS = {
     "score_bot:NAME": "points per game against a bot on eval seeds, in [0, 1]",
     "eval_format": "mean format component on eval seeds",
     "start_format": "mean format component of the starting version in the same matches",
+    "memory/allocated_gb": "GB that torch had allocated at most (GPU), or that the process holds (CPU)",
     "generate_s": "seconds spent playing (all learners)",
     "train_s": "seconds spent in updates (all learners)",
     "tokens_per_s": "tokens sampled per second of play",
 }
 
-WALL_CLOCK = ("generate_s", "train_s", "tokens_per_s")
+GROUPED = {
+    "reward": "reward/mean",
+    "kl": "kl/mean",
+    "entropy": "policy/entropy",
+    "clip_fraction": "policy/clip_fraction",
+    "tokens_per_s": "throughput/tokens_per_sec",
+}
+"""What dashboards call a metric, so that it stands in one group with its like."""
+
+WALL_CLOCK = ("generate_s", "train_s", "tokens_per_s", "memory/allocated_gb")
 """Metrics that differ between two equal runs."""
 
 
@@ -62,10 +79,10 @@ class Record:
     learners: dict[str, dict[str, float]]
 
     def flat(self) -> dict[str, float]:
-        """``name`` for the run, ``learner/name`` for learners."""
-        rows = dict(self.run)
+        """``name`` for the run, ``learner/name`` for learners, by the names of `GROUPED`."""
+        rows = {GROUPED.get(name, name): value for name, value in self.run.items()}
         for learner, values in self.learners.items():
-            rows |= {f"{learner}/{name}": value for name, value in values.items()}
+            rows |= {f"{learner}/{GROUPED.get(name, name)}": v for name, v in values.items()}
         return rows
 
     def as_json(self) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 from srl_agents.metrics.names import Record
 
+METRICS = "metrics.jsonl"
+"""Its name in a run's folder."""
+
 
 class Sink(Protocol):
     """Takes one record per update."""

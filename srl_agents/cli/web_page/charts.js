@@ -34,13 +34,14 @@
     return { xs, column };
   }
 
-  // line: { label, colour: 0-5, x: [], y: [], low: [], high: [], dashed } ; level: { label, y }
+  // line: { label, key, colour: 0-5, x: [], y: [], low: [], high: [], faint }; level: { label, y }
+  // Lines of one key are switched on and off together; faint ones stand behind and are not read out.
   function plotOptions(spec, lines, size, hear) {
     const series = [{}], bands = [];
     for (const line of lines) {
       series.push({
-        label: line.label, spanGaps: true, width: line.dashed ? 1.2 : 2, dash: line.dashed ? [5, 4] : undefined,
-        stroke: () => colour(`c${line.colour % 6}`), points: { show: line.x.length < 40, size: 5 },
+        label: line.label, spanGaps: true, width: line.faint ? 1 : 2, alpha: line.faint ? 0.45 : 1,
+        stroke: () => colour(`c${line.colour % 6}`), points: { show: !line.faint && line.x.length < 40, size: 5 },
       });
       if (!line.low) continue;
       const edge = { label: "", spanGaps: true, width: 0, points: { show: false }, stroke: "transparent" };
@@ -95,7 +96,8 @@
       [low, high] = [Math.min(low, y), Math.max(high, y)];
     }
     if (low > high) return [0, 1];
-    const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+    const flat = high - low <= 1e-9 * Math.abs(high); // sums in another order differ by rounding
+    const room = flat ? Math.abs(high) * 0.1 || 1 : (high - low) * 0.06;
     return [low - room, high + room];
   }
 
@@ -112,7 +114,7 @@
       const k = cursor.idx;
       if (k === null || k === undefined) { readout.textContent = spec.about || "\u00a0"; return; }
       const values = spec.lines.map((line, n) => ({ line, y: columns[first[n] - 1][k], shown: series[first[n]].show }));
-      const parts = values.filter(({ y, shown }) => shown && y !== null && y !== undefined);
+      const parts = values.filter(({ line, y, shown }) => shown && !line.faint && y !== null && y !== undefined);
       readout.textContent = `${spec.xName} ${short(xs[k])}: ` + parts.map(({ line, y }) => `${line.label} ${(spec.yText || short)(y)}`).join(" · ");
     }
 
@@ -146,13 +148,17 @@
       plot.setCursor({ left: plot.valToPos(xs[k], "x"), top: 1 });
     });
 
-    const keys = spec.lines.map((line, n) => el("button", { type: "button", class: `c${line.colour % 6}`, "aria-pressed": "true", onclick: (event) => {
+    const named = new Map(spec.lines.map((line) => [line.key ?? line.label, line]));
+    const keys = [...named].map(([key, { colour: shade }]) => el("button", { type: "button", class: `c${shade % 6}`, "aria-pressed": "true", onclick: (event) => {
       if (!plot) return;
-      const shown = !plot.series[first[n]].show;
-      for (let k = first[n]; k < first[n] + (line.low ? 3 : 1); k++) plot.setSeries(k, { show: shown });
+      const shown = event.currentTarget.getAttribute("aria-pressed") !== "true";
+      spec.lines.forEach((line, n) => {
+        if ((line.key ?? line.label) !== key) return;
+        for (let k = first[n]; k < first[n] + (line.low ? 3 : 1); k++) plot.setSeries(k, { show: shown });
+      });
       event.currentTarget.setAttribute("aria-pressed", String(shown));
-    } }, el("i", { class: line.dashed ? "dashed" : null }), el("span", {}, line.label)));
-    return el("figure", { class: "chart" }, el("figcaption", {}, el("b", {}, spec.title)), readout, frame,
+    } }, el("i"), el("span", {}, key)));
+    return el("figure", { class: "chart" }, el("figcaption", {}, el("b", { tip: spec.help }, spec.title)), readout, frame,
       keys.length > 1 ? el("div", { class: "keys", role: "group", "aria-label": "Lines" }, ...keys) : null);
   }
 

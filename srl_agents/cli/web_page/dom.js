@@ -30,7 +30,7 @@ globalThis.SRL = (() => {
   function short(x) { // four significant digits, without a tail of zeros
     if (x === null || x === undefined) return "–";
     const size = Math.abs(x);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return x.toExponential(2).replace("-", MINUS);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return x.toExponential(1).replace(".0e", "e").replaceAll("-", MINUS);
     return String(Number(x.toPrecision(4))).replace("-", MINUS);
   }
 

@@ -1,0 +1,67 @@
+"""`srl report RUN ...`: the curves of training runs as one web page."""
+
+from __future__ import annotations
+
+import shlex
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
+
+Reward, KL, entropy, value, credit, coordination, speed and memory per learner and seat, and the
+league's ratings at the end. Several runs are overlaid: runs whose recipes differ in their seed alone
+share a colour and get their mean. A run that still goes on is drawn as far as it is.
+
+Examples:
+  srl report runs/quickstart-tiny-seed0
+  srl report runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1 --out seeds.html
+  srl report runs/quickstart-tiny-seed0 --open
+"""
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Which runs, and where to."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
+    """Folders of runs of `srl train`."""
+    out: Path | None = None
+    """The file to write; report.html in the first run's folder if absent."""
+    open: bool = False
+    """Open the page in a browser."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl report --help`."""
+    options = tyro.cli(
+        ReportOptions,
+        prog="srl report",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    if not options.runs:
+        raise ConfigError("no run. Give the folder of one, for example runs/quickstart-tiny-seed0.")
+
+    from srl_agents.cli.report_page.render import page
+    from srl_agents.cli.report_page.runs import read_run
+
+    runs = [read_run(folder) for folder in options.runs]
+    out = options.out or options.runs[0] / REPORT
+    again = ["srl", "report", *map(str, options.runs), "--out", str(out)]
+    try:
+        out.write_text(page(runs, shlex.join(again)), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}.") from None
+    address = out.resolve().as_uri()
+    print(f"Open {address}")
+    if options.open and not webbrowser.open(address):
+        print("No browser could be opened here.")
+    return 0

@@ -1,0 +1,1 @@
+"""The curves of training runs as one web page."""

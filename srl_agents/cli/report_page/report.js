@@ -1,0 +1,106 @@
+"use strict";
+// Charts of training runs: one line per learner, seeds of one condition thin behind their mean.
+(() => {
+  const { el, signed, whole, percent, plusMinus, scroller, chart } = SRL;
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const SMOOTHING = [[1, "as measured"], [5, "mean of 5"], [20, "mean of 20"]];
+  const content = document.getElementById("content");
+  const place = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+
+  function smoothed(values, over) { // mean of the last `over` values
+    if (over === 1) return values;
+    return values.map((value, k) => {
+      if (value === null) return null;
+      const some = values.slice(Math.max(0, k - over + 1), k + 1).filter((y) => y !== null);
+      return some.reduce((sum, y) => sum + y, 0) / some.length;
+    });
+  }
+
+  function mean(lines) { // over runs, at updates that all of them have
+    const shared = lines[0].x.filter((x) => lines.every((line) => line.x.includes(x)));
+    const at = lines.map((line) => new Map(line.x.map((x, k) => [x, line.y[k]])));
+    return { x: shared, y: shared.map((x) => {
+      const values = at.map((column) => column.get(x)).filter((y) => y !== null);
+      return values.length ? values.reduce((sum, y) => sum + y, 0) / values.length : null;
+    }) };
+  }
+
+  // Everything that has the metric, as { key, run, x, y, low, high }.
+  function measured(runs, { metric, spread }, over) {
+    const many = new Set(runs.map((run) => run.condition)).size > 1;
+    const found = [];
+    for (const run of runs) {
+      for (const [learner, columns] of [["run", run.own], ...Object.entries(run.learners)]) {
+        const column = columns[metric];
+        if (!column) continue;
+        const role = run.roles[learner];
+        const name = role && role !== "main" ? `${learner} (${role})` : learner;
+        const key = many ? `${name}, ${runs.find((other) => other.condition === run.condition).label}` : name;
+        const y = smoothed(column.y, over), line = { key, run: run.label, x: column.x, y };
+        const wide = columns[spread] && new Map(columns[spread].x.map((x, k) => [x, columns[spread].y[k]]));
+        if (wide) {
+          const edge = (way) => line.x.map((x, k) => (y[k] === null || (wide.get(x) ?? null) === null ? null : y[k] + way * wide.get(x)));
+          [line.low, line.high] = [edge(-1), edge(1)];
+        }
+        found.push(line);
+      }
+    }
+    return found;
+  }
+
+  function linesOf(runs, panel, over) {
+    const found = measured(runs, panel, over), keys = [...new Set(found.map((line) => line.key))];
+    return keys.flatMap((key, colour) => {
+      const own = found.filter((line) => line.key === key);
+      if (own.length === 1) return [{ ...own[0], label: key, colour }];
+      return [...own.map((line) => ({ key, x: line.x, y: line.y, label: `${key}, ${line.run}`, colour, faint: true })),
+        { key, label: key, colour, ...mean(own) }];
+    });
+  }
+
+  function sections(over) {
+    return data.environments.flatMap(({ env, sections: parts }) => {
+      const runs = data.runs.filter((run) => run.env === env);
+      return [el("h2", { id: place(env) }, env), ...parts.map((part) => el("section", { class: "section", id: place(`${env} ${part.heading}`), "aria-label": `${env}: ${part.heading}` },
+        el("h3", {}, part.heading),
+        el("div", { class: "charts" }, ...part.charts.map((panel) => el("div", { class: "card" },
+          chart({ title: panel.metric, help: panel.help || null, about: panel.help, lines: linesOf(runs, panel, over), xName: "update" }))))))];
+    });
+  }
+
+  function table(found) {
+    const ranks = ([best, worst]) => (best === worst ? String(best) : `${best}–${worst}`);
+    const gains = new Map(found.gains.map((gain) => [gain.agent, gain]));
+    const against = (agent) => {
+      const gain = gains.get(agent);
+      if (!gain) return "";
+      const better = gain.half_width !== null && gain.estimate > gain.half_width;
+      return el("span", { class: better ? "better" : null }, `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}${better ? ", better" : ", not resolved"}`);
+    };
+    return scroller(`Ratings in ${found.env_id}`, el("table", { class: "plain" },
+      el("thead", {}, el("tr", {}, ...["Rank", "Agent", "Elo", "Games", "Score", "Against its start"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, ...found.rows.map((row) => el("tr", {}, el("td", {}, ranks(row.ranks)), el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
+        el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
+  }
+
+  function tables() {
+    const shown = data.runs.filter((run) => run.tables.length);
+    return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
+      ...shown.flatMap((run) => run.tables.map((found) => el("div", { class: "card" },
+        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), table(found)))))] : [];
+  }
+
+  const head = data.runs.map((run) => el("section", { class: "card run", "aria-label": run.label }, el("h3", {}, run.label),
+    el("dl", { class: "facts" }, ...run.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))));
+  const contents = el("nav", { class: "contents", "aria-label": "Sections" },
+    ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),
+    el("a", { href: "#league" }, "League"));
+  const curves = el("div");
+  const choose = SRL.choice("Smoothing", SMOOTHING, 1, (over) => curves.replaceChildren(...sections(over)));
+  curves.append(...sections(1));
+  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...tables());
+  document.querySelector(".page-header").append(SRL.themeSwitch());
+  document.getElementById("command").textContent = data.command;
+  document.title = `${data.runs.map((run) => run.label).join(", ")} · SRL training report`;
+  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+})();

@@ -1,0 +1,128 @@
+"""Read training runs from their folders: recipe, metrics per update, and the league's last table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srl_agents.cli.league_status import STORE, read_status
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics.sinks import METRICS, read_lines
+from srl_envs.errors import ConfigError
+
+RECIPE = "recipe.yaml"
+_DECLARED = ("seed", "updates", "checkpoint_every", "keep_checkpoints")
+"""Fields in which two runs of one condition may differ."""
+_DIGITS = 6
+
+Columns = dict[str, dict[str, list[float | None]]]
+"""Metric -> ``x`` updates and ``y`` values."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One training run."""
+
+    label: str
+    recipe: dict[str, Any]
+    updates: int
+    """Done so far."""
+    own: Columns
+    """Of the run as a whole."""
+    learners: dict[str, Columns]
+    tables: list[dict[str, Any]]
+    """Ratings per environment; empty before the first evaluation."""
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        """The recipe without what differs between seeds of one experiment."""
+        return {key: value for key, value in self.recipe.items() if key not in _DECLARED}
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run's folder.
+
+    Raises:
+        ConfigError: it is no folder of a run, or nothing was trained yet; says what is missing.
+    """
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{folder} is no folder. Give the folder of a run, as `srl train` names it."
+        )
+    for name, what in ((RECIPE, "the recipe"), (METRICS, "the curves")):
+        if not (folder / name).is_file():
+            raise ConfigError(
+                f"{folder} has no {name} ({what}); is it the folder of a run of `srl train`?"
+            )
+    records = read_lines(folder / METRICS)
+    if not records:
+        raise ConfigError(f"{folder / METRICS} holds no update yet; wait for the first.")
+    try:
+        recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
+        own, learners = _columns(records)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{folder} cannot be read: {type(error).__name__}: {error}") from None
+    return Run(
+        label=folder.resolve().name,
+        recipe=recipe,
+        updates=records[-1]["update"],
+        own=own,
+        learners=learners,
+        tables=_tables(folder / STORE),
+    )
+
+
+def _columns(records: list[dict[str, Any]]) -> tuple[Columns, dict[str, Columns]]:
+    own: Columns = {}
+    learners: dict[str, Columns] = {}
+    for record in records:
+        _add(own, record["update"], record["run"])
+        for learner, values in record["learners"].items():
+            _add(learners.setdefault(learner, {}), record["update"], values)
+    return own, learners
+
+
+def _add(columns: Columns, update: int, values: dict[str, float]) -> None:
+    for name, value in values.items():
+        column = columns.setdefault(name, {"x": [], "y": []})
+        column["x"].append(update)
+        known = value is not None and math.isfinite(value)
+        column["y"].append(float(f"{value:.{_DIGITS}g}") if known else None)
+
+
+def _tables(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    with LeagueStore(path, mode="read") as store:
+        found = read_status(store)
+    return [
+        {
+            "env_id": status.env_id,
+            "schedule": status.schedule,
+            "rows": [
+                {
+                    "agent": row.agent,
+                    "ranks": [row.best_rank, row.worst_rank],
+                    "elo": round(row.elo, 1),
+                    "half_width": round(row.half_width, 1) if math.isfinite(row.half_width) else None,
+                    "games": row.games,
+                    "score": round(row.field_score, 4) if math.isfinite(row.field_score) else None,
+                }
+                for row in status.table.ratings
+            ],
+            "gains": [
+                {
+                    "agent": agent,
+                    "estimate": round(gain.estimate, 4),
+                    "half_width": round(gain.half_width, 4) if math.isfinite(gain.half_width) else None,
+                    "seeds": gain.clusters,
+                }
+                for agent, gain in status.gains.items()
+            ],
+        }
+        for status in found
+    ]  # fmt: skip

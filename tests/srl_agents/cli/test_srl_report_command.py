@@ -1,0 +1,155 @@
+"""`srl report`: one page from the files of a run, whatever their metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.main import main
+from srl_agents.cli.report_page.panels import OTHER, SECTIONS, arranged, meaning
+from srl_agents.cli.report_page.render import report_data
+from srl_agents.cli.report_page.runs import read_run
+from srl_agents.metrics.names import MEANINGS
+
+NASTY = "</script><script>document.title='owned'</script>"
+
+
+def a_run(folder: Path, *, seed: int = 0, updates: int = 6, env: str = "nim-v0", **recipe) -> Path:
+    """A folder as `srl train` leaves it, without a store."""
+    folder.mkdir(parents=True)
+    told = {"name": "mine", "model": "tiny", "env": env, "seed": seed, "updates": 10} | recipe
+    (folder / "recipe.yaml").write_text(json.dumps(told))
+    lines = []
+    for update in range(1, updates + 1):
+        values = {
+            "reward": 0.1 * update + seed, "reward/std": 0.5, "kl": 0.01 * update,
+            "seat0/reward/mean": 0.2, "seat1/reward/mean": -0.2, "made_up": 7.0,
+        }  # fmt: skip
+        lines.append(
+            {
+                "update": update,
+                "updates": 10,
+                "run": {"tokens_per_s": 100.0},
+                "learners": {"alice": values, "bob": {**values, "kl": math.nan}},
+            }
+        )
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def embedded(page: Path) -> dict:
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_page_holds_the_curves_of_a_run(tmp_path: Path, capsys) -> None:
+    run = a_run(tmp_path / "run")
+    assert main(["report", str(run)]) == 0
+    assert (run / "report.html").as_uri() in capsys.readouterr().out
+    data = embedded(run / "report.html")
+    (told,) = data["runs"]
+    assert dict(told["facts"])["updates"] == "6 of 10"
+    reward = told["learners"]["alice"]["reward"]
+    assert reward["x"] == [1, 2, 3, 4, 5, 6]
+    assert reward["y"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    assert told["learners"]["bob"]["kl"]["y"] == [None] * 6  # JSON knows no NaN
+    assert told["own"]["tokens_per_s"]["y"] == [100.0] * 6
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    main(["report", str(run)])
+    html = (run / "report.html").read_text(encoding="utf-8")
+    assert "uPlot" in html
+    assert "default-src 'none'" in html
+    assert re.findall(r'(?:src|href)="([^"#]*)"', html) == ["data:,"]
+
+
+def test_seeds_of_one_recipe_are_one_condition_and_others_are_not(tmp_path: Path) -> None:
+    folders = [
+        a_run(tmp_path / "a", seed=0),
+        a_run(tmp_path / "b", seed=1),
+        a_run(tmp_path / "c", learners=["alice"]),
+        a_run(tmp_path / "d", env="blotto-v0"),
+    ]
+    data = report_data([read_run(folder) for folder in folders], "")
+    assert [run["condition"] for run in data["runs"]] == [0, 0, 1, 2]
+    assert [part["env"] for part in data["environments"]] == ["nim-v0", "blotto-v0"]
+
+
+def test_every_metric_is_shown_once_and_unknown_ones_last() -> None:
+    metrics = [
+        "reward", "reward/std", "score_bot:random", "score_bot:strong", "seat0/reward/mean",
+        "seat0/reward/std", "seat1/reward/mean", "kl", "value/loss", "beta", "tokens_per_s",
+        "never_seen",
+    ]  # fmt: skip
+    sections = dict(arranged(metrics))
+    shown = [name for charts in sections.values() for chart in charts for name in chart if name]
+    assert sorted(shown) == sorted(metrics)
+    assert sections["Reward"] == [("reward", "reward/std")]
+    assert sections["By seat"][0] == ("seat0/reward/mean", "seat0/reward/std")
+    assert sections["By seat"][1] == ("seat1/reward/mean", "")
+    assert sections[OTHER] == [("never_seen", "")]
+    assert list(sections)[-1] == OTHER
+
+
+def test_panels_name_metrics_that_exist() -> None:
+    for _, panels in SECTIONS:
+        for panel in panels:
+            assert meaning(panel.metric.replace("seat*", "seat0")), panel.metric
+    assert meaning("score_bot:strong") == MEANINGS["score_bot:NAME"]
+    assert meaning("made_up") == ""
+
+
+def test_names_cannot_leave_their_script(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", name=NASTY)
+    main(["report", str(run), "--out", str(tmp_path / "x.html")])
+    html = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert NASTY not in html
+    assert dict(embedded(tmp_path / "x.html")["runs"][0]["facts"])["recipe"] == NASTY
+
+
+def test_a_run_that_goes_on_is_drawn_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"update": 7, "upd')
+    assert read_run(run).updates == 6
+
+
+@pytest.mark.parametrize(
+    ("made", "removed", "words"),
+    [
+        (False, None, "is no folder"),
+        (True, "recipe.yaml", "no recipe.yaml (the recipe)"),
+        (True, "metrics.jsonl", "no metrics.jsonl (the curves)"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, capsys, made, removed, words) -> None:
+    run = a_run(tmp_path / "run") if made else tmp_path / "absent"
+    if removed:
+        (run / removed).unlink()
+    assert main(["report", str(run)]) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+
+
+def test_an_empty_run_and_an_unwritable_file_are_said(tmp_path: Path, capsys) -> None:
+    run = a_run(tmp_path / "run", updates=0)
+    assert main(["report", str(run)]) == 2
+    assert "holds no update yet" in capsys.readouterr().err
+    run = a_run(tmp_path / "other")
+    assert main(["report", str(run), "--out", str(tmp_path / "no" / "x.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys) -> None:
+    assert main(["report", "--help"]) == 0
+    assert "srl report runs/quickstart-tiny-seed0" in capsys.readouterr().out

@@ -1,0 +1,70 @@
+"""Spread of rewards, over all seats and by seat, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from srl_agents.metrics.play import reward_statistics
+from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+
+
+def episode(
+    rewards: tuple[float, ...],
+    seats: tuple[str, ...] = ("me", "other"),
+    *,
+    learner_seats: tuple[int, ...] = (0,),
+    termination: str = "ok",
+    invalid: str | None = None,
+) -> Episode:
+    turn = Turn(
+        turn_index=0, observation="", reply="", invalid=invalid, reward=0.0, components={}
+    )  # fmt: skip
+    return Episode(
+        spec=MatchSpec(
+            env_id="nim-v0", seed=0, split="train", seats=seats, learner_seats=learner_seats
+        ),
+        trajectories=tuple(
+            Trajectory(
+                seat=k, policy=seats[k], turns=(turn,), outcome=r, total_reward=r, components={}
+            )
+            for k, r in enumerate(rewards)
+        ),
+        termination=termination,
+    )
+
+
+def test_mean_and_spread_over_seats_that_learn() -> None:
+    """Rewards 1 and -1: standard deviation 1. The opponent's, and lost episodes, do not count."""
+    found = reward_statistics(
+        [
+            episode((1.0, 9.0)),
+            episode((-1.0, 9.0)),
+            episode((50.0, 0.0), termination="void"),
+            episode((70.0, 0.0), learner_seats=()),
+        ],
+        "me",
+    )
+    assert found == {"reward/std": 1.0, "reward/min": -1.0, "reward/max": 1.0}
+
+
+def test_seats_are_told_apart_where_there_are_several() -> None:
+    """Seat 0 earned 1 and 0 with one refused reply of two; seat 1 earned -1."""
+    found = reward_statistics(
+        [
+            episode((1.0, 0.0)),
+            episode((0.0, 0.0), invalid="illegal"),
+            episode((0.0, -1.0), ("other", "me"), learner_seats=(1,)),
+        ],
+        "me",
+    )
+    assert found["reward/std"] == pytest.approx(math.sqrt(2 / 3))
+    assert (found["seat0/reward/mean"], found["seat0/reward/std"]) == (0.5, 0.5)
+    assert (found["seat0/invalid_share"], found["seat1/invalid_share"]) == (0.5, 0.0)
+    assert (found["seat1/reward/min"], found["seat1/reward/max"]) == (-1.0, -1.0)
+
+
+def test_who_played_nothing_has_no_statistics() -> None:
+    assert reward_statistics([episode((1.0, 1.0))], "nobody") == {}
+    assert reward_statistics([], "me") == {}
