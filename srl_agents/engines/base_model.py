@@ -186,9 +186,7 @@ class BaseModel:
         """
         return self._encode(observation, examples)
 
-    def _encode_uncached(
-        self, observation: str, examples: tuple[Example, ...]
-    ) -> tuple[int, ...]:
+    def _encode_uncached(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
         shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
         ids = self.tokenizer.apply_chat_template(
             self.prompt.messages(self._broken_up(observation), shown),

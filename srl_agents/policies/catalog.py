@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.policies.players import ModelPolicy, TurnRequest, answer
+from srl_agents.policies.shown_examples import read_examples
 from srl_envs import make_bot, spec
 from srl_envs.errors import UnknownPolicyError, nearest
 
@@ -102,16 +103,18 @@ def _model_policy(
 
     rank, alpha = adapter_shape(wanted.adapter_folder)
     base = BaseModel.load(wanted.model, lora_rank=rank, lora_alpha=alpha)
+    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=max_new_tokens))
+    policy = ModelPolicy(engine)
     if wanted.adapter_folder is not None:
         base.load_adapter(_ADAPTER, wanted.adapter_folder)
-    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=max_new_tokens))
-    policy = ModelPolicy(engine, _ADAPTER if wanted.adapter_folder else None)
+        policy = ModelPolicy(engine, _ADAPTER, read_examples(wanted.adapter_folder))
     turn = 0
 
     def act(text: str) -> str:
         nonlocal turn
         turn += 1
-        request = TurnRequest(observation=text, key=(seed, seat, turn))
+        key = (seed, seat, turn)
+        request = TurnRequest(observation=text, key=key, examples=policy.examples)
         return answer(policy.engine, [(policy.adapter, request)])[0].text
 
     return act

@@ -24,6 +24,8 @@ class TurnRequest:
     observation: str
     key: tuple[int, ...]
     """What the reply is for; equal keys get equal random numbers."""
+    examples: tuple[tuple[str, str], ...] = ()
+    """(observation, reply) pairs that the policy is shown before the observation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +56,8 @@ class ModelPolicy:
 
     engine: TransformersEngine
     adapter: str | None = None
+    examples: tuple[tuple[str, str], ...] = ()
+    """(observation, reply) pairs shown before every observation; part of what the policy is."""
 
 
 Policy = ScriptedPolicy | ModelPolicy
@@ -77,7 +81,7 @@ def answer(
     )
 
     base, room = engine.base, engine.base.context_length - engine.sampling.max_new_tokens
-    prompts = [base.encode_prompt(request.observation) for _, request in requests]
+    prompts = [base.encode_prompt(request.observation, request.examples) for _, request in requests]
     fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= room]
     generated = engine.generate(
         [

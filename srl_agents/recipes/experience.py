@@ -13,6 +13,7 @@ from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.credit.token_weights import importance_weights, teacher_advantages
+from srl_agents.recipes.preference_pairs import PreferencePairs
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import CriticBatch, Episode, TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
@@ -171,6 +172,6 @@ def make_experience(
     coordinator: Coordinator,
 ) -> Experience:
     """The experience that the recipe's algorithm learns from."""
-    kinds: dict[str, Any] = {"grpo": AdvantageRows, "ppo": CriticRows}
+    kinds: dict[str, Any] = {"grpo": AdvantageRows, "ppo": CriticRows, "dpo": PreferencePairs}
     experience: Experience = kinds[recipe.training.algorithm](recipe, learners, credit, coordinator)
     return experience

@@ -28,6 +28,8 @@ from srl_agents.recipes.experience import make_experience
 from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.recipes.sharing import Sharing
+from srl_agents.recipes.warm_start import warm_start
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.counterfactual import Replays
@@ -40,8 +42,8 @@ from srl_envs.errors import ConfigError, ModelError, SandboxError
 from srl_envs.registry import count_seats
 
 STORE, METRICS = "league.db", "metrics.jsonl"
-COORDINATION = "coordination"
-"""Group of a checkpoint's tensors."""
+COORDINATION, SHARING = "coordination", "sharing"
+"""Groups of a checkpoint's tensors."""
 
 
 class LeagueTraining:
@@ -98,19 +100,29 @@ class LeagueTraining:
             roles=recipe.roles,
             exploiters=recipe.exploiters,
         )
+        alike = recipe.coordination.starts_alike
+        seeds = {
+            name: _derived_seed(recipe.seed, "all" if alike else name) for name in recipe.learners
+        }
+        warm_start(recipe, self.base, seeds, folder, view)
         self.learners = {
             name: make_learner(
                 name,
                 self.base,
                 recipe.training,
                 temperature=recipe.rollout.temperature,
-                seed=_derived_seed(
-                    recipe.seed, "all" if recipe.coordination.starts_alike else name
-                ),
+                seed=seed,
             )
-            for name in recipe.learners
+            for name, seed in seeds.items()
         }
         self.replays = Replays()
+        self.sharing = (
+            None
+            if recipe.sharing is None
+            else Sharing(
+                recipe.sharing, self.base, self.learners, seeds, recipe.rollout.max_new_tokens
+            )
+        )
         self.credit = CreditAssigner(
             recipe.credit,
             scale=recipe.scale_advantages,
@@ -134,6 +146,7 @@ class LeagueTraining:
             folder=folder,
             play=self._play,
             say=view.say,
+            shown={} if self.sharing is None else self.sharing.shown,
         )
         self.policies = self.versions.policies
         self.runner = Runner(
@@ -184,6 +197,10 @@ class LeagueTraining:
         batches, learners = self._batches(episodes)
         self._tell_idle(number, {n: v for n, v in learners.items() if n not in batches})
         run = self._train(batches, learners)
+        if self.sharing is not None:
+            live = {self.league.live(name): name for name in self.learners}
+            for name, values in self.sharing.after_update(number, episodes, live).items():
+                learners[name] |= values
         trained = time.monotonic()
         for name, learner in self.learners.items():
             self.league.versions[name] = learner.version
@@ -362,6 +379,9 @@ class LeagueTraining:
         shared, state["coordination"] = self.coordinator.state()
         if shared:
             tensors[COORDINATION] = shared
+        if self.sharing is not None:
+            readers, state[SHARING] = self.sharing.state()
+            tensors |= {f"{name}.{SHARING}": group for name, group in readers.items()}
         for name, learner in self.learners.items():
             tensors[f"{name}.adapter"] = self.base.adapter_tensors(name)
             tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
@@ -391,6 +411,14 @@ class LeagueTraining:
             checkpoint.state["coordination"],
             like=dict(self.base.trainable_parameters(self.recipe.learners[0])),
         )
+        if self.sharing is not None:
+            suffix = f".{SHARING}"
+            readers = {
+                group.removesuffix(suffix): tensors
+                for group, tensors in checkpoint.tensors.items()
+                if group.endswith(suffix)
+            }
+            self.sharing.load_state(readers, checkpoint.state[SHARING])
         self.versions.load_frozen()
         self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
         return checkpoint.step
@@ -404,6 +432,8 @@ def _why_idle(values: Mapping[str, float]) -> str:
         return "no prompt fitted the model's context"
     refused = values.get("invalid_share") == 1
     reason = "all of its replies were refused, and " if refused else ""
+    if values.get("pairs") == 0:
+        return f"{reason}no two replies to one prompt differed in worth"
     if values.get("flat_groups") == 1:
         return f"{reason}all attempts at each start state earned the same"
     return f"{reason}nothing that it played can be learned from"

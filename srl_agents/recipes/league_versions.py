@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.manager import BOT, League
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.policies.shown_examples import Examples, read_examples, write_examples
 from srl_agents.recipes.contents import contents_of
 from srl_agents.recipes.promotion_gate import Play, PromotionGate
 from srl_agents.recipes.settings import LeagueRecipe
@@ -34,6 +35,7 @@ class LeagueVersions:
         folder: of the run; adapters are saved below it.
         play: plays matches and stores them, for gates and payoffs.
         say: shows a line.
+        shown: learner -> examples in its prompts, as they are at any moment.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class LeagueVersions:
         folder: Path,
         play: Play,
         say: Callable[[str], None],
+        shown: Mapping[str, Examples],
     ) -> None:
         self.recipe, self.league, self.learners = recipe, league, learners
         self.engine, self.base, self.store = engine, engine.base, store
         self.folder, self._play, self._say = folder, play, say
+        self._shown = shown
         self.policies: dict[str, Policy] = {recipe.model: ModelPolicy(engine)}
         for bot in env_spec(recipe.env).bots:
             self.policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
@@ -71,7 +75,8 @@ class LeagueVersions:
         live = {self.league.live(name): name for name in self.learners}
         for policy, name in live.items():
             # a version that is frozen already keeps its own adapter: the learner's moves on
-            self.policies.setdefault(policy, ModelPolicy(self.engine, name))
+            examples = self._shown.get(name, ())
+            self.policies.setdefault(policy, ModelPolicy(self.engine, name, examples))
             self._add(name)
         keep = {*live, *self.league.past, self.recipe.model}
         for policy in [p for p in self.policies if p not in keep and not p.startswith(BOT)]:
@@ -126,6 +131,7 @@ class LeagueVersions:
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
             self.base.save_adapter(learner, temporary)
+            write_examples(temporary, self._shown.get(learner, ()))
             checkpoints.rename_durably(temporary, folder)
         self._load(frozen)
         for version in dropped:
@@ -139,7 +145,8 @@ class LeagueVersions:
     def _load(self, version: str) -> None:
         if version not in self.base.adapters:
             self.base.load_adapter(version, self._folder_of(version))
-        self.policies[version] = ModelPolicy(self.engine, version)
+        examples = read_examples(self._folder_of(version))
+        self.policies[version] = ModelPolicy(self.engine, version, examples)
 
     def _start_again(self, learner: str) -> None:
         """Back to the first weights, under a version of its own: the frozen one keeps its id."""
@@ -191,4 +198,5 @@ class LeagueVersions:
 
     def _contents(self, adapter: str | None) -> dict[str, Any]:
         env_id = self.league.arena.env_id
-        return contents_of(self.base, adapter, self.engine.sampling, env_id)
+        examples = () if adapter is None else self._shown.get(adapter, ())
+        return contents_of(self.base, adapter, self.engine.sampling, env_id, examples)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.policies.shown_examples import Examples, read_examples
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_envs import spec
 
@@ -44,8 +45,10 @@ def build_policies(
     engine = TransformersEngine(base, sampling)
     for number, (name, folder) in enumerate(models.items()):
         adapter = f"agent_{number}" if folder else None  # a name of ours: ids may hold dots
+        examples: Examples = ()
         if adapter is not None:
             base.load_adapter(adapter, Path(folder))
-        policies[name] = ModelPolicy(engine, adapter)
-        contents[name] = contents_of(base, adapter, sampling, env_id)
+            examples = read_examples(Path(folder))
+        policies[name] = ModelPolicy(engine, adapter, examples)
+        contents[name] = contents_of(base, adapter, sampling, env_id, examples)
     return policies, contents

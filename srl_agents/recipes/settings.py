@@ -17,6 +17,8 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.policies.catalog import require_model
+from srl_agents.recipes.sharing_settings import SharingSettings
+from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.trainers.algorithms import TrainingSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs import spec
@@ -112,6 +114,8 @@ class LeagueRecipe:
     """``auto`` takes a GPU where there is one, else the CPU."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
     lora: LoRASettings = field(default_factory=LoRASettings)
+    warm_start: WarmStartSettings | None = None
+    """Bots that learners imitate before the first update; absent: they begin as the base."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
@@ -124,6 +128,8 @@ class LeagueRecipe:
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    sharing: SharingSettings | None = None
+    """How learners are shown what others wrote; absent: they are not."""
     snapshot_every: int = 10
     """Updates between two frozen versions of a learner."""
     checkpoint_every: int = 5
@@ -162,6 +168,13 @@ class LeagueRecipe:
         )
         self._check_algorithm()
         self.coordination.check_learners(len(self.learners))
+        if self.sharing is not None:
+            require(len(self.learners) > 1, "sharing: one learner has nobody to share with.")
+            require(
+                self.coordination.kind != "synchronized",
+                "sharing: learners of coordination kind 'synchronized' are equal for ever, and have "
+                "nothing to show each other; leave out one of the two.",
+            )
         unknown = [name for name in self.roles if name not in self.learners]
         require(not unknown, f"roles: {unknown} are no learners; there are {self.learners}.")
         require(
@@ -178,6 +191,13 @@ class LeagueRecipe:
                 f"rollout: group_size={self.rollout.group_size}: one attempt is its own baseline, so "
                 "every advantage would be 0. Use 2 or more.",
             )
+        if self.training.algorithm == "dpo":
+            require(
+                self.coordination.kind != "distillation" and self.credit.importance_cap is None,
+                "algorithm 'dpo' learns from pairs: coordination kind 'distillation' and "
+                "credit.importance_cap, which weigh tokens, are for 'grpo' and 'ppo'.",
+            )
+        if self.training.algorithm != "ppo":
             return
         untouched = CreditSettings()
         for name in ("estimator", "level", "discount", "trace", "baseline_decay", "normalise"):
@@ -202,7 +222,8 @@ class LeagueRecipe:
             or (len(self.teams) == seats and len(sizes) == 1 and len(set(self.teams)) > 1),
             f"teams={list(self.teams)}: give one team per seat of {seats}, all equally large.",
         )
-        for bot in (*self.opponents.bots, *self.evaluation.bots):
+        warm = () if self.warm_start is None else self.warm_start.bots
+        for bot in (*self.opponents.bots, *self.evaluation.bots, *warm):
             require(
                 bot in known.bots,
                 f"{self.env} has no bot {bot!r}; it has {', '.join(known.bots)}.",

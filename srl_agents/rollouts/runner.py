@@ -230,8 +230,9 @@ class Runner:
                     turn = len(match.turns[seat])
                     key = sampling_key(self.root_seed, match.spec, seat, turn)
                     engines[id(policy.engine)] = policy.engine
+                    request = TurnRequest(observation=text, key=key, examples=policy.examples)
                     asked.setdefault(id(policy.engine), []).append(
-                        (i, seat, policy.adapter, TurnRequest(observation=text, key=key))
+                        (i, seat, policy.adapter, request)
                     )
                     continue
                 try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
+from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
 
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     from srl_agents.engines.base_model import BaseModel
     from srl_agents.trainers.learner import AdapterLearner
 
-TrainingSettings = GRPOSettings | PPOSettings
+TrainingSettings = GRPOSettings | PPOSettings | DPOSettings
 """What a recipe's ``training`` section is read as: its ``algorithm`` selects the class."""
 
 _LEARNERS = {
     "grpo": "srl_agents.trainers.grpo:GRPOLearner",
     "ppo": "srl_agents.trainers.ppo:PPOLearner",
+    "dpo": "srl_agents.trainers.dpo:DPOLearner",
 }
 
 

@@ -62,24 +62,29 @@ class PairTrainer(DPOTrainer):  # type: ignore[misc]
 class DPOLearner(AdapterLearner[PreferenceBatch]):
     """One adapter that learns from pairs."""
 
-    def __init__(self, name: str, base: BaseModel, settings: DPOSettings, seed: int) -> None:
+    def __init__(
+        self, name: str, base: BaseModel, settings: DPOSettings, temperature: float, seed: int
+    ) -> None:
         """Add the adapter if it does not exist, and build its optimizer.
 
         Args:
             name: of the adapter.
             base: the shared base.
             settings: of the updates.
+            temperature: at which replies are sampled. Pairs may come from anywhere: the loss
+                compares probabilities at temperature 1, whatever this is.
             seed: of a new adapter's weights.
         """
+        self.temperature = temperature
         self.settings = settings
         self._head = OwnHead(base)
         super().__init__(name, base, settings, seed)
         self._reference: str | None = None
         if settings.reference == "start":
             self._reference = f"{name}@start"
-            base.add_adapter(self._reference, seed)
-            base.set_adapter_tensors(self._reference, base.adapter_tensors(name))
-            base.activate(name)
+            if self._reference not in base.adapters:  # a second learner of the adapter shares it
+                base.add_adapter(self._reference, seed)
+                base.set_adapter_tensors(self._reference, base.adapter_tensors(name))
 
     def _make_trainer(self, folder: Path) -> PairTrainer:
         cpu = self.base.device.type == "cpu"

@@ -28,7 +28,8 @@ SMOOTHING = {"robust": 0.1, "exo_pair": 1e-3}
 
 
 def learner(base: BaseModel, name: str = "alice", seed: int = 1, **settings: Any) -> DPOLearner:
-    return DPOLearner(name, base, DPOSettings(**{"learning_rate": 1e-2, **settings}), seed=seed)
+    given = DPOSettings(**{"learning_rate": 1e-2, **settings})
+    return DPOLearner(name, base, given, temperature=1.0, seed=seed)
 
 
 def disturb(base: BaseModel, name: str, scale: float = 0.05) -> None:
