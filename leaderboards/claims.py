@@ -45,27 +45,19 @@ def ratings(protocol: Protocol, matches: Matches) -> dict[str, Any]:
 
 def disagreement(claimed: Any, true: Any, place: str = "ratings.json") -> str:
     """Where two values of JSON first differ by more than rounding; empty where they do not."""
-    if isinstance(claimed, bool) or isinstance(true, bool) or type(claimed) is not type(true):
-        numbers = isinstance(claimed, (int, float)) and isinstance(true, (int, float))
-        if claimed is not true and not (numbers and claimed == true):
-            return f"{place} is claimed as {claimed!r} and is {true!r}"
-        return ""
-    if isinstance(true, dict):
+    if isinstance(claimed, dict) and isinstance(true, dict):
         if claimed.keys() != true.keys():
             return f"{place} has the keys {sorted(claimed)}, not {sorted(true)}"
-        parts = ((claimed[key], true[key], f"{place}: {key}") for key in true)
-    elif isinstance(true, list):
+        parts = [(claimed[key], true[key], f"{place}: {key}") for key in true]
+    elif isinstance(claimed, list) and isinstance(true, list):
         if len(claimed) != len(true):
             return f"{place} has {len(claimed)} entries, not {len(true)}"
-        parts = (
-            (one, other, f"{place}: {_name(other, k)}")
-            for k, (one, other) in enumerate(zip(claimed, true, strict=True))
-        )
-    elif isinstance(true, float):
-        same = abs(claimed - true) <= TOLERANCE
-        return "" if same else f"{place} is claimed as {claimed} and is {true}"
+        pairs = enumerate(zip(claimed, true, strict=True))
+        parts = [(one, other, f"{place}: {_name(other, k)}") for k, (one, other) in pairs]
     else:
-        return "" if claimed == true else f"{place} is claimed as {claimed!r} and is {true!r}"
+        same = _is_number(claimed) and _is_number(true) and abs(claimed - true) <= TOLERANCE
+        same = same or (type(claimed) is type(true) and claimed == true)
+        return "" if same else f"{place} is claimed as {claimed!r} and is {true!r}"
     return next((found for part in parts if (found := disagreement(*part))), "")
 
 
@@ -218,6 +210,10 @@ def _number(value: float) -> float | None:
 
 def _rounded(value: float) -> float:
     return round(float(value), _DIGITS) + 0.0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _name(value: Any, number: int) -> str:

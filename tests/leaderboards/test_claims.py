@@ -1,0 +1,167 @@
+"""Rows by hand, and that a claim is compared with what is true."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboards.claims import disagreement, ratings
+from leaderboards.protocol import Protocol, load_protocol, schedule
+from srl_agents.league.ratings import ELO_PER_NAT
+from srl_agents.records import MatchResult, MatchSpec
+
+R, S = "bot:random", "bot:strong"
+
+
+def small(name: str) -> Protocol:
+    return replace(load_protocol(name), anchors=("random", "strong"), pool=())
+
+
+def played(
+    protocol: Protocol, entrants: list[str], seeds: int, outcome: Any
+) -> list[tuple[MatchSpec, MatchResult]]:
+    """``outcome``: spec -> outcomes per seat."""
+    return [
+        (
+            spec,
+            MatchResult(
+                match_id=spec.match_id,
+                outcomes=tuple(outcome(spec)),
+                rewards=tuple(outcome(spec)),
+                termination="ok",
+            ),
+        )
+        for spec in schedule(protocol, entrants, seeds)
+    ]
+
+
+def rows(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["agent"]: row for row in found["rows"]}
+
+
+def test_elo_of_two_agents_is_the_ridged_log_odds() -> None:
+    """6 wins to 2: at the top of the posterior 6 - 8 sigma(2t) - ridge t is 0 for skills t and -t."""
+    protocol = small("connect_four-v0")
+    lost = {(1, 0), (2, 1)}  # (seed, seat) in which strong loses
+
+    def outcome(spec: MatchSpec) -> list[float]:
+        won = (spec.number, spec.seats.index(S)) not in lost
+        return [1.0 if (name == S) == won else -1.0 for name in spec.seats]
+
+    found = ratings(protocol, played(protocol, [], 4, outcome))
+    elo = {name: row["elo"] for name, row in rows(found).items()}
+    t = elo[S] / ELO_PER_NAT
+    assert elo[S] == -elo[R]
+    gradient = 6 - 8 / (1 + math.exp(-2 * t)) - protocol.rating.ridge * t
+    assert gradient == pytest.approx(0, abs=1e-5)
+    assert [row["agent"] for row in found["rows"]] == [S, R]
+    assert (rows(found)[S]["wins"], rows(found)[S]["losses"], rows(found)[S]["draws"]) == (6, 2, 0)
+    assert rows(found)[S]["field_score"] == 0.75
+    assert rows(found)[S]["seeds"] == 4
+    assert "fewer than 30 seeds" in rows(found)[S]["provisional"]
+
+
+def test_cross_play_by_hand() -> None:
+    """With itself strong earns 1, random 0.2; together they earn 0.5; the entrant's row is its own."""
+    protocol = small("codewords_duet-v0")
+
+    def outcome(spec: MatchSpec) -> tuple[float, float]:
+        value = {frozenset({S}): 1.0, frozenset({R}): 0.2, frozenset({"me"}): 0.9}.get(
+            frozenset(spec.seats), 0.5
+        )
+        if set(spec.seats) == {"me", S}:
+            value = 0.8
+        return (2 * value - 1, 2 * value - 1)
+
+    found = rows(ratings(protocol, played(protocol, ["me"], 3, outcome)))
+    assert list(found) == ["me", R, S]
+    assert found["me"]["cross_play"] == pytest.approx(0.65)
+    assert found["me"]["self_play"] == pytest.approx(0.9)
+    assert found["me"]["gap"] == pytest.approx(0.25)
+    assert found["me"]["worst_partner"] == R
+    assert found["me"]["matches"] == 3 * 5
+    assert found[S]["cross_play"] == pytest.approx(
+        0.5
+    )  # its good games with the entrant do not count
+    assert found[S]["gap"] == pytest.approx(0.5)
+
+
+def test_focal_returns_by_hand() -> None:
+    """Four seats: strong takes 0.6 a seat, whoever else sits there gets 0.1 times the strong seats."""
+    protocol = small("commons-v0")
+
+    def outcome(spec: MatchSpec) -> list[float]:
+        strong = spec.seats.count(S)
+        return [2 * (0.6 if name == S else 0.1 * strong) - 1 for name in spec.seats]
+
+    found = rows(ratings(protocol, played(protocol, [], 2, outcome)))
+    visitor, resident, alone = found[R]["scenarios"]
+    assert [s["seats_held"] for s in found[R]["scenarios"]] == [1, 3, 4]
+    assert (visitor["own"], resident["own"], alone["own"]) == pytest.approx((0.3, 0.1, 0.0))
+    assert (visitor["others"], resident["others"], alone["others"]) == (0.6, 0.6, None)
+    assert found[R]["focal_return"] == pytest.approx(0.2)  # self-play is shown, not counted
+    assert found[R]["matches"] == 2 * 9
+    assert found[S]["focal_return"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("name", ["connect_four-v0", "codewords_duet-v0", "commons-v0"])
+@given(order=st.randoms(use_true_random=False))
+def test_rows_do_not_depend_on_the_order_of_matches(name: str, order: Any) -> None:
+    protocol = small(name)
+    matches = played(
+        protocol, ["me"], 2, lambda m: [((m.seed >> k) % 3 - 1) * 1.0 for k in range(len(m.seats))]
+    )
+    shuffled = list(matches)
+    order.shuffle(shuffled)
+    assert disagreement(ratings(protocol, shuffled), ratings(protocol, matches)) == ""
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_a_value_agrees_with_itself(value: Any) -> None:
+    assert disagreement(value, value) == ""
+
+
+@pytest.mark.parametrize(
+    ("claimed", "true"),
+    [
+        ({"a": 1.0}, {"a": 1.01}),
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"a": "1"}),
+        ({"a": 1}, {"a": True}),
+        ({"a": None}, {"a": 0.0}),
+        ({"a": [1]}, {"a": [1, 1]}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": 1}, {"a": 1, "b": 1}),
+        ({"a": math.nan}, {"a": 1.0}),
+        ({"a": math.inf}, {"a": 1.0}),
+        ({"a": {}}, {"a": []}),
+    ],
+)
+def test_what_differs_is_found_and_named(claimed: Any, true: Any) -> None:
+    for one, other in ((claimed, true), (true, claimed)):
+        found = disagreement(one, other, "it")
+        assert found.startswith("it")
+
+
+def test_rounding_is_no_difference() -> None:
+    assert disagreement({"rows": [1.0, 2]}, {"rows": [1.0001, 2.0]}) == ""
+
+
+def test_a_row_is_called_by_its_agent() -> None:
+    assert "rows: alice: elo" in disagreement(
+        {"rows": [{"agent": "alice", "elo": 1.0}]}, {"rows": [{"agent": "alice", "elo": 2.0}]}
+    )
