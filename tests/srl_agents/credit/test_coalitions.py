@@ -102,7 +102,7 @@ def test_a_difference_moves_as_the_team_does() -> None:
 def test_a_counterfactual_per_start_state_cancels_in_the_group(
     returns: list[float], counterfactual: float
 ) -> None:
-    """Why difference rewards are not wired into group-relative training."""
+    """Why counterfactuals are taken per attempt, from replays, and not per start state."""
     returns_BG, valid_BG = np.array([returns]), np.ones((1, 4), bool)
     assert group_advantages(returns_BG - counterfactual, valid_BG) == pytest.approx(
         group_advantages(returns_BG, valid_BG), abs=1e-9
