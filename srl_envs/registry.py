@@ -188,6 +188,7 @@ def make_vec(
     n: int,
     *,
     workers: int = 0,
+    pin_workers: bool = False,
     wrap: Callable[[Any], Any] | None = None,
     **options: Any,
 ) -> VectorEnv:
@@ -198,6 +199,8 @@ def make_vec(
         n: how many environments.
         workers: processes that play them, each a contiguous share; 0: this process does. What is
             played does not depend on it.
+        pin_workers: keep each worker on a processor of its own. Faster where nothing else runs;
+            slower where others want the same processors, as the kernel cannot move a worker away.
         wrap: put around every environment (`srl_envs.wrappers`); with workers it must be importable.
         **options: as in `make`.
 
@@ -208,7 +211,9 @@ def make_vec(
     """
     from srl_envs.vector import VectorEnv  # noqa: PLC0415 - keeps `import srl_envs` light
 
-    return VectorEnv(env_id, n, workers=workers, wrap=wrap, options=options)
+    return VectorEnv(
+        env_id, n, workers=workers, pin_workers=pin_workers, wrap=wrap, options=options
+    )
 
 
 def make_bot(env_id: str, name: str, seed: int = 0) -> Policy:

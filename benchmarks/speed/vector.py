@@ -1,6 +1,7 @@
 """Replies per second of the vector: one process, one worker, two workers.
 
-    python -m benchmarks.speed.vector [--env connect_four-v0] [--n 64] [--workers 0 1 2] [--json FILE]
+    python -m benchmarks.speed.vector [--env connect_four-v0] [--n 256] [--workers 0 1 2]
+        [--free] [--json FILE]
 
 Replies are drawn before the clock starts and dealt out by seat, so the policy costs next to nothing:
 what is measured is games, messages and the waiting for each other. A share of the replies is
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--env", default="connect_four-v0", choices=BODIES)
     parser.add_argument("--n", type=int, default=256, help="environments")
     parser.add_argument("--workers", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--free", action="store_true", help="do not pin the workers")
     parser.add_argument("--seconds", type=float, default=3.0, help="wall seconds per round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", help="also write the numbers to this file")
@@ -93,7 +95,10 @@ def main() -> None:
     bodies = BODIES[options.env]
     replies = [f"<action>{bodies[i]}</action>" for i in rng.integers(len(bodies), size=DRAWN)]
     ready = {
-        count: srl_envs.make_vec(options.env, options.n, workers=count) for count in options.workers
+        count: srl_envs.make_vec(
+            options.env, options.n, workers=count, pin_workers=count > 0 and not options.free
+        )
+        for count in options.workers
     }
     best: dict[int, Rate] = {}
     for _ in range(options.rounds):
@@ -115,6 +120,7 @@ def main() -> None:
         record = {
             "env": options.env,
             "n": options.n,
+            "pinned": not options.free,
             "python": platform.python_version(),
             "machine": platform.processor() or platform.machine(),
             "workers": {str(count): asdict(rate) for count, rate in best.items()},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -119,6 +121,7 @@ class VectorEnv:
         n: int,
         *,
         workers: int = 0,
+        pin_workers: bool = False,
         wrap: Callable[[Any], Any] | None = None,
         options: Mapping[str, Any],
     ) -> None:
@@ -128,6 +131,7 @@ class VectorEnv:
             raise ConfigError(
                 f"make_vec: workers={workers!r}; give 0 (this process plays) to n={n}."
             )
+        processors = _processors(workers) if pin_workers else []
         self.spec = spec(env_id)
         self.n = n
         self.workers: list[WorkerProcess] = []
@@ -141,6 +145,8 @@ class VectorEnv:
         if workers:
             first.close()
             self._start(workers, options, wrap)
+            for worker, processor in zip(self.workers, processors, strict=False):
+                os.sched_setaffinity(worker.process.pid, {processor})
         else:
             self._batch = first
         self._root: int | None = None
@@ -248,6 +254,19 @@ class VectorEnv:
             raise
         self._on_move = [report[0] for report in reports]
         return VectorStep(reports, len(self.possible_agents), infos, self._late_infos)
+
+
+def _processors(workers: int) -> list[int]:
+    """One for each worker, of those that this process may use."""
+    if not hasattr(os, "sched_getaffinity"):
+        raise ConfigError(f"make_vec: pin_workers=True is not possible on {sys.platform}.")
+    allowed = sorted(os.sched_getaffinity(0))
+    if workers > len(allowed):
+        raise ConfigError(
+            f"make_vec: pin_workers=True with {workers} workers on {len(allowed)} processors; use "
+            f"at most as many workers, or pin_workers=False."
+        )
+    return allowed[:workers]
 
 
 def _close_all(workers: list[WorkerProcess]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import pickle
 import signal
 import socket
@@ -42,6 +45,8 @@ def serve(channel: Channel) -> None:
     spec, options, wrap, indices = pickle.loads(channel.receive())
     register_again(spec)
     batch = EnvBatch(factory(spec.id, options, wrap), indices)
+    gc.collect()
+    gc.freeze()  # modules and environments stay: no collection needs to walk through them
     try:
         channel.send((READY, None))
         while True:
@@ -58,6 +63,10 @@ def serve(channel: Channel) -> None:
 def main(descriptor: int) -> int:
     """Exit code: 0 when the vector closed the connection, 1 after an error, which was sent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the vector decides what Ctrl-C means
+    if hasattr(os, "SCHED_BATCH"):
+        # a worker that wakes must not push the vector aside, which has others to wake yet
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     channel = Channel(socket.socket(fileno=descriptor))
     try:
         serve(channel)

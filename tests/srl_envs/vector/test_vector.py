@@ -184,6 +184,17 @@ def test_a_worker_killed_from_outside_is_named() -> None:
         vec.step(["<action>1 1</action>"] * len(now.texts))
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_pinned_workers_have_a_processor_each() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    count = min(2, len(allowed))
+    with srl_envs.make_vec("nim-v0", 2, workers=count, pin_workers=True) as vec:
+        pinned = [os.sched_getaffinity(worker.process.pid) for worker in vec.workers]
+    assert pinned == [{processor} for processor in allowed[:count]]
+    with pytest.raises(ConfigError, match=r"pin_workers.*processors"):
+        srl_envs.make_vec("nim-v0", 10**6, workers=len(allowed) + 1, pin_workers=True)
+
+
 def test_infos_of_an_earlier_step_stay_readable() -> None:
     with srl_envs.make_vec("nim-v0", 3) as alone, srl_envs.make_vec("nim-v0", 3, workers=2) as vec:
         seen = []
