@@ -29,6 +29,21 @@ _MODES = {
     "mixed": ("credit={mode: mixed, cooperation: 0.5, competition: 0.5}",),
     "adaptive": ("credit={mode: adaptive, cooperation: 1.0, competition: 1.0}",),
 }
+_TEAM_SHARES = {
+    "difference": ("credit={mode: cooperative, cooperation: 1.0, team_share: difference}",),
+    "shapley": ("credit={mode: cooperative, cooperation: 1.0, team_share: shapley}",),
+}
+_TRAINERS = {
+    "ppo": (
+        "training={algorithm: ppo, learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, "
+        "micro_batch_rows: 64}",
+    ),
+    "dpo": (
+        "training={algorithm: dpo, learning_rate: 1.5e-3, optimizer: adamw_8bit, "
+        "micro_batch_rows: 64}",
+    ),
+}
+_MIRROR = {"mirror": ("opponents={mirror: 1, live: 0, past: 0}",)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +84,7 @@ evaluation: {every: 0, final_pairs: 60, bots: [middle]}
 snapshot_every: 4
 checkpoint_every: 6
 """,
-            conditions={BASELINE: (), **_COORDINATION, **_MODES},
+            conditions={BASELINE: (), **_COORDINATION, **_MODES, **_TRAINERS},
         ),
         "public_goods": Arena(
             recipe="""
@@ -86,7 +101,42 @@ evaluation: {every: 0, final_pairs: 4, bots: []}
 snapshot_every: 8
 checkpoint_every: 4
 """,
-            conditions={BASELINE: (), **_MODES},
+            conditions={BASELINE: (), **_MODES, **_TEAM_SHARES},
+        ),
+        "connect_four": Arena(
+            recipe="""
+model: tiny
+env: connect_four-v0
+env_options: {rows: 5, cols: 4, k: 3}
+learners: [alice, bob]
+updates: 30
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 4, group_size: 8, max_new_tokens: 8}
+opponents: {mirror: 0.5, live: 1, past: 2}
+training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
+evaluation: {every: 0, final_pairs: 30, bots: [middle]}
+snapshot_every: 5
+checkpoint_every: 10
+""",
+            conditions={BASELINE: (), **_MIRROR},
+        ),
+        "kuhn_poker": Arena(
+            recipe="""
+model: tiny
+env: kuhn_poker-v0
+env_options: {hands: 2, max_retries: 0}
+learners: [alice, bob]
+updates: 30
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 4, group_size: 8, max_new_tokens: 8}
+opponents: {mirror: 0.5, live: 1, past: 2}
+warm_start: {bots: [random, middle], episodes: 64, updates: 40}
+training: {learning_rate: 5.0e-4, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
+evaluation: {every: 0, final_pairs: 30, bots: [middle]}
+snapshot_every: 5
+checkpoint_every: 10
+""",
+            conditions={BASELINE: (), **_MIRROR},
         ),
     }
 )
@@ -108,9 +158,24 @@ TABLES = (
         measures=_AGAINST,
     ),
     Table(
-        title="Modes, public goods (mixed)",
+        title="Trainers, math duel (the baseline is GRPO)",
+        arena="math_duel",
+        conditions=tuple(_TRAINERS),
+        measures=_AGAINST,
+    ),
+    *(
+        Table(
+            title=f"Mirror self-play beside the league, {arena}",
+            arena=arena,
+            conditions=tuple(_MIRROR),
+            measures=_AGAINST,
+        )
+        for arena in ("connect_four", "kuhn_poker")
+    ),
+    Table(
+        title="Modes and team shares, public goods (mixed)",
         arena="public_goods",
-        conditions=tuple(_MODES),
+        conditions=(*_MODES, *_TEAM_SHARES),
         measures={
             "together": "outcome of all seats",
             "outcome_start": "own outcome against the start",
