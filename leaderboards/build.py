@@ -11,13 +11,15 @@ import hashlib
 import itertools
 import json
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from leaderboards.board import CHANGELOG, BoardGroup, merged_store, read_board
 from leaderboards.curves import curves, starts, versus_start
-from leaderboards.episodes import PER_BOARD, choose, listed, viewer_episodes
+from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
 from leaderboards.matrices import MATRIX_AGENTS, diagnostics, partner_cells, win_cells
 from leaderboards.pages.write import write_site
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
@@ -26,9 +28,10 @@ from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json, digest
 from srl_agents.rollouts.transcripts import read_transcripts
 from srl_envs import spec as env_spec
-from srl_envs.errors import UnknownEnvironmentError
+from srl_envs.episode import Transcript
+from srl_envs.errors import StoreError, UnknownEnvironmentError
 
-__all__ = ["board_data", "boards_of_store", "site_data", "store_site", "write_site"]
+__all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
 SCHEMA = 2
 """Of ``data.json``."""
@@ -78,6 +81,69 @@ def store_site(
         board["episodes"] = [listed(match, known[match[0].match_id]) for match in chosen]
         parts.append(viewer_episodes(board["slug"], chosen, known))
     return data, itertools.chain.from_iterable(parts)
+
+
+def board_site(
+    board: Path, *, command: str = "", per_board: int = PER_BOARD
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """The data of a published board's site, and its episodes for `write_site`.
+
+    Args:
+        board: folder with verified bundles, see `leaderboards.board`.
+        command: the command line that builds the site again.
+        per_board: most episodes of one environment.
+
+    Raises:
+        StoreError: there is no bundle, or two bundles contradict each other.
+        BundleError: a bundle is damaged.
+    """
+    groups = read_board(board)
+    if not groups:
+        raise StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
+    boards, roots, parts = [], [], []
+    for group in groups:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            merged_store(group, Path(folder) / "board.db") as store,
+        ):
+            found = boards_of_store(store, levels=group.levels)
+        for data in found:
+            chosen, transcripts = _published_episodes(group, data, per_board)
+            data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
+            parts.append(viewer_episodes(data["slug"], chosen, transcripts))
+        boards += found
+        roots += [entry.bundle.root for entry in group.entries]
+    data = site_data(
+        boards,
+        command=command,
+        content_sha256=combined_digest(roots),
+        changes=_changes(board / CHANGELOG),
+    )
+    return data, itertools.chain.from_iterable(parts)
+
+
+def _published_episodes(
+    group: BoardGroup, board: Mapping[str, Any], most: int
+) -> tuple[list[Match], dict[str, Transcript]]:
+    """Episodes of a group's bundles, and their transcripts. References' matches are in all of them."""
+    known = {
+        match[0].match_id: match for entry in group.entries for match in entry.bundle.matches()
+    }
+    chosen = choose(known.values(), [row["agent"] for row in board["agents"]], most)
+    wanted, transcripts = {match[0].match_id for match in chosen}, {}
+    for entry in group.entries:
+        for record in entry.bundle.records():
+            if record.spec.match_id in wanted:
+                transcripts[record.spec.match_id] = record.transcript
+    return chosen, transcripts
+
+
+def _changes(path: Path) -> list[dict[str, Any]]:
+    """The board's changelog, newest first."""
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in reversed(lines)]
 
 
 def site_data(

@@ -209,14 +209,16 @@ def _partner_row(k: int, partners: CrossPlay) -> Row:
 
 
 def _focal_row(group: Sequence[FocalReturn]) -> Row:
-    """The mean over numbers of seats held. Half-widths are averaged too, which never makes the
-    interval narrower than it is: the parts may share seeds."""
+    """The mean over numbers of seats held, all of them only if there is no other. Half-widths are
+    averaged too, which never makes the interval narrower than it is: the parts may share seeds."""
+    games = sum(found.games for found in group)
+    group = [found for found in group if found.focal_seats < found.seats] or group
     others = [found.background.estimate for found in group if found.background]
     return {
         "agent": group[0].agent,
         "value": finite(float(np.mean([found.focal.estimate for found in group])), 4),
         "half_width": finite(float(np.mean([found.focal.half_width for found in group])), 4),
-        "games": sum(found.games for found in group),
+        "games": games,
         "clusters": min(found.focal.clusters for found in group),
         "provisional": [],
         "others": finite(float(np.mean(others)), 4) if others else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ EXAMPLE = """\
 examples:
   srl leaderboard build --store runs/quickstart-tiny-seed0 --out runs/site
   srl leaderboard build --store runs/quickstart-tiny-seed0 --schedule eval/final --out runs/site
+  srl leaderboard build --board my-board --out my-site
 
 writes index.html, which opens without a server, and data.json with the same numbers.
 """
@@ -20,14 +22,23 @@ writes index.html, which opens without a server, and data.json with the same num
 
 def main(argv: list[str]) -> int:
     """Exit code 0: built."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.board and options.schedule:
+        parser.error("--schedule goes with --store: a board has the schedule of its protocol")
 
-    from leaderboards.build import store_site, write_site
+    from leaderboards.build import board_site, store_site, write_site
     from srl_agents.league.store import LeagueStore
     from srl_agents.rollouts.transcripts import TRANSCRIPTS
 
-    again = ["srl", "leaderboard", "build", "--store", options.store, "--out", options.out]
+    source = ["--board", options.board] if options.board else ["--store", options.store]
+    again = ["srl", "leaderboard", "build", *source, "--out", options.out]
     again += ["--schedule", options.schedule] if options.schedule else []
+    if options.board:
+        data, episodes = board_site(
+            Path(options.board), command=shlex.join(again), per_board=options.episodes
+        )
+        return _tell(options, data, write_site(data, Path(options.out), episodes))
     path = Path(options.store)
     path = path / "league.db" if path.is_dir() else path
     with LeagueStore(path, mode="read") as store:
@@ -38,7 +49,10 @@ def main(argv: list[str]) -> int:
             schedule=options.schedule,
             per_board=options.episodes,
         )
-        index = write_site(data, Path(options.out), episodes)
+        return _tell(options, data, write_site(data, Path(options.out), episodes))
+
+
+def _tell(options: argparse.Namespace, data: dict[str, Any], index: Path) -> int:
     if options.json:
         numbers = str(index.with_name("data.json"))
         print(json.dumps({"index": str(index), "data": numbers, "boards": data["boards"]}))
@@ -74,10 +88,10 @@ def _line(row: dict[str, Any], metric: dict[str, Any]) -> str:
 
 
 def _parser() -> OneLineParser:
-    build = OneLineParser("build", "Make the static site of a league store.", EXAMPLE)
-    build.add_argument(
-        "--store", required=True, metavar="PATH", help="a run's folder, or its SQLite file"
-    )
+    build = OneLineParser("build", "Make the static site of a board or a league store.", EXAMPLE)
+    source = build.add_mutually_exclusive_group(required=True)
+    source.add_argument("--store", metavar="PATH", help="a run's folder, or its SQLite file")
+    source.add_argument("--board", metavar="DIR", help="a board of verified bundles")
     build.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
     build.add_argument(
         "--schedule",

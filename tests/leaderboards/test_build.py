@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from synthetic import BOTS, LEARNERS, START, agents, fill_store
 
+from leaderboards.board import read_board
 from leaderboards.build import board_data, slug, write_site
+from leaderboards.cli import main
 from leaderboards.matrices import surprises
 from leaderboards.standings import Scope, played, rank_sets
 from srl_agents.cli.web_page import embedded_json
@@ -379,3 +381,39 @@ def test_the_plotting_library_is_the_one_that_its_version_file_names() -> None:
     assert f"(v{version})" in (folder / "uPlot.iife.min.js").read_text(encoding="utf-8")[:80]
     assert "MIT" in (folder / "uPlot.LICENSE").read_text()
     assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000
+
+
+# --- a published board -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Path, capsys) -> None:
+    """Play, bundle, publish, build: the table has the bundle's numbers and says how it was checked."""
+    run, board, site = tmp_path / "run", tmp_path / "board", tmp_path / "site"
+    for command in (
+        ["run", "kuhn_poker-v0", "--out", str(run), "--seeds", "2"],
+        ["bundle", str(run)],
+        ["publish", str(run / "bundles"), "--board", str(board), "--level", "L2"],
+        ["build", "--board", str(board), "--out", str(site), "--episodes", "6"],
+    ):
+        assert main(command) == 0, (command, capsys.readouterr())
+    data = json.loads((site / "data.json").read_text())
+    (found,) = data["boards"]
+    assert {row["level"] for row in found["agents"]} == {"L2"}
+    assert [line["action"] for line in data["changes"]] == ["add"]
+    (bundle,) = (entry.bundle for group in read_board(board) for entry in group.entries)
+    claimed = {row["agent"]: row["elo"] for row in bundle.ratings["rows"]}
+    assert {row["agent"] for row in found["agents"]} == set(claimed)
+    for row in found["agents"]:
+        assert row["value"] == pytest.approx(claimed[row["agent"]], abs=0.01)
+    assert len(found["episodes"]) == 6
+    for episode in found["episodes"]:
+        text = (site / "episodes" / f"{episode['match']}.js").read_text()
+        assert '"differs":[]' in text
+
+
+def test_an_empty_board_is_a_users_mistake(tmp_path: Path, capsys) -> None:
+    assert main(["build", "--board", str(tmp_path), "--out", str(tmp_path / "site")]) == 2
+    assert "holds no bundle" in capsys.readouterr().err
+    assert main(["build", "--board", "x", "--out", "y", "--schedule", "z"]) == 2
+    assert "--schedule goes with --store" in capsys.readouterr().err

@@ -66,7 +66,7 @@
     const columns = [
       { label: "Episode", rem: 9, head: true, value: (r) => r.match, first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1` }, r.match.slice(0, 10)) },
       { label: "Seats", rem: 24, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
-      { label: "Outcome", rem: 8, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
+      { label: "Outcome", rem: 13, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
       { label: "Steps", rem: 5, number: true, value: (r) => r.steps, first: -1, cell: (r) => whole(r.steps) },
       { label: "Invalid", rem: 5.5, number: true, value: (r) => r.invalid, first: -1, cell: (r) => whole(r.invalid), help: "Replies that were malformed or illegal." },
       { label: "End", rem: 7, value: (r) => r.termination, first: 1, cell: (r) => r.termination },
@@ -90,7 +90,7 @@
     return card("Submit and verify",
       el("p", { class: "lead" }, "Play your agent by this environment's protocol, make it a bundle, check it as anybody else would, and put it into a board. A run that was interrupted goes on with the same command."),
       commands(`srl leaderboard run ${env} --agent AGENT --out runs/board`, "srl leaderboard bundle runs/board", "srl leaderboard verify runs/board/bundles --level L2", "srl leaderboard publish runs/board/bundles --board my-board", "srl leaderboard build --board my-board --out my-site"),
-      el("p", { class: "lead" }, "AGENT is a bot of the environment, tiny, a folder with an adapter, or a hub id."),
+      el("p", { class: "lead" }, "AGENT is tiny, a hub id or a folder, MODEL+ADAPTER_FOLDER for a trained adapter, or bot:NAME."),
       el("ul", { class: "levels" }, ...Object.values(SRL.LEVELS).map((text) => el("li", {}, text))));
   }
 

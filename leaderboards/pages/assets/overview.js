@@ -33,13 +33,14 @@
     const cell = (agent, j) => {
       const place = found[agent][j];
       if (!place) return el("td", { class: "none" }, "");
-      const [best, worst] = place, share = 1 - (best - 1) / Math.max(1, sizes[j] - 1);
-      const node = el("td", { class: "more", tip: `${agents[agent]} in ${boards[j].name}\nrank ${ranks({ best_rank: best, worst_rank: worst })} of ${sizes[j]}` }, String(best));
+      const [best, worst] = place, share = 1 - ((best + worst) / 2 - 1) / Math.max(1, sizes[j] - 1);
+      const told = ranks({ best_rank: best, worst_rank: worst });
+      const node = el("td", { class: "more", tip: `${agents[agent]} in ${boards[j].name}\nrank ${told} of ${sizes[j]}` }, told);
       node.style.setProperty("--weight", Math.round(85 * share ** 2) + "%");
       return node;
     };
     return card("Who is best where",
-      el("p", { class: "lead" }, "Best rank that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place."),
+      el("p", { class: "lead" }, "Ranks that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place."),
       scroller("Ranks by environment", el("table", { class: "matrix ranks" },
         el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...boards.map((board) => el("th", { scope: "col" }, el("a", { href: `#board=${board.slug}` }, el("span", {}, board.name)))))),
         el("tbody", {}, ...agents.map((name, i) => el("tr", {}, el("th", { scope: "row", title: name }, name), ...boards.map((_, j) => cell(i, j))))))));

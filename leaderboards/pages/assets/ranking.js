@@ -57,7 +57,7 @@
     const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
     const all = [
       number("Rank", 4.6, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1),
-      { label: "Agent", rem: 14, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
+      { label: "Agent", rem: board.mode === "competitive" ? 14 : 17, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
       number(metric.name, 8.2, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
         `${metric.unit} with half of its 95 % interval.`),
       { label: "95 % interval", rem: 8.5, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
