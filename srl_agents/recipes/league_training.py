@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.base_model import BaseModel, Prompt
+from srl_agents.engines.device_memory import allocated_gb
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import BOT, FINAL, Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
+from srl_agents.metrics.play import reward_statistics
+from srl_agents.metrics.sinks import METRICS
+from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.experience import make_experience
 from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.league_versions import LeagueVersions
@@ -41,7 +46,7 @@ from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError, ModelError, SandboxError
 from srl_envs.registry import count_seats
 
-STORE, METRICS = "league.db", "metrics.jsonl"
+STORE = "league.db"
 COORDINATION, SHARING = "coordination", "sharing"
 """Groups of a checkpoint's tensors."""
 
@@ -61,6 +66,7 @@ class LeagueTraining:
 
     def __init__(self, recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> None:
         self.recipe, self.folder, self.view = recipe, folder, view
+        require_trackers(recipe.report_to)
         check_folder(recipe, folder)
         view.phase(f"loading {recipe.model}")
         self.base = BaseModel.load(
@@ -158,10 +164,15 @@ class LeagueTraining:
     def run(self) -> None:
         """Train to the end and play the final round robin; continues where a checkpoint left off."""
         self.view.resume(self.done)
+        recipe = self.recipe
         sinks: list[Sink] = [
             JSONLines(self.folder / METRICS, self.done),
             TensorBoard(self.folder / "tensorboard", self.done),
             self.view,
+            *(
+                Tracker(name, project=recipe.name, run=self.folder.name, config=asdict(recipe))
+                for name in recipe.report_to
+            ),
         ]
         try:
             while self.done < self.recipe.updates:
@@ -213,6 +224,7 @@ class LeagueTraining:
             "train_s": trained - played,
             "tokens_per_s": tokens / max(played - started, 1e-9),
             "void": float(sum(not e.valid for e in episodes)),
+            "memory/allocated_gb": allocated_gb(self.base.device),
         }
         return Record(update=number, updates=recipe.updates, run=run, learners=learners)
 
@@ -223,7 +235,9 @@ class LeagueTraining:
         batches: dict[str, Batch] = {}
         learners: dict[str, dict[str, float]] = {}
         for name in self.learners:
-            batch, learners[name] = self.experience.batch(name, episodes, self.league.live(name))
+            live = self.league.live(name)
+            batch, learners[name] = self.experience.batch(name, episodes, live)
+            learners[name] |= reward_statistics(episodes, live)
             if batch is not None:
                 batches[name] = batch
         return batches, learners

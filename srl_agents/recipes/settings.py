@@ -16,6 +16,7 @@ from srl_agents.league.settings import (
     OpponentSettings,
     require,
 )
+from srl_agents.metrics.trackers import TrackerName
 from srl_agents.policies.catalog import require_model
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
@@ -135,6 +136,8 @@ class LeagueRecipe:
     checkpoint_every: int = 5
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
+    report_to: tuple[TrackerName, ...] = ()
+    """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")

@@ -1,0 +1,54 @@
+"""Dashboards of others that records can go to as well: Trackio and Weights & Biases."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from srl_agents.metrics.names import Record
+from srl_envs.errors import ConfigError
+
+TrackerName = Literal["trackio", "wandb"]
+
+
+def require_trackers(names: Iterable[str]) -> None:
+    """Raise `ConfigError` for the first tracker that is not installed, before anything slow."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise ConfigError(
+                f'report_to: {name} is not installed: pip install "srl[{name}]", or leave it out.'
+            )
+
+
+class Tracker:
+    """One run of one tracker; both have the same three calls.
+
+    After a crash the updates since the last checkpoint are sent again; Weights & Biases keeps the
+    first values of an update, Trackio both.
+
+    Args:
+        name: which.
+        project: groups runs.
+        run: the run's name; the same name continues the run.
+        config: the recipe, as plain values.
+    """
+
+    def __init__(
+        self, name: TrackerName, *, project: str, run: str, config: Mapping[str, Any]
+    ) -> None:
+        module: Any = importlib.import_module(name)
+        # W&B finds the run to continue by its id; Trackio would open a notebook's cell
+        own = {"id": run} if name == "wandb" else {"embed": False}
+        self._run: Any = module.init(
+            project=project, name=run, config=dict(config), resume="allow", **own
+        )
+
+    def write(self, record: Record) -> None:
+        """Send the record under the grouped names."""
+        self._run.log(record.flat(), step=record.update)
+
+    def close(self) -> None:
+        """Send what is still held and end the run."""
+        self._run.finish()
