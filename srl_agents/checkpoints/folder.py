@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -36,6 +37,7 @@ class Checkpoint:
     step: int
     tensors: dict[str, dict[str, Tensor]]
     state: dict[str, Any]
+    score: float | None = None
 
 
 def save(
@@ -45,8 +47,10 @@ def save(
     state: dict[str, Any],
     *,
     keep: int = 3,
+    score: float | None = None,
+    keep_best: int = 0,
 ) -> Path:
-    """Write checkpoint `step`, then remove all but the newest `keep`.
+    """Write checkpoint `step`, then remove all but the newest `keep` and the best `keep_best`.
 
     Args:
         folder: holds the checkpoints of one run; made if absent. One writer at a time.
@@ -55,15 +59,20 @@ def save(
             and ``_@.-``.
         state: anything JSON can hold; it comes back as JSON gives it (tuples as lists).
         keep: 1 or more.
+        score: how good what it holds is, if that was measured; more is better.
+        keep_best: how many of the highest scores stay besides; of equal ones the newest.
 
     Returns:
         The checkpoint's folder.
 
     Raises:
-        ConfigError: `keep` is below 1, or a group's name does not do for a file.
+        ConfigError: `keep` is below 1, the score is not finite, or a group's name does not do for
+            a file.
     """
     if keep < 1:
         raise ConfigError(f"keep={keep}: keep 1 checkpoint or more.")
+    if score is not None and not math.isfinite(score):
+        raise ConfigError(f"score={score}: give a finite number, or None where none was measured.")
     for name in tensors:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
@@ -78,7 +87,13 @@ def save(
     hashes = {path.name: _sha256(path) for path in sorted(work.iterdir())}
     for path in work.iterdir():
         _flush(path)
-    manifest = {"format": _FORMAT, "step": step, "groups": sorted(tensors), "sha256": hashes}
+    manifest = {
+        "format": _FORMAT,
+        "step": step,
+        "score": score,
+        "groups": sorted(tensors),
+        "sha256": hashes,
+    }
     (work / _MANIFEST).write_text(json.dumps(manifest, indent=1))
     _flush(work / _MANIFEST)
     _flush(work)
@@ -86,7 +101,8 @@ def save(
         final.rename(folder / f"{_TEMPORARY}old-{final.name}")
     work.rename(final)
     _flush(folder)
-    for old in _numbered(folder)[:-keep]:
+    stay = {*_numbered(folder)[-keep:], *_by_score(folder)[:keep_best]}
+    for old in set(_numbered(folder)) - stay:
         old.rename(folder / f"{_TEMPORARY}old-{old.name}")
     _remove_temporary(folder)
     return final
@@ -118,6 +134,18 @@ def latest(folder: Path) -> Path | None:
     return None
 
 
+def best(folder: Path) -> Path | None:
+    """The whole checkpoint with the highest score, the newest of equals; None without scores."""
+    for path in _by_score(folder):
+        try:
+            _verify(path)
+        except CheckpointError as error:
+            warnings.warn(f"{error} Taking the next best.", stacklevel=2)
+            continue
+        return path
+    return None
+
+
 def load(path: Path) -> Checkpoint:
     """Read and verify one checkpoint.
 
@@ -130,7 +158,9 @@ def load(path: Path) -> Checkpoint:
         state = json.loads((path / _STATE).read_text())
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}.") from error
-    return Checkpoint(step=manifest["step"], tensors=tensors, state=state)
+    return Checkpoint(
+        step=manifest["step"], tensors=tensors, state=state, score=manifest.get("score")
+    )
 
 
 def _verify(path: Path) -> dict[str, Any]:
@@ -157,6 +187,19 @@ def _numbered(folder: Path) -> list[Path]:
         return []
     found = [(int(m[1]), p) for p in folder.iterdir() if (m := _STEP.fullmatch(p.name))]
     return [path for _, path in sorted(found)]
+
+
+def _by_score(folder: Path) -> list[Path]:
+    """Checkpoints that have a score, best first, newer first of equals."""
+    scored = []
+    for age, path in enumerate(_numbered(folder)):
+        try:
+            score = json.loads((path / _MANIFEST).read_text()).get("score")
+        except (OSError, ValueError, AttributeError):
+            continue  # `latest` tells of damage
+        if isinstance(score, int | float):
+            scored.append((score, age, path))
+    return [path for _, _, path in sorted(scored, reverse=True)]
 
 
 def _group_file(folder: Path, name: str) -> Path:

@@ -29,9 +29,11 @@ from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
 from srl_agents.metrics.play import reward_statistics
 from srl_agents.metrics.sinks import METRICS
 from srl_agents.metrics.trackers import Tracker, require_trackers
+from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.experience import make_experience
 from srl_agents.recipes.folder import check_folder, write_recipe
 from srl_agents.recipes.league_versions import LeagueVersions
+from srl_agents.recipes.learned_reward import LearnedReward, rule_reward
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.recipes.sharing import Sharing
 from srl_agents.recipes.warm_start import warm_start
@@ -47,8 +49,8 @@ from srl_envs.errors import ConfigError, ModelError, SandboxError
 from srl_envs.registry import count_seats
 
 STORE = "league.db"
-COORDINATION, SHARING = "coordination", "sharing"
-"""Groups of a checkpoint's tensors."""
+COORDINATION = "coordination"
+"""Group of a checkpoint's tensors."""
 
 
 class LeagueTraining:
@@ -129,6 +131,13 @@ class LeagueTraining:
                 recipe.sharing, self.base, self.learners, seeds, recipe.rollout.max_new_tokens
             )
         )
+        self.learned_reward = (
+            None
+            if recipe.reward_model is None
+            else LearnedReward(
+                recipe.reward_model, self.base, _derived_seed(recipe.seed, "reward_model")
+            )
+        )
         self.credit = CreditAssigner(
             recipe.credit,
             scale=recipe.scale_advantages,
@@ -159,6 +168,8 @@ class LeagueTraining:
             self.policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency
         )
         self._idle: dict[str, str] = {}
+        self._score: float | None = None
+        """Mean points per game of the learners in this update's look, if there was one."""
         self.done = self._restore()
 
     def run(self) -> None:
@@ -181,6 +192,10 @@ class LeagueTraining:
                     sink.write(record)
                 self._after_update()
             self._final_table()
+            live = {name: self.league.live(name) for name in self.learners}
+            export = AdapterExport(self.recipe, self.folder, self.base, self.store)
+            for path in export.write(live):
+                self.view.say(f"adapter: {path}")
         finally:
             for sink in sinks:
                 sink.close()
@@ -196,6 +211,7 @@ class LeagueTraining:
     def _update(self) -> Record:
         """Play for all learners, then update each in turn, on what was sampled before any moved."""
         recipe, number = self.recipe, self.done + 1
+        self._score = None
         self.versions.name_live()
         specs = self.league.training_matches(
             self.done, recipe.rollout.start_states, recipe.rollout.group_size
@@ -205,12 +221,17 @@ class LeagueTraining:
         played = time.monotonic()
         self.league.report(episodes)
         self.view.phase(f"update {number}: training", len(self.learners))
-        batches, learners = self._batches(episodes)
+        policies = {self.league.live(name): name for name in self.learners}
+        judged, told = episodes, dict[str, float]()
+        if self.learned_reward is not None:
+            judged, told = self.learned_reward.judged(episodes, policies)
+        batches, learners = self._batches(episodes, judged)
         self._tell_idle(number, {n: v for n, v in learners.items() if n not in batches})
-        run = self._train(batches, learners)
+        run = self._train(batches, learners) | told
+        if self.learned_reward is not None:
+            run |= self.learned_reward.learn(episodes, policies)
         if self.sharing is not None:
-            live = {self.league.live(name): name for name in self.learners}
-            for name, values in self.sharing.after_update(number, episodes, live).items():
+            for name, values in self.sharing.after_update(number, episodes, policies).items():
                 learners[name] |= values
         trained = time.monotonic()
         for name, learner in self.learners.items():
@@ -229,14 +250,21 @@ class LeagueTraining:
         return Record(update=number, updates=recipe.updates, run=run, learners=learners)
 
     def _batches(
-        self, episodes: Sequence[Episode]
+        self, episodes: Sequence[Episode], judged: Sequence[Episode]
     ) -> tuple[dict[str, Batch], dict[str, dict[str, float]]]:
-        """Every learner's rows, and metrics of its play. Nobody's weights move before all are made."""
+        """Every learner's rows, and metrics of its play. Nobody's weights move before all are made.
+
+        Args:
+            episodes: as the rules paid them, for metrics.
+            judged: the same with what a reward model adds, for credit.
+        """
         batches: dict[str, Batch] = {}
         learners: dict[str, dict[str, float]] = {}
         for name in self.learners:
             live = self.league.live(name)
-            batch, learners[name] = self.experience.batch(name, episodes, live)
+            batch, learners[name] = self.experience.batch(name, judged, live)
+            if self.learned_reward is not None:
+                learners[name]["reward"] = rule_reward(episodes, live)
             learners[name] |= reward_statistics(episodes, live)
             if batch is not None:
                 batches[name] = batch
@@ -354,6 +382,7 @@ class LeagueTraining:
                 values[key] = _score(mine, live, other)
             values["eval_format"] = _format_of(mine, live)
             values["start_format"] = _format_of(mine, self.league.start)
+        self._score = _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
 
     def _after_update(self) -> None:
         recipe, last = self.recipe, self.done == self.recipe.updates
@@ -394,8 +423,11 @@ class LeagueTraining:
         if shared:
             tensors[COORDINATION] = shared
         if self.sharing is not None:
-            readers, state[SHARING] = self.sharing.state()
-            tensors |= {f"{name}.{SHARING}": group for name, group in readers.items()}
+            groups, state["sharing"] = self.sharing.state()
+            tensors |= groups
+        if self.learned_reward is not None:
+            groups, state["reward_model"] = self.learned_reward.state()
+            tensors |= groups
         for name, learner in self.learners.items():
             tensors[f"{name}.adapter"] = self.base.adapter_tensors(name)
             tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
@@ -405,6 +437,8 @@ class LeagueTraining:
             tensors,
             state,
             keep=self.recipe.keep_checkpoints,
+            score=self._score,
+            keep_best=self.recipe.keep_best_checkpoints,
         )
 
     def _restore(self) -> int:
@@ -426,13 +460,9 @@ class LeagueTraining:
             like=dict(self.base.trainable_parameters(self.recipe.learners[0])),
         )
         if self.sharing is not None:
-            suffix = f".{SHARING}"
-            readers = {
-                group.removesuffix(suffix): tensors
-                for group, tensors in checkpoint.tensors.items()
-                if group.endswith(suffix)
-            }
-            self.sharing.load_state(readers, checkpoint.state[SHARING])
+            self.sharing.load_state(checkpoint.tensors, checkpoint.state["sharing"])
+        if self.learned_reward is not None:
+            self.learned_reward.load_state(checkpoint.tensors, checkpoint.state["reward_model"])
         self.versions.load_frozen()
         self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
         return checkpoint.step

@@ -22,6 +22,7 @@ from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.trainers.algorithms import TrainingSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_envs import spec
 from srl_envs.registry import count_seats
 
@@ -129,6 +130,8 @@ class LeagueRecipe:
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    reward_model: RewardModelSettings | None = None
+    """A learned judge beside the rules, for credit alone; absent: the rules are all."""
     sharing: SharingSettings | None = None
     """How learners are shown what others wrote; absent: they are not."""
     snapshot_every: int = 10
@@ -136,6 +139,9 @@ class LeagueRecipe:
     checkpoint_every: int = 5
     """Updates between two checkpoints."""
     keep_checkpoints: int = 2
+    """The newest, to resume from."""
+    keep_best_checkpoints: int = 1
+    """Besides, those with the highest score in a look at the same update; 0 keeps none."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 
@@ -144,6 +150,10 @@ class LeagueRecipe:
         for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
+        require(
+            self.keep_best_checkpoints >= 0,
+            f"keep_best_checkpoints={self.keep_best_checkpoints}: use 0 or more.",
+        )
         require(len(self.learners) >= 1, "learners: name at least one.")
         require(
             len(set(self.learners)) == len(self.learners),
@@ -212,6 +222,18 @@ class LeagueRecipe:
         require(
             not self.scale_advantages,
             "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages.",
+        )
+
+    def _check_variant(self, variant: str | None) -> None:
+        """What a variant says of advantages, which are not the learner's business."""
+        require(
+            variant != "rloo" or self.credit.estimator == "leave_one_out",
+            f"training.variant 'rloo' compares with the other attempts: set credit.estimator to "
+            f"'leave_one_out', not {self.credit.estimator!r}.",
+        )
+        require(
+            variant not in ("rloo", "dr_grpo") or not self.scale_advantages,
+            f"scale_advantages: variant {variant!r} does not divide by the deviation.",
         )
 
     def _check_environment(self) -> None:

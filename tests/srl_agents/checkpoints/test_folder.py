@@ -49,6 +49,25 @@ def test_the_newest_are_kept_and_numbers_sort_as_numbers(tmp_path: Path) -> None
     assert checkpoints.load(found).step == 100000000
 
 
+def test_the_best_are_kept_besides_the_newest(tmp_path: Path) -> None:
+    scores = {1: 0.2, 2: 0.7, 3: None, 4: 0.7, 5: -1.0, 6: 0.1}
+    for step, score in scores.items():
+        checkpoints.save(tmp_path, step, {}, {"step": step}, keep=1, score=score, keep_best=1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000004", "step-00000006"]
+    assert checkpoints.best(tmp_path) == tmp_path / "step-00000004"
+    assert checkpoints.latest(tmp_path) == tmp_path / "step-00000006"
+    (tmp_path / "step-00000004/state.json").write_text("{}")
+    with pytest.warns(UserWarning, match="damaged.*next best"):
+        assert checkpoints.best(tmp_path) == tmp_path / "step-00000006"
+
+
+def test_without_scores_there_is_no_best(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 1, TENSORS, STATE, keep_best=3)
+    assert checkpoints.best(tmp_path) is None
+    with pytest.raises(ConfigError, match="score=nan"):
+        checkpoints.save(tmp_path, 2, TENSORS, STATE, score=float("nan"))
+
+
 def test_no_checkpoint_yet(tmp_path: Path) -> None:
     assert checkpoints.latest(tmp_path / "absent") is None
     (tmp_path / ".tmp-step-00000001").mkdir()

@@ -1,0 +1,84 @@
+"""What a run leaves behind for others: PEFT folders that need nothing of SRL, with a card each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from rich.console import Console
+from transformers import AutoModelForCausalLM
+
+from srl_agents import checkpoints
+from srl_agents.engines.catalog import resolve
+from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.adapters import AdapterExport
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+
+RECIPE = """
+name: leaving
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 2
+learners: [alice]
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
+opponents: {mirror: 1}
+training: {learning_rate: 0.05}
+evaluation: {every: 1, pairs: 1, final_pairs: 2, bots: [random]}
+snapshot_every: 2
+checkpoint_every: 1
+keep_checkpoints: 1
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+@pytest.mark.slow
+def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    recipe = load(LeagueRecipe, tmp_path / "recipe.yaml")
+    run = tmp_path / "run"
+    training = LeagueTraining(recipe, run, ConsoleView("run", 2, Console(quiet=True)))
+    try:
+        training.run()
+        adapter = run / "adapters/alice"
+        card = (adapter / "README.md").read_text()
+        assert "| `bot:random` |" in card
+        assert "connect_four-v0" in card
+        assert (adapter / "recipe.yaml").read_text() == (run / "recipe.yaml").read_text()
+
+        ids = torch.tensor([[3, 1, 4, 1, 5]])
+        training.base.activate("alice")
+        with torch.no_grad():
+            ours = training.base.model(ids).logits
+        plain = AutoModelForCausalLM.from_pretrained(resolve("tiny"))
+        bare = plain(ids).logits
+        with torch.no_grad():
+            theirs = PeftModel.from_pretrained(plain, str(adapter)).eval()(ids).logits
+        torch.testing.assert_close(theirs, ours)
+        assert (theirs - bare).abs().max() > 1e-3
+
+        # an earlier look that was better is left behind, too
+        first = checkpoints.load(next((run / "checkpoints").glob("step-*")))
+        weights = {"alice.adapter": {k: v * 0 for k, v in first.tensors["alice.adapter"].items()}}
+        checkpoints.save(run / "checkpoints", 1, weights, {}, score=2.0, keep_best=1)
+        last = training.base.adapter_tensors("alice")
+        live = {"alice": training.league.live("alice")}
+        paths = AdapterExport(recipe, run, training.base, training.store).write(live)
+        assert [path.name for path in paths] == ["alice", "alice-best"]
+        assert "after update 1" in (run / "adapters/alice-best/README.md").read_text()
+        now = training.base.adapter_tensors("alice")
+        assert all(torch.equal(now[key], last[key]) for key in last)
+        best = PeftModel.from_pretrained(
+            AutoModelForCausalLM.from_pretrained(resolve("tiny")), str(paths[1])
+        )
+        with torch.no_grad():
+            torch.testing.assert_close(best.eval()(ids).logits, bare)
+    finally:
+        training.close()
+    assert json.loads((adapter / "adapter_config.json").read_text())["r"] == 2
