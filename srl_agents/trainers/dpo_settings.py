@@ -46,7 +46,7 @@ class DPOSettings(UpdateSettings):
     length counts less. Source: alpha of arXiv:2409.06411."""
     offset: float = 0.0
     """Times a pair's margin: by how much the chosen reply's implicit reward must exceed the other's.
-    Source: arXiv:2402.10571 equation 8, with margins of return."""
+    Source: arXiv:2402.10571, with margins of return."""
     reference: Literal["base", "start"] = "base"
     """The base with its adapters off, or the learner's adapter as it was when the run began, a
     warm start included."""
