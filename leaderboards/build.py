@@ -20,7 +20,14 @@ from typing import Any
 from leaderboards.board import CHANGELOG, BoardGroup, merged_store, read_board
 from leaderboards.curves import curves, starts, versus_start
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
-from leaderboards.matrices import MATRIX_AGENTS, diagnostics, partner_cells, win_cells
+from leaderboards.matrices import (
+    DIAGNOSED_AGENTS,
+    MATRIX_AGENTS,
+    compared,
+    diagnostics,
+    partner_cells,
+    win_cells,
+)
 from leaderboards.pages.write import write_site
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
 from srl_agents.league.ratings import Interval, RatingTable, rate
@@ -242,8 +249,8 @@ def _board(
         tie_nu = found.table.tie_nu if found.table else 0.0
         board |= {
             "anchors": anchors,
-            "matrix": win_cells(pairs, order[:MATRIX_AGENTS], elo, tie_nu),
-            "diagnostics": diagnostics(pairs, order, steps),
+            "matrix": win_cells(pairs, compared(order, anchors, MATRIX_AGENTS), elo, tie_nu),
+            "diagnostics": diagnostics(pairs, compared(order, anchors, DIAGNOSED_AGENTS), steps),
             "curves": _curves(store, agents, scope, found.table),
             "versus_start": versus_start(pairs, order, agents),
         }

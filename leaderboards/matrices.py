@@ -26,6 +26,20 @@ SURPRISE_Z = 3.0
 _INTERVAL_Z = 1.96
 
 
+def compared(order: Sequence[str], anchors: Collection[str], most: int) -> list[str]:
+    """The best agents and the anchors, in the order of the table; entrants of a board meet those alone.
+
+    Args:
+        order: agents from best to worst.
+        anchors: agents that everybody met.
+        most: how many agents; anchors take at most half of the places.
+    """
+    met = [name for name in order if name in anchors][: most // 2]
+    best = [name for name in order if name not in met][: most - len(met)]
+    chosen = {*met, *best}
+    return [name for name in order if name in chosen]
+
+
 def among(pairs: Pairs, names: Collection[str]) -> Pairs:
     """The results between these agents alone; agents without any stay in the field."""
     kept = np.array([name in set(names) for name in pairs.agents], dtype=bool)
@@ -90,10 +104,10 @@ def partner_cells(partners: CrossPlay) -> dict[str, Any]:
 
 
 def diagnostics(
-    pairs: Pairs, order: Sequence[str], steps: Mapping[str, int]
+    pairs: Pairs, names: Collection[str], steps: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Equilibrium, cyclic share and exploitability of the best agents; None where few met."""
-    some = among(pairs, order[:DIAGNOSED_AGENTS])
+    """Equilibrium, cyclic share and exploitability among some agents; None where none met."""
+    some = among(pairs, names)
     if some.a_M.size == 0:
         return None
     found = diagnose(some, steps=steps)

@@ -31,11 +31,11 @@
         told: `mean return ${mean[i][j].toFixed(3)} ${plusMinus(half[i][j], 3)}\n${counted(games[i][j], "game", "games")}` } }];
   }
 
-  function drawn(matrix, kind, n, selfPlay) {
-    const names = matrix.agents.slice(0, n);
+  function drawn(matrix, kind, places, selfPlay) {
+    const names = places.map((k) => matrix.agents[k]);
     const cells = names.map((mine, i) => names.map((theirs, j) => {
       if (i === j && !selfPlay) return el("td", { class: "self" }, "·");
-      const found = kind.cell(i, j);
+      const found = kind.cell(places[i], places[j]);
       const title = i === j ? `${mine} with itself` : `${mine} ${selfPlay ? "with" : "against"} ${theirs}`;
       const cell = el("td", { class: found ? `${found.tone}${found.framed ? " framed" : ""}` : "none", tabindex: "-1", tip: () => `${title}\n${found ? found.told : "never met"}` }, found ? found.text : "");
       if (found) cell.style.setProperty("--weight", Math.min(90, Math.round(found.weight)) + "%");
@@ -62,25 +62,32 @@
       el("tbody", { onkeydown: move }, ...cells.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, names[i]), ...row))));
   }
 
-  function matrixCard(title, matrix, kinds, total, selfPlay) {
+  // Places of the best, and of the anchors, whom all others met: at most half of the cells are theirs.
+  function compared(names, anchors, n) {
+    const met = names.flatMap((name, k) => (anchors.includes(name) ? [k] : [])).slice(0, n >> 1);
+    const best = names.map((_, k) => k).filter((k) => !met.includes(k)).slice(0, n - met.length);
+    return [...met, ...best].sort((one, other) => one - other);
+  }
+
+  function matrixCard(title, matrix, kinds, { agents: { length: total }, anchors }, selfPlay) {
     const sizes = [12, 24, 40, 60].filter((n, k) => k === 0 || n < matrix.agents.length + 12);
     const lead = el("p", { class: "lead" }), legend = el("div", { class: "legend" });
     const frame = scroller(title);
     let kind = kinds[0], n = Math.min(sizes[sizes.length > 1 ? 1 : 0], matrix.agents.length);
     function show() {
-      const shown = n < total ? ` The best ${n} of ${counted(total, "agent", "agents")}.` : "";
+      const shown = n < total ? ` ${n} of ${counted(total, "agent", "agents")}: the best, and the anchors that all others met.` : "";
       lead.textContent = kind.lead + shown;
       legend.replaceChildren(...kind.legend.map(([tone, text]) => el("span", {}, el("i", { class: tone }), text)));
-      frame.replaceChildren(drawn(matrix, kind, n, selfPlay));
+      frame.replaceChildren(drawn(matrix, kind, compared(matrix.agents, anchors, n), selfPlay));
     }
     const size = sizes.length > 1 ? el("select", { "aria-label": "Agents shown", onchange: (event) => { n = Math.min(Number(event.target.value), matrix.agents.length); show(); } },
-      ...sizes.map((value) => el("option", { value, selected: Math.min(value, matrix.agents.length) === n }, `best ${Math.min(value, matrix.agents.length)}`))) : null;
+      ...sizes.map((value) => el("option", { value, selected: Math.min(value, matrix.agents.length) === n }, `${Math.min(value, matrix.agents.length)} agents`))) : null;
     show();
     return el("section", { class: "card", "aria-label": title }, el("h3", {}, title),
       el("div", { class: "tools" }, kinds.length > 1 ? choice("What the cells show", kinds.map((each) => [each, each.name]), kind, (next) => { kind = next; show(); }) : null, size),
       lead, frame, legend);
   }
 
-  SRL.winMatrix = (board) => matrixCard("Who beats whom", board.matrix, winKinds(board.matrix), board.agents.length, false);
-  SRL.partnerMatrix = (board) => matrixCard("Who plays well with whom", board.cross_play, partnerKinds(board.cross_play), board.agents.length, true);
+  SRL.winMatrix = (board) => matrixCard("Who beats whom", board.matrix, winKinds(board.matrix), board, false);
+  SRL.partnerMatrix = (board) => matrixCard("Who plays well with whom", board.cross_play, partnerKinds(board.cross_play), board, true);
 })();
