@@ -88,7 +88,7 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[LeagueStore]:
 
 
 def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") -> bool:
-    """Put a verified bundle into a board.
+    """Put a verified bundle into a board, unless its claim is there already.
 
     Args:
         bundle: stays where it is; a copy goes in.
@@ -97,24 +97,19 @@ def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") 
         reason: for the changelog.
 
     Returns:
-        False if the board has this bundle already.
+        False if the board has the same claim: somebody played the same and got the same.
 
     Raises:
-        ConfigError: the verdict is no acceptance, or the claim is on the board under another root.
+        ConfigError: the verdict is no acceptance of this bundle.
     """
     if not verdict.accepted or Path(verdict.bundle).resolve() != bundle.folder.resolve():
         raise ConfigError(
             f"{bundle.folder} was not accepted at {verdict.asked}: it is not published."
         )
-    target = board / bundle.protocol.name / bundle.folder.name
-    if target.exists():
+    entries = [entry for group in read_board(board) for entry in group.entries]
+    if any(entry.bundle.claim == bundle.claim for entry in entries):
         return False
-    for group in read_board(board) if board.is_dir() else []:
-        for entry in group.entries:
-            if entry.bundle.claim == bundle.claim:
-                raise ConfigError(
-                    f"{bundle.folder}: the board has the same claim already, as {entry.bundle.root[:16]}."
-                )
+    target = board / bundle.protocol.name / bundle.folder.name
     target.parent.mkdir(parents=True, exist_ok=True)
     work = target.with_name(f".tmp-{target.name}")
     shutil.rmtree(work, ignore_errors=True)

@@ -90,7 +90,7 @@ class BoardRun:
         }  # fmt: skip
         _check_folder(folder, wanted)
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = take_lock(folder / f"{HEADER}.lock")
+        self._lock = _take(folder)
         try:
             built = build_agents(protocol, entrants, tokens)
             agents = [version_data(version) for version in built.versions]
@@ -202,6 +202,15 @@ def read_journal(
             whole += len(line)
     if repair:
         os.truncate(path, whole)
+
+
+def _take(folder: Path) -> int:
+    try:
+        return take_lock(folder / f"{HEADER}.lock")
+    except StoreError:
+        raise StoreError(
+            f"another process plays in {folder}: wait for it, stop it, or choose another --out."
+        ) from None
 
 
 def _check_folder(folder: Path, wanted: dict[str, Any]) -> None:

@@ -15,8 +15,9 @@ examples:
   srl leaderboard publish runs/board/bundles --board my-board
   srl leaderboard publish submission/connect_four-v0/* --board my-board --level L3 --reason "spring round"
 
-Every bundle is verified first; those that hold are copied, and never changed again. The board keeps
-changelog.jsonl, and beside each bundle what was checked and when.
+Every bundle is verified first; those that hold are copied, and never changed again. A claim that the
+board has already is not added a second time: it was reproduced. The board keeps changelog.jsonl, and
+beside each bundle what was checked and when.
 """
 
 
@@ -41,6 +42,8 @@ def main(argv: list[str]) -> int:
             open_bundle(folder), verdict, board, reason=options.reason
         )
         told.append({"bundle": str(folder), "accepted": verdict.accepted, "new": new})
+        if verdict.accepted and not options.json:
+            print(f"{folder}: {'added' if new else 'the board has the same claim: reproduced'}")
     if options.json:
         print(json.dumps(told))
     elif board.is_dir():

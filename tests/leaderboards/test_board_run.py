@@ -97,7 +97,7 @@ def test_a_folder_stays_the_run_that_it_is(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_play_in_one_folder(tmp_path: Path) -> None:
-    with opened(run(tmp_path / "run")), pytest.raises(StoreError, match="writer"):
+    with opened(run(tmp_path / "run")), pytest.raises(StoreError, match="another process plays"):
         run(tmp_path / "run")
     finished(tmp_path / "run")  # the lock is gone
 
