@@ -17,7 +17,7 @@ RUN ?= runs/quickstart-$(MODEL)-seed$(SEED)$(if $(STEPS),-$(STEPS)-steps)
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install quickstart test check lint types imports pytest slow bench clean
+.PHONY: help install quickstart board test check lint types imports pytest slow bench clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,11 @@ quickstart: install ## Train a small league on the CPU, print its ratings, build
 	@echo
 	@echo "Open the leaderboard:  $(abspath $(RUN))/site/index.html"
 	@echo "Learning curves:       $(BIN)/tensorboard --logdir $(RUN)/tensorboard"
+
+board: install ## Play the published board's bots again, verify, compare (about ten minutes of CPU)
+	$(BIN)/srl leaderboard run --all --seeds 32 --out runs/board
+	$(BIN)/srl leaderboard bundle runs/board
+	$(BIN)/srl leaderboard publish runs/board/bundles --level L3 --board leaderboards/published
 
 test: check slow ## Everything that CI runs
 
