@@ -7,7 +7,7 @@ their credit (`rank_pairs`), and rivals at one start state, ordered by outcome (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -150,6 +150,26 @@ def outcome_pairs(answers: Sequence[Answer], settings: PairSettings) -> list[Pre
     Pairs whose two replies have one and the same author in one seat are left to `rank_pairs`.
     """
     return _pairs(answers, settings, "outcome", lambda a: (a.start,))
+
+
+def paid_pairs(
+    episodes: Sequence[Episode], policies: Collection[str], settings: PairSettings
+) -> list[Preference]:
+    """`rank_pairs` of what several policies wrote, by the total reward of the rules alone.
+
+    Args:
+        episodes: of training; others are passed over.
+        policies: version ids whose seats count, where they learn.
+        settings: which replies are paired.
+    """
+    rows = [
+        (turn, episode.trajectories[seat].total_reward)
+        for episode in episodes
+        for seat in episode.spec.learner_seats
+        if episode.trajectories[seat].policy in policies
+        for turn in episode.trajectories[seat].turns
+    ]
+    return rank_pairs(rank_answers(episodes, rows), settings)
 
 
 def preferences(

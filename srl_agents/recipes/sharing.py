@@ -9,8 +9,7 @@ from srl_agents.credit.preferences import (
     PairSettings,
     Preference,
     PreferenceBatch,
-    rank_answers,
-    rank_pairs,
+    paid_pairs,
 )
 from srl_agents.engines.base_model import BaseModel, Example
 from srl_agents.recipes.sharing_settings import SharingSettings
@@ -24,6 +23,8 @@ from srl_agents.trainers.sft import SFTLearner
 from srl_envs.errors import ConfigError
 
 Metrics = dict[str, dict[str, float]]
+_GROUP = "sharing"
+"""Ends the names of this part's groups of a checkpoint's tensors."""
 
 
 class Sharing:
@@ -89,20 +90,20 @@ class Sharing:
         return {name: self._read(name) for name in self.learners}
 
     def state(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """What later updates depend on: groups of tensors by learner, and JSON values."""
+        """What later updates depend on: named groups of tensors, and JSON values."""
         tensors, readers = {}, {}
         for name, reader in self._readers.items():
-            tensors[name], readers[name] = reader.state()
+            tensors[f"{name}.{_GROUP}"], readers[name] = reader.state()
         shown = {name: [list(example) for example in own] for name, own in self.shown.items()}
         return tensors, {"board": self.board.state(), "shown": shown, "readers": readers}
 
     def load_state(self, tensors: Mapping[str, dict[str, Any]], state: Mapping[str, Any]) -> None:
-        """The inverse of `state`."""
+        """The inverse of `state`; ``tensors`` may hold other groups."""
         self.board.load_state(state["board"])
         for name, examples in state["shown"].items():
             self.shown[name] = tuple((shown, reply) for shown, reply in examples)
         for name, reader in self._readers.items():
-            reader.load_state(tensors[name], state["readers"][name])
+            reader.load_state(tensors[f"{name}.{_GROUP}"], state["readers"][name])
 
     # --- what goes up ------------------------------------------------------------------------
 
@@ -170,15 +171,8 @@ def pairs_of(
         live: policy version id -> learner, of the versions that learn.
         settings: which replies are paired.
     """
-    rows = [
-        (turn, episode.trajectories[seat].total_reward)
-        for episode in episodes
-        for seat in episode.spec.learner_seats
-        if episode.trajectories[seat].policy in live
-        for turn in episode.trajectories[seat].turns
-    ]
     return [
         Notice(learner=live[author], policy=author, worth=pair.margin, item=pair)
-        for pair in rank_pairs(rank_answers(episodes, rows), settings)
+        for pair in paid_pairs(episodes, live, settings)
         for author in pair.chosen_by
     ]

@@ -1,0 +1,50 @@
+"""A learned judge of replies beside the rules: frozen data, checked when made, without TRL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from srl_agents.credit.preferences import PairSettings
+from srl_agents.trainers.update_settings import (
+    UpdateSettings,
+    check_not_negative,
+    check_positive,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewardModelSettings(UpdateSettings):
+    """One reward model for all learners of a run. Names are ours; `to_trl` translates them.
+
+    It learns from pairs that the rules ordered, and says of each reply which it would have
+    preferred; ratings never hear of it. Source: arXiv:2203.02155 equation 1.
+    """
+
+    learning_rate: float = 5e-4
+    """Step size of the optimizer, after warm-up; of adapter and head."""
+    weight: float = 0.2
+    """Most that the mean judgement of an episode's replies adds to its reward, or takes from it."""
+    ready_pairs: int = 64
+    """Pairs that it must have learned from before anybody listens to it."""
+    centering: float = 0.01
+    """Weight of the squared sum of a pair's scores, which have no zero of their own
+    (arXiv:2312.09244)."""
+    pairs: PairSettings = field(default_factory=lambda: PairSettings(sources=("rank",)))
+    """Which attempts are compared; by total reward, so the source is always ``rank``."""
+
+    def __post_init__(self) -> None:
+        UpdateSettings.__post_init__(self)
+        check_positive(self, "weight", "ready_pairs")
+        check_not_negative(self, "centering")
+
+    def to_trl(self, output_dir: Path, *, seed: int, cpu: bool) -> Any:
+        """TRL's `RewardConfig`."""
+        from trl import RewardConfig  # noqa: PLC0415 - seconds; recipes must fail in the first one
+
+        return RewardConfig(
+            **self.arguments(output_dir, seed=seed, cpu=cpu),
+            center_rewards_coefficient=self.centering or None,
+            max_length=None,
+        )
