@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import CONTRAST, chromium, emulate, fresh, requested
 from synthetic import agents, fill_store
 
 from leaderboards.build import store_site, write_site
@@ -17,7 +16,9 @@ from srl_agents.policies.players import ScriptedPolicy
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
+from tests.browser import CONTRAST, chromium, emulate, fresh, requested
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By

@@ -1,0 +1,126 @@
+"""The page of `srl report` in a real browser: charts are drawn, read by keys, themed, fit a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.cli.main import main
+from tests.browser import chromium, emulate, fresh, requested
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+NASTY = "<img src=x onerror=document.title='owned'>"
+
+
+def a_run(folder: Path, seed: int) -> Path:
+    folder.mkdir()
+    recipe = {"name": NASTY, "model": "tiny", "env": "nim-v0", "seed": seed, "updates": 30}
+    (folder / "recipe.yaml").write_text(json.dumps(recipe))
+    with (folder / "metrics.jsonl").open("w") as file:
+        for update in range(1, 31):
+            values = {
+                "reward": 0.02 * update + 0.1 * seed, "reward/std": 0.1, "kl": 0.001 * update,
+                "value/explained_var": 0.5, "beta": 0.1, "clip_fraction": 0.0,
+            }  # fmt: skip
+            line = {
+                "update": update,
+                "updates": 30,
+                "run": {"tokens_per_s": 900.0, "memory/allocated_gb": 1.5},
+                "learners": {"alice": values, "bob": values},
+            }
+            file.write(json.dumps(line) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    runs = [str(a_run(folder / f"seed{seed}", seed)) for seed in range(2)]
+    assert main(["report", *runs, "--out", str(folder / "report.html")]) == 0
+    return folder / "report.html"
+
+
+@pytest.fixture
+def page(browser, report: Path) -> Iterator[Any]:
+    fresh(browser, report.as_uri())
+    WebDriverWait(browser, 20).until(lambda b: b.find_elements(By.CSS_SELECTOR, ".plot canvas"))
+    yield browser
+    assert browser.get_log("browser") == []
+    urls = requested(browser)
+    assert [u for u in urls if not u.startswith((report.as_uri(), "data:"))] == []
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+
+
+def find(page, selector: str) -> Any:
+    return page.find_element(By.CSS_SELECTOR, selector)
+
+
+def test_sections_stand_in_order_and_names_are_text(page) -> None:
+    heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, ".section > h3")]
+    assert heads == [
+        "Reward", "Policy", "Value", "Credit and coordination", "Throughput and memory",
+    ]  # fmt: skip
+    assert NASTY in find(page, ".run .facts").text
+
+
+def test_values_are_read_by_arrow_keys(page) -> None:
+    plot = find(page, ".plot")
+    page.execute_script("arguments[0].focus()", plot)
+    page.switch_to.active_element.send_keys(Keys.END)
+    told = find(page, ".chart output")
+    # the mean of both seeds: 0.6 and 0.7
+    WebDriverWait(page, 20).until(lambda p: told.text == "update 30: alice 0.65 · bob 0.65")
+    page.switch_to.active_element.send_keys(Keys.ARROW_LEFT)
+    WebDriverWait(page, 20).until(lambda p: told.text.startswith("update 29: "))
+
+
+def test_a_line_is_switched_off_with_its_seeds(page) -> None:
+    key = find(page, ".keys button")
+    key.click()
+    assert key.get_attribute("aria-pressed") == "false"
+    plot = find(page, ".plot")
+    page.execute_script("arguments[0].focus()", plot)
+    page.switch_to.active_element.send_keys(Keys.END)
+    told = find(page, ".chart output")
+    WebDriverWait(page, 20).until(lambda p: told.text == "update 30: bob 0.65")
+
+
+def test_charts_take_the_theme(page) -> None:
+    pixel = "return document.querySelector('.plot canvas').toDataURL();"
+    emulate(page, theme="light")
+    light = page.execute_script(pixel)
+    emulate(page, theme="dark")
+    page.execute_async_script("setTimeout(arguments[0], 200)")
+    assert page.execute_script(pixel) != light
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_sideways_scrolling(page, width: int) -> None:
+    emulate(page, width=width)
+    page.execute_async_script("setTimeout(arguments[0], 300)")
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    assert page.execute_script(
+        "return document.querySelector('.plot canvas').getBoundingClientRect().right"
+    ) <= width  # fmt: skip
+
+
+def test_smoothing_draws_again(page) -> None:
+    buttons = page.find_elements(By.CSS_SELECTOR, "[aria-label=Smoothing] button")
+    buttons[1].click()
+    assert buttons[1].get_attribute("aria-pressed") == "true"
+    WebDriverWait(page, 20).until(lambda p: p.find_elements(By.CSS_SELECTOR, ".plot canvas"))
