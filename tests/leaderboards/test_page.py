@@ -20,10 +20,10 @@ from tests.browser import CONTRAST, chromium, emulate, fresh, requested
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
-from selenium.webdriver import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver import ActionChains  # noqa: E402  (after the skip)
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 NASTY = "</script><img src=x onerror=document.title='owned'>"
 CROWD = 400
