@@ -97,7 +97,7 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
 
         Returns:
             The loss, and means over the pairs of TRL's ``rewards/chosen``, ``rewards/rejected``
-            (beta times the log-ratio to the reference), ``rewards/margins`` and
+            (kl_coef times the log-ratio to the reference), ``rewards/margins`` and
             ``rewards/accuracies`` (chosen above rejected; with an offset: by more than that), and
             over the tokens of ``entropy`` (nats).
         """
@@ -146,7 +146,7 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
             chosen, rejected = self._trainer.compute_ref_log_probs(self.base.model, inputs)
         if self.settings.offset:
             margins = torch.tensor([pair.margin for pair in pairs]).to(chosen)
-            chosen = chosen + self.settings.offset * margins / self.settings.beta
+            chosen = chosen + self.settings.offset * margins / self.settings.kl_coef
         return inputs | {"ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
 
     @contextmanager

@@ -23,7 +23,7 @@ PairLoss = Literal[
 ``sft`` looks at no rejected reply: neither is here."""
 
 _OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
-"""Losses of beta times the difference of both log-ratios; an offset means the same in all."""
+"""Losses of kl_coef times the difference of both log-ratios; an offset means the same in all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,9 @@ class DPOSettings(UpdateSettings):
     """
 
     algorithm: Literal["dpo"] = "dpo"
-    beta: float = 0.1
-    """How strongly the learner is held to the reference; tau of ipo."""
+    kl_coef: float = 0.1
+    """Weight of the divergence from the reference in what DPO climbs: the papers' beta, ipo's tau.
+    TRL's default is 0.1; smaller moves further away."""
     loss_type: PairLoss = "sigmoid"
     """``sigmoid`` is DPO's; ``sigmoid_norm`` and ``ipo`` divide log-ratios by the reply's tokens."""
     label_smoothing: float = 0.0
@@ -54,7 +55,7 @@ class DPOSettings(UpdateSettings):
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
-        check_positive(self, "beta")
+        check_positive(self, "kl_coef")
         check_not_negative(self, "offset")
         check_one_of("loss_type", self.loss_type, get_args(PairLoss))
         check_one_of("reference", self.reference, ("base", "start"))
@@ -81,7 +82,7 @@ class DPOSettings(UpdateSettings):
 
         return DPOConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
-            beta=self.beta,
+            beta=self.kl_coef,
             loss_type=[self.loss_type],
             label_smoothing=self.label_smoothing,
             ld_alpha=None if self.tail_weight == 1 else self.tail_weight,

@@ -92,7 +92,7 @@ def plain(model_folder: Path, tmp_path: Path) -> Any:
             ref_model=model,
             args=DPOConfig(
                 output_dir=str(tmp_path),
-                beta=settings.beta,
+                beta=settings.kl_coef,
                 loss_type=[settings.loss_type],
                 label_smoothing=settings.label_smoothing,
                 ld_alpha=None if settings.tail_weight == 1 else settings.tail_weight,
@@ -137,7 +137,7 @@ def test_loss_gradient_and_metrics_are_those_of_plain_trl(
         base,
         loss_type=loss_type,
         label_smoothing=SMOOTHING.get(loss_type, 0.0),
-        beta=0.3,
+        kl_coef=0.3,
         micro_batch_rows=4,  # two pairs at a time: the last micro-batch is smaller
     )
     disturb(base, "alice")
@@ -177,7 +177,7 @@ def test_the_loss_is_the_hand_computed_one_against_the_named_reference(
     base.add_adapter("alice", 1)
     disturb(base, "alice", 0.03)  # a warm start
     start = base.adapter_tensors("alice")
-    agent = learner(base, reference=reference, beta=0.5, offset=0.7)
+    agent = learner(base, reference=reference, kl_coef=0.5, offset=0.7)
     disturb(base, "alice", 0.05)
     some = pairs(3)
     got = agent.compute_gradients(batch(some))
@@ -273,7 +273,7 @@ def test_trainers_of_two_kinds_share_a_base_in_either_order(
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"beta": 0.0}, "beta"),
+        ({"kl_coef": 0.0}, "kl_coef"),
         ({"loss_type": "sigmiod"}, "sigmoid"),
         ({"loss_type": "aot"}, "Known"),
         ({"loss_type": "exo_pair"}, "label_smoothing"),
