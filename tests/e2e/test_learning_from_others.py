@@ -1,0 +1,161 @@
+"""DPO and every kind of sharing in a real run: interrupted, it ends like an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from safetensors.torch import load_file
+
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.names import MEANINGS, WALL_CLOCK
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.policies import ModelPolicy
+from srl_agents.policies.shown_examples import read_examples
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+RECIPE = """
+name: others
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 4
+learners: [alice, bob]
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
+opponents: {mirror: 1, live: 1, past: 0}
+training: {learning_rate: 0.01}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 4
+checkpoint_every: 2
+"""
+DPO = "training={algorithm: dpo, learning_rate: 0.003, optimizer: adamw_8bit, reference: start}"
+SETTINGS = {
+    "dpo": (DPO, "sharing={kind: demonstrations, every: 1, top: 2}"),
+    "sft": ("sharing={kind: sft, every: 2, steps: 2, sft: {optimizer: adamw_8bit}}",),
+    "pairs": ("sharing={kind: dpo, every: 1, top: 3, dpo: {learning_rate: 0.001}}",),
+}
+METRICS = {
+    "dpo": {"pairs", "pair_margin", "rewards/accuracies", "rewards/margins", "shared"},
+    "sft": {"shared", "shared_worth", "shared_loss"},
+    "pairs": {"shared", "shared_worth", "shared_loss"},
+}
+
+
+class Interrupting(ConsoleView):
+    """Stops the run after an update, when its record is written and its checkpoint may not be."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__("run", 4, Console(quiet=True))
+        self.after = after
+
+    def write(self, record: Record) -> None:
+        if record.update == self.after:
+            raise KeyboardInterrupt
+
+
+def train(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTraining:
+    with Interrupting(interrupt_after) as view:
+        training = LeagueTraining(recipe, run, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+    return training
+
+
+def state(run: Path) -> dict[str, Any]:
+    last = run / "checkpoints/step-00000004"
+    with LeagueStore(run / "league.db", mode="read") as store:
+        matches = store.content_digest()
+    metrics = read_lines(run / "metrics.jsonl")
+    for line in metrics:
+        for name in WALL_CLOCK:
+            line["run"].pop(name, None)
+            for values in line["learners"].values():
+                values.pop(name, None)
+    return {
+        "matches": matches,
+        "metrics": metrics,
+        "weights": {
+            path.name: {k: v.tolist() for k, v in load_file(path).items()}
+            for path in sorted(last.glob("*.safetensors"))
+        },
+        "state": json.loads((last / "state.json").read_text()),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(SETTINGS))
+def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    recipe = load(LeagueRecipe, path, SETTINGS[kind])
+    training = train(recipe, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "run", interrupt_after=3)
+    train(recipe, tmp_path / "run")
+    whole = state(tmp_path / "whole")
+    assert state(tmp_path / "run") == whole
+
+    by_learner = [values for line in whole["metrics"] for values in line["learners"].values()]
+    seen = {name for values in by_learner for name in values}
+    assert seen >= METRICS[kind]
+    assert {name.partition(":")[0] for name in seen} <= {n.partition(":")[0] for n in MEANINGS}
+    for name in ("alice", "bob"):
+        other = "bob" if name == "alice" else "alice"
+        last = whole["metrics"][-1]["learners"][name]
+        assert last[f"shared_from:{other}"] == last["shared"] > 0
+    if kind == "dpo":
+        shown_with_their_snapshots(training, tmp_path / "whole")
+
+
+def shown_with_their_snapshots(training: LeagueTraining, run: Path) -> None:
+    """A version that was shown examples keeps them, in the pool and in its folder."""
+    for name in ("alice", "bob"):
+        live = training.league.live(name)
+        policy = training.policies[live]
+        assert isinstance(policy, ModelPolicy)
+        assert policy.examples == read_examples(run / "snapshots" / live)
+        assert training.sharing is not None
+        assert policy.examples == training.sharing.shown[name] != ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "word"),
+    [
+        ("sharing={kind: rumours}", "demonstrations, sft, dpo"),
+        ("sharing={kind: sft, top: 0}", "top"),
+        ("sharing={kind: sft, dpo: {kl_coef: 0}}", "kl_coef"),
+    ],
+)
+def test_sharing_that_cannot_be_is_refused(tmp_path: Path, setting: str, word: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    with pytest.raises(ConfigError, match=word):
+        load(LeagueRecipe, path, [setting])
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        (["sharing={kind: sft}", "learners=[alice]"], "nobody"),
+        (["sharing={kind: sft}", "coordination={kind: synchronized}"], "equal for ever"),
+        ([DPO, "coordination={kind: distillation}"], "pairs"),
+        ([DPO, "credit={importance_cap: 2.0}"], "pairs"),
+    ],
+)
+def test_sections_that_contradict_each_other_are_refused(
+    tmp_path: Path, settings: list[str], word: str
+) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    with pytest.raises(ConfigError, match=word):
+        load(LeagueRecipe, path, settings)
