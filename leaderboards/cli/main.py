@@ -25,7 +25,7 @@ HELP = "\n".join(
         "  srl leaderboard bundle runs/board",
         "  srl leaderboard verify runs/board/bundles --level L3",
         "  srl leaderboard publish runs/board/bundles --board my-board",
-        "  srl leaderboard build --store runs/quickstart/league.db --out runs/quickstart/site",
+        "  srl leaderboard build --board my-board --out my-site",
     ]
 )
 
