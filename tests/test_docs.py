@@ -56,6 +56,15 @@ def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
     assert load(LeagueRecipe, path).learners == ("alice", "bob")
 
 
+def test_the_sections_of_the_guide_of_sharing_are_valid(tmp_path: Path) -> None:
+    sections = blocks(ROOT / "docs/guides/warm_start_and_sharing.md", "yaml")
+    path = tmp_path / "guide.yaml"
+    path.write_text("name: a\nmodel: tiny\nenv: connect_four-v0\n" + "".join(sections))
+    recipe = load(LeagueRecipe, path)
+    assert recipe.training.algorithm == "dpo"
+    assert recipe.warm_start and recipe.sharing and recipe.reward_model
+
+
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_recipes_are_valid(path: Path) -> None:
     assert read_recipe(path).name == path.stem
