@@ -62,7 +62,7 @@ def test_the_sections_of_the_guide_of_sharing_are_valid(tmp_path: Path) -> None:
     path.write_text("name: a\nmodel: tiny\nenv: connect_four-v0\n" + "".join(sections))
     recipe = load(LeagueRecipe, path)
     assert recipe.training.algorithm == "dpo"
-    assert recipe.warm_start and recipe.sharing and recipe.reward_model
+    assert None not in (recipe.warm_start, recipe.sharing, recipe.reward_model)
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
