@@ -115,6 +115,7 @@ def board_site(
         ):
             found = boards_of_store(store, levels=group.levels)
         for data in found:
+            data["protocol"] = group.protocol.name
             chosen, transcripts = _published_episodes(group, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts))

@@ -86,7 +86,7 @@
   }
 
   function howTo(board) {
-    const env = board.env_id;
+    const env = board.protocol || board.env_id;
     return card("Submit and verify",
       el("p", { class: "lead" }, "Play your agent by this environment's protocol, make it a bundle, check it as anybody else would, and put it into a board. A run that was interrupted goes on with the same command."),
       commands(`srl leaderboard run ${env} --agent AGENT --out runs/board`, "srl leaderboard bundle runs/board", "srl leaderboard verify runs/board/bundles --level L2", "srl leaderboard publish runs/board/bundles --board my-board", "srl leaderboard build --board my-board --out my-site"),
