@@ -88,6 +88,10 @@ class Open:
             link = next_link(link, match, self.transcripts[k], token_line)
             match["chain"] = link[:HEAD_DIGITS]
         claim["records"] = {"count": len(self.matches), "chain": link}
+        return self.sign()
+
+    def sign(self) -> Path:
+        """Only the hashes of files and manifest fit again."""
         self.write()
         self.manifest["files"] = file_hashes(self.folder)
         self.manifest["root"] = digest({k: v for k, v in self.manifest.items() if k != "root"})

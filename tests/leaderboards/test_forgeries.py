@@ -222,6 +222,31 @@ def test_new_hashes_do_not_mend_what_contradicts_the_schedule(
     assert names.get(forge, f"record {LAST} ") in verdict.rejected
 
 
+@pytest.mark.parametrize(("key", "value"), [("chain", "0" * 64), ("count", 19)])
+def test_the_manifest_names_the_end_of_the_chain(
+    key: str, value: object, honest: Bundle, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.manifest["claim"]["records"][key] = value
+    verdict = verify(forged.sign(), "L0")
+    assert verdict.reached is None
+    assert "claim.records" in verdict.rejected
+
+
+def test_ratings_of_another_bundle_are_not_taken(honest: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(honest, tmp_path)
+    rating(forged)
+    verdict = verify(forged.sign(), "L0")
+    assert verdict.reached is None
+    assert "ratings.json is not the one that the manifest names" in verdict.rejected
+
+
+def test_attempts_are_a_number(honest: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.manifest["claim"]["declared"]["attempts"] = "one"
+    assert "claim.declared.attempts" in verify(forged.rehash(), "L0").rejected
+
+
 def test_new_hashes_do_not_mend_edited_ratings(honest: Bundle, tmp_path: Path) -> None:
     forged = Open.of(honest, tmp_path)
     rating(forged)
