@@ -255,7 +255,6 @@ class _Spread:
         self._diagonal_P[:n] += totals(sums.agent_E, sums.value_E**2, n)
         if self._size > n:
             ug_CH += tied_C[:, None] * u_PH[n]
-            self._diagonal_P[n] += float(tied_C @ tied_C)
             self._bu_PH[n] += tied_C @ ug_CH
         np.add.at(self._bu_PH, sums.agent_E, sums.value_E[:, None] * ug_CH[sums.cluster_E])
         self._ubu_HH += ug_CH.T @ ug_CH

@@ -10,26 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import Any
 
 from srl_agents.league.settings import OpponentSettings, Preset
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError
 
-_TRACKING: dict[str, Any] = {"prior": "ratings", "decay": 0.998}
-"""Win rates of a moving learner: measured in docs/experiments.md, "League and ratings"."""
 PRESETS: Mapping[Preset, OpponentSettings] = MappingProxyType(
     {
-        "competitive": OpponentSettings(mirror=0.35, live=0, past=0.5, verify=0.15, **_TRACKING),
-        "small": OpponentSettings(
-            mirror=0.8, live=0, past=0.2, past_sampler="pfsp_variance", **_TRACKING
-        ),
+        "competitive": OpponentSettings(mirror=0.35, live=0, past=0.5, verify=0.15),
+        "small": OpponentSettings(mirror=0.8, live=0, past=0.2, past_sampler="pfsp_variance"),
         # a partner from elsewhere first: a pair that trains together invents a private language
         "cooperative": OpponentSettings(mirror=0.5, live=0.25, past=0.25, strangers=True),
         "mixed": OpponentSettings(
             mirror=0.2, live=0.3, past=0.5, past_sampler="uniform_past", focal_shares=True
         ),
-        "free_for_all": OpponentSettings(mirror=0.35, live=0, past=0.65, **_TRACKING),
+        "free_for_all": OpponentSettings(mirror=0.35, live=0, past=0.65),
     }
 )
 _FREE = ("preset", "bots", "past_limit", "retention", "payoff_pairs")

@@ -40,10 +40,11 @@ class OpponentSettings:
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
     """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``."""
-    prior: Literal["even", "ratings"] = "even"
+    prior: Literal["even", "ratings"] = "ratings"
     """What few games are shrunk to: one half, or what ratings from looks and payoffs expect."""
-    decay: float = 1.0
-    """What a learner's earlier games are worth after each of its games; it moves on."""
+    decay: float = 0.998
+    """What a learner's earlier games are worth after each of its games; it moves on. This and the
+    prior: measured in docs/experiments.md, "League and ratings"."""
     past_limit: int = 6
     """Most recent snapshots per learner that stay in the pool."""
     retention: RetentionSettings = field(default_factory=RetentionSettings)

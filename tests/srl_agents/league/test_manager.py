@@ -168,8 +168,8 @@ def test_hard_opponents_are_met_more_often() -> None:
     assert met["bob@1"] > 5 * met["tiny"] > 0
 
 
-def test_void_episodes_and_evaluations_move_nothing() -> None:
-    league = make_league()
+def test_void_episodes_and_with_even_priors_evaluations_move_nothing() -> None:
+    league = make_league(prior="even")
     before = json.dumps(league.state())
     train = league.training_matches(0, 4, 1)
     evals = league.evaluation_matches("eval/1", [("alice@0", "tiny")], range(2))
