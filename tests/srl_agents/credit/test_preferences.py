@@ -15,6 +15,7 @@ from srl_agents.credit.preferences import (
     Preference,
     outcome_answers,
     outcome_pairs,
+    paid_pairs,
     preferences,
     rank_answers,
     rank_pairs,
@@ -264,3 +265,20 @@ def test_pairs_never_contradict_repeat_or_praise(
 def test_impossible_settings_are_refused(settings: dict[str, Any], word: str) -> None:
     with pytest.raises(ConfigError, match=word):
         PairSettings(**settings)
+
+
+def test_paid_pairs_are_those_of_the_named_learners_by_total_reward() -> None:
+    def played(name: str, reply: str, reward: float, *, learners: tuple[str, ...]) -> Episode:
+        return episode(
+            {name: [turn("p", reply)], "bot": []}, {name: reward, "bot": 0.0}, learners=learners
+        )
+
+    episodes = [
+        played(name, reply, reward, learners=learners)
+        for name, learners in (("alice@1", ("alice@1",)), ("bob@2", ("bob@2",)), ("cat@1", ()))
+        for reply, reward in (("a", 1.0), ("b", 0.5))
+    ]
+    pairs = paid_pairs(episodes, ("alice@1", "cat@1"), ALL)
+    assert shown(pairs) == [("p", "a", "b", 0.5)]
+    assert pairs[0].chosen_by == ("alice@1",)
+    assert len(paid_pairs(episodes, ("alice@1", "bob@2"), ALL)) == 2
