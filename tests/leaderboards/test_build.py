@@ -209,18 +209,22 @@ def test_a_cooperative_game_is_ranked_by_returns_with_strangers(tmp_path: Path) 
 
 
 def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path: Path) -> None:
-    """As one of three a earns 1, as two of three 0.5: its value is 0.75, whatever the games."""
+    """As one of three a earns 1, as two of three 0.5: its value is 0.75, whatever the games, and
+    whatever it earns with itself in all seats."""
     with small_store(tmp_path / "league.db", "a", "b") as store:
         for n in range(3):
             add(store, n, env_id="commons-v0", seats=("a", "b", "b"), outcomes=(1.0, 0.0, 0.0))
         add(store, 9, env_id="commons-v0", seats=("a", "a", "b"), outcomes=(0.0, 0.0, -1.0))
+        add(store, 10, env_id="commons-v0", seats=("a", "a", "a"), outcomes=(-1.0, -1.0, -1.0))
         board = board_data(store)["boards"][0]
     rows = {row["agent"]: row for row in board["agents"]}
     assert board["mode"] == "mixed"
     assert (rows["a"]["value"], rows["b"]["value"]) == (0.75, 0.25)
     assert rows["a"]["others"] == 0.25
     held = {(r["agent"], r["focal_seats"]): r["focal"]["estimate"] for r in board["focal"]}
-    assert held == {("a", 1): 1.0, ("a", 2): 0.5, ("b", 1): 0.0, ("b", 2): 0.5}
+    assert held == {
+        ("a", 1): 1.0, ("a", 2): 0.5, ("a", 3): 0.0, ("b", 1): 0.0, ("b", 2): 0.5,
+    }  # fmt: skip
 
 
 def test_rank_sets_follow_the_intervals() -> None:
@@ -229,6 +233,8 @@ def test_rank_sets_follow_the_intervals() -> None:
     best, worst = rank_sets(values, widths)
     assert best.tolist() == [1, 2, 2, 1]
     assert worst.tolist() == [2, 4, 4, 4]
+    best, worst = rank_sets(np.array([0.5, 0.25]), np.array([0.125, 0.125]))  # they touch
+    assert (best.tolist(), worst.tolist()) == ([1, 1], [2, 2])
 
 
 def test_surprise_counts_standard_errors_towards_the_expectation() -> None:
