@@ -36,7 +36,8 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     ),
     (
         "By seat",
-        (Panel("seat*/reward/mean", spread="seat*/reward/std"), Panel("seat*/invalid_share")),
+        (Panel("seat*/reward/mean", spread="seat*/reward/std"), Panel("seat*/reward/min"),
+            Panel("seat*/reward/max"), Panel("seat*/invalid_share")),
     ),
     (
         "Policy",
