@@ -35,9 +35,10 @@ quickstart: install ## Train a small league on the CPU, print its ratings, build
 	$(BIN)/srl train quickstart-$(MODEL) --seed $(SEED) --out $(RUN) $(if $(STEPS),--set updates=$(STEPS))
 	$(BIN)/srl league status $(RUN)
 	$(BIN)/srl leaderboard build --store $(RUN)/league.db --schedule eval/final --out $(RUN)/site
+	$(BIN)/srl report $(RUN)
 	@echo
 	@echo "Open the leaderboard:  $(abspath $(RUN))/site/index.html"
-	@echo "Learning curves:       $(BIN)/tensorboard --logdir $(RUN)/tensorboard"
+	@echo "Learning curves:       $(abspath $(RUN))/report.html"
 
 board: install ## Play the published board's bots again, verify, compare (about ten minutes of CPU)
 	$(BIN)/srl leaderboard run --all --seeds 32 --out runs/board

@@ -88,6 +88,7 @@ def train(options: TrainOptions) -> int:
     print(
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
         f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "
-        f"--out {folder}/site"
+        f"--out {folder}/site\n"
+        f"Its curves:  srl report {folder}"
     )
     return 0
