@@ -14,6 +14,7 @@ from srl_agents.cli.recorded import RecordedEpisode, watchable
 from srl_agents.cli.transcript_view import news, printable
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.episode import Transcript
+from srl_envs.errors import SRLError
 
 PER_BOARD = 60
 """Episodes that a board shows."""
@@ -73,8 +74,13 @@ def viewer_episodes(
 ) -> Iterator[dict[str, Any]]:
     """One episode file after the other; see `viewer_episode`."""
     for spec, result in chosen:
-        recorded = watchable(transcripts[spec.match_id], spec.seats)
-        yield viewer_episode(slug, spec, result, recorded)
+        transcript = transcripts[spec.match_id]
+        try:
+            recorded = watchable(transcript, spec.seats)
+        except SRLError as error:  # another version of the game, or one that is not installed here
+            yield _described(slug, spec, result, transcript, [f"it cannot be played: {error}"])
+        else:
+            yield viewer_episode(slug, spec, result, recorded)
 
 
 def viewer_episode(
@@ -110,6 +116,23 @@ def viewer_episode(
     if result.trajectory_sha256 not in ("", game.digest):
         differs.append("the digest that the store holds")
     return {
+        **_described(slug, spec, result, game, differs),
+        "steps": steps,
+        "end": [
+            {
+                "view": _grown(seen[seat], printable(text.strip("\n"))),
+                "news": printable(news(before, text)),
+            }
+            for seat, (before, text) in enumerate(recorded.last)
+        ],
+    }
+
+
+def _described(
+    slug: str, spec: MatchSpec, result: MatchResult, game: Transcript, differs: Sequence[str]
+) -> dict[str, Any]:
+    """An episode without its steps."""
+    return {
         "match": spec.match_id,
         "board": slug,
         "env_id": spec.env_id,
@@ -120,15 +143,9 @@ def viewer_episode(
         "outcomes": list(game.outcomes),
         "rewards": list(game.rewards),
         "components": [dict(sums) for sums in game.components],
-        "differs": differs,
-        "steps": steps,
-        "end": [
-            {
-                "view": _grown(seen[seat], printable(text.strip("\n"))),
-                "news": printable(news(before, text)),
-            }
-            for seat, (before, text) in enumerate(recorded.last)
-        ],
+        "differs": list(differs),
+        "steps": [],
+        "end": [],
     }
 
 

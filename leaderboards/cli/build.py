@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from leaderboards.cli.parser import OneLineParser
+from leaderboards.cli.progress import ProgressBar
 
 EXAMPLE = """\
 examples:
@@ -27,7 +29,7 @@ def main(argv: list[str]) -> int:
     if options.board and options.schedule:
         parser.error("--schedule goes with --store: a board has the schedule of its protocol")
 
-    from leaderboards.build import board_site, store_site, write_site
+    from leaderboards.build import board_site, store_site
     from srl_agents.league.store import LeagueStore
     from srl_agents.rollouts.transcripts import TRANSCRIPTS
 
@@ -38,7 +40,7 @@ def main(argv: list[str]) -> int:
         data, episodes = board_site(
             Path(options.board), command=shlex.join(again), per_board=options.episodes
         )
-        return _tell(options, data, write_site(data, Path(options.out), episodes))
+        return _write(options, data, episodes)
     path = Path(options.store)
     path = path / "league.db" if path.is_dir() else path
     with LeagueStore(path, mode="read") as store:
@@ -49,16 +51,31 @@ def main(argv: list[str]) -> int:
             schedule=options.schedule,
             per_board=options.episodes,
         )
-        return _tell(options, data, write_site(data, Path(options.out), episodes))
+        return _write(options, data, episodes)
 
 
-def _tell(options: argparse.Namespace, data: dict[str, Any], index: Path) -> int:
+def _write(
+    options: argparse.Namespace, data: dict[str, Any], episodes: Iterator[dict[str, Any]]
+) -> int:
+    from leaderboards.build import write_site
+
+    total = sum(len(board["episodes"]) for board in data["boards"])
+    with ProgressBar(quiet=options.json) as bar:
+        index = write_site(data, Path(options.out), _counted(episodes, bar, total))
     if options.json:
         numbers = str(index.with_name("data.json"))
         print(json.dumps({"index": str(index), "data": numbers, "boards": data["boards"]}))
     else:
         print(summary(data), f"open {index}", sep="\n")
     return 0
+
+
+def _counted(
+    episodes: Iterator[dict[str, Any]], bar: ProgressBar, total: int
+) -> Iterator[dict[str, Any]]:
+    for done, episode in enumerate(episodes, 1):
+        yield episode
+        bar.told("replays", done, total)
 
 
 def summary(data: dict[str, Any], top: int = 5) -> str:

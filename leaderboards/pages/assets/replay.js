@@ -74,7 +74,7 @@
     }
 
     show(turn);
-    const differs = episode.differs.length ? el("p", { class: "warning", role: "note" }, `This recording does not replay to what it claims: ${episode.differs.join(", ")} differ. What is shown is the replay.`) : null;
+    const differs = episode.differs.length ? el("p", { class: "warning", role: "note" }, `This recording does not replay to what it claims: ${episode.differs.join(", ")}.${total ? " What is shown is the replay." : ""}`) : null;
     const nodes = [
       el("p", {}, el("a", { href: `#board=${episode.board}` }, `← ${episode.env_id}`)),
       el("h2", {}, episode.seats.join(" – ")),
