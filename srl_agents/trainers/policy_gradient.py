@@ -22,6 +22,8 @@ from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.learner import global_generators_kept
 from srl_envs.errors import ConfigError
 
+LARGEST_KL = "kl/max"
+"""The one metric that is no mean over tokens."""
 _CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 _ROW_MEANS = ("grpo", "sapo", "dr_grpo", "luspo")
 """Losses that TRL averages over rows; the others over tokens."""
@@ -141,7 +143,10 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         if "ref_per_token_logps" in used:
             difference_RT = used["ref_per_token_logps"] - logps_RT
             values["kl"] = difference_RT.exp() - difference_RT - 1
-        return {key: float(value_RT[mask_RT].sum()) for key, value_RT in values.items()}
+        sums = {key: float(value_RT[mask_RT].sum()) for key, value_RT in values.items()}
+        if "kl" in values:
+            sums[LARGEST_KL] = float(values["kl"][mask_RT].max())
+        return sums
 
 
 def _no_reward(completions: list[Any], **_: Any) -> list[float]:
@@ -170,7 +175,7 @@ def backward_batch(
 
     Returns:
         The loss, and means over the batch's tokens of ``kl`` (to the reference; only with a
-        coefficient), ``entropy`` (nats), ``clip_fraction`` and ``sampler_kl`` (absolute difference
+        coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and ``sampler_kl`` (absolute difference
         between the log-probabilities now and when sampled).
     """
     rows, tokens = len(batch.prompt_ids_RP), float(batch.completion_mask_RT.sum())
@@ -180,8 +185,11 @@ def backward_batch(
         share, metrics = trainer.backward(part, rows, tokens)
         loss += share
         for key, metric in metrics.items():
-            sums[key] = sums.get(key, 0.0) + metric
-    return loss, {key: value / tokens for key, value in sums.items()}
+            before = sums.get(key, 0.0)
+            sums[key] = max(before, metric) if key == LARGEST_KL else before + metric
+    return loss, {
+        key: value if key == LARGEST_KL else value / tokens for key, value in sums.items()
+    }
 
 
 @torch.no_grad()
