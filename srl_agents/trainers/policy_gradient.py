@@ -175,8 +175,8 @@ def backward_batch(
 
     Returns:
         The loss, and means over the batch's tokens of ``kl`` (to the reference; only with a
-        coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and ``sampler_kl`` (absolute difference
-        between the log-probabilities now and when sampled).
+        coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and
+        ``sampler_kl`` (absolute difference between the log-probabilities now and when sampled).
     """
     rows, tokens = len(batch.prompt_ids_RP), float(batch.completion_mask_RT.sum())
     loss = 0.0
