@@ -117,9 +117,9 @@ def _token_advantages(
 
 
 def explained_variance(batch: CriticBatch) -> float:
-    """1 - Var(returns - values) / Var(returns) over tokens: 1 is a perfect critic, 0 a constant one.
+    """1 - Var(returns - values) / Var(returns) over tokens; 0 where the returns do not vary.
 
-    0 where the returns do not vary.
+    1 is a critic that is right up to a constant, 0 one that always says the same.
     """
     mask_RT = batch.completion_mask_RT
     returns = batch.returns_RT[mask_RT].astype(np.float64)

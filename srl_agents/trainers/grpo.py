@@ -1,6 +1,6 @@
 """GRPO on TRL's loss, driven one update at a time, one learner per adapter of a shared base.
 
-Source: arXiv:2402.03300. Advantages come from `srl_agents.credit`.
+Source: arXiv:2402.03300; variants in `grpo_settings.VARIANTS`. Advantages come from `srl_agents.credit`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.policy_gradient import (
+    LeaveOneOutTrainer,
     RowTrainer,
     backward_batch,
     check_temperature,
+    reference_adapter,
     token_logprobs,
 )
 
@@ -45,10 +47,21 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         self.temperature = temperature
         super().__init__(name, base, settings, seed)
 
-    def _make_trainer(self, folder: Path) -> RowTrainer:
+    def _make_trainer(self, folder: Path) -> RowTrainer | LeaveOneOutTrainer:
+        settings = self.settings
         cpu = self.base.device.type == "cpu"
-        config = self.settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
-        return RowTrainer(self.base, self.name, config, self.settings.kl_coef)
+        config = settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
+        if settings.loss.loss_type == "rloo":
+            return LeaveOneOutTrainer(self.base, self.name, config, share=settings.share_prompts)
+        reference = reference_adapter(self.base, self.name, settings.reference, settings.kl_coef)
+        return RowTrainer(
+            self.base,
+            self.name,
+            config,
+            kl_coef=settings.kl_coef,
+            reference=reference,
+            share=settings.share_prompts,
+        )
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
         return backward_batch(self._trainer, batch, self.settings.micro_batch_rows)

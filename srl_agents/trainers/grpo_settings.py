@@ -14,7 +14,38 @@ from srl_agents.trainers.update_settings import (
 )
 from srl_envs.errors import ConfigError
 
-LossType = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
+LossType = Literal[
+    "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo", "rloo"
+]  # fmt: skip
+RatioLevel = Literal["token", "sequence"]
+Variant = Literal["grpo", "dapo", "dr_grpo", "gspo", "cispo", "rloo"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """What a variant of GRPO is made of, as far as the loss goes."""
+
+    loss_type: LossType = "dapo"
+    ratio_level: RatioLevel = "token"
+    clip_low: float = 0.2
+    clip_high: float | None = None
+
+
+VARIANTS: dict[Variant | None, Loss] = {
+    None: Loss(),
+    "grpo": Loss(loss_type="grpo"),  # arXiv:2402.03300
+    "dapo": Loss(loss_type="dapo", clip_high=0.28),  # arXiv:2503.14476
+    "dr_grpo": Loss(loss_type="dr_grpo"),  # arXiv:2503.20783
+    "gspo": Loss(  # arXiv:2507.18071 section 5.1
+        loss_type="grpo", ratio_level="sequence", clip_low=3e-4, clip_high=4e-4
+    ),
+    "cispo": Loss(
+        loss_type="cispo", clip_high=5.0
+    ),  # arXiv:2506.13585; the cap is arXiv:2510.13786's
+    "rloo": Loss(loss_type="rloo"),  # arXiv:2402.14740
+}
+"""What a variant sets where the recipe says nothing. How advantages are made is the recipe's: its
+``scale_advantages`` and ``credit.estimator``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,27 +53,63 @@ class GRPOSettings(UpdateSettings):
     """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
 
     algorithm: Literal["grpo"] = "grpo"
-    kl_coef: float = 0.0
-    """Weight of the divergence from the frozen base; 0 computes no reference."""
-    clip_low: float = 0.2
+    variant: Variant | None = None
+    """A published combination of the four below, which it sets where they are None: see `VARIANTS`.
+    None: loss dapo, ratios per token, clipped at 0.2 on both sides."""
+    loss_type: LossType | None = None
+    """TRL's loss: how it clips, and how it averages over tokens and rows."""
+    ratio_level: RatioLevel | None = None
+    """Probability ratios per token, or one per row (GSPO)."""
+    clip_low: float | None = None
     """Probability ratios are clipped at 1 - clip_low."""
     clip_high: float | None = None
-    """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
-    loss_type: LossType = "dapo"
-    """How TRL averages over tokens and rows."""
-    ratio_level: Literal["token", "sequence"] = "token"
-    """Probability ratios per token, or one per row (GSPO)."""
+    """Probability ratios are clipped at 1 + clip_high; unset everywhere: the same as clip_low. In
+    loss cispo they are cut at clip_high itself."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the reference; 0 computes no reference."""
+    reference: str = "base"
+    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
+    it was when the run began, a warm start included; or the folder of a saved adapter."""
+    entropy_coef: float = 0.0
+    """Weight of the mean entropy per token (nats) that is added to the objective."""
+    share_prompts: bool = False
+    """Read a prompt that several rows of a micro-batch begin with once instead of once per row."""
     max_completion_tokens: int = 64
     """Only dr_grpo: token sums are divided by it."""
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
         check_positive(self, "max_completion_tokens")
-        check_not_negative(self, "kl_coef", "clip_low")
-        if self.clip_high is not None and self.clip_high < 0:
-            raise ConfigError(f"clip_high={self.clip_high}: use 0 or more.")
-        check_one_of("loss_type", self.loss_type, get_args(LossType))
-        check_one_of("ratio_level", self.ratio_level, ("token", "sequence"))
+        check_not_negative(self, "kl_coef", "entropy_coef")
+        if self.variant is not None:
+            check_one_of("variant", self.variant, get_args(Variant))
+        loss = self.loss
+        check_not_negative(loss, "clip_low")
+        if loss.clip_high is not None:
+            check_not_negative(loss, "clip_high")
+        check_one_of("loss_type", loss.loss_type, get_args(LossType))
+        check_one_of("ratio_level", loss.ratio_level, get_args(RatioLevel))
+        if loss.loss_type == "cispo" and (loss.clip_high is None or loss.clip_high < 1):
+            raise ConfigError(
+                f"clip_high={loss.clip_high}: loss_type 'cispo' cuts ratios at clip_high itself, so "
+                "below 1 every token would be cut. Use 1 or more, such as 5."
+            )
+        if loss.loss_type == "rloo":
+            for name in ("kl_coef", "entropy_coef"):
+                if getattr(self, name):
+                    raise ConfigError(f"{name}={getattr(self, name)}: loss_type 'rloo' has none.")
+            if self.ratio_level is not None:
+                raise ConfigError("ratio_level: loss_type 'rloo' has one ratio per row always.")
+
+    @property
+    def loss(self) -> Loss:
+        """The variant's loss, with what is set here in its place."""
+        base = VARIANTS.get(self.variant, Loss())
+        chosen = {
+            name: getattr(base if getattr(self, name) is None else self, name)
+            for name in Loss.__dataclass_fields__
+        }
+        return Loss(**chosen)
 
     def to_trl(self, output_dir: Path, *, temperature: float, seed: int, cpu: bool) -> Any:
         """TRL's `GRPOConfig`.
@@ -52,13 +119,16 @@ class GRPOSettings(UpdateSettings):
         """
         from trl import GRPOConfig  # noqa: PLC0415 - seconds; recipes must fail in the first one
 
+        loss = self.loss
         return GRPOConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
             beta=0.0,
-            epsilon=self.clip_low,
-            epsilon_high=self.clip_high,
-            loss_type=self.loss_type,
-            importance_sampling_level=self.ratio_level,
+            epsilon=loss.clip_low,
+            epsilon_high=loss.clip_high,
+            # rloo is another trainer's loss, which is a mean over rows too
+            loss_type="grpo" if loss.loss_type == "rloo" else loss.loss_type,
+            importance_sampling_level=loss.ratio_level,
+            entropy_coef=self.entropy_coef,
             max_completion_length=self.max_completion_tokens,
             temperature=temperature,
             per_device_train_batch_size=2,

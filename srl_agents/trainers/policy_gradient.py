@@ -1,4 +1,4 @@
-"""Policy-gradient updates on TRL's GRPO trainer: where rows enter it, and what comes out.
+"""Policy-gradient updates on TRL's GRPO and RLOO trainers: where rows enter it, and what comes out.
 
 TRL computes the loss and builds the optimizer; rows, advantages, reference and resume are
 ours. Rows enter TRL at the one method that we override.
@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 from srl_agents.engines.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.learner import global_generators_kept
-from srl_envs.errors import ConfigError
+from srl_agents.trainers.shared_prompts import SharedPrompts, share_prompts
+from srl_envs.errors import ConfigError, ShapeError
 
 LARGEST_KL = "kl/max"
 """The one metric that is no mean over tokens."""
@@ -36,8 +37,18 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's trainer for one adapter; overrides where rows enter and what is saved."""
 
     _buffered_inputs: Any
+    _seen: tuple[torch.Tensor, torch.Tensor | None]
 
-    def __init__(self, base: BaseModel, adapter: str, config: GRPOConfig, kl_coef: float) -> None:
+    def __init__(
+        self,
+        base: BaseModel,
+        adapter: str,
+        config: GRPOConfig,
+        *,
+        kl_coef: float = 0.0,
+        reference: str | None = None,
+        share: bool = False,
+    ) -> None:
         """Build TRL's trainer around the shared model.
 
         Args:
@@ -45,9 +56,14 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             adapter: the active adapter, which the optimizer will hold.
             config: TRL's.
             kl_coef: weight of TRL's own KL term over the reference that we compute.
+            reference: adapter that the KL term is measured from; None is the frozen base.
+            share: read the prompt of several rows once.
         """
         self.base = base
         self.adapter = adapter
+        self.share = share
+        self._reference = reference
+        self._used_layout: SharedPrompts | None = None
         inner = base.model.get_base_model()
         patched = inner.__dict__.get("forward")
         super().__init__(
@@ -64,7 +80,8 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Rows are sampled and judged already; only the reference is missing."""
         if self.beta:
-            with torch.no_grad(), self.base.reference():
+            frozen = self._reference and self.base.through(self._reference)
+            with torch.no_grad(), frozen or self.base.reference():
                 inputs["ref_per_token_logps"] = self.row_logprobs(inputs)
         return inputs
 
@@ -79,12 +96,85 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def row_logprobs(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
         """(R, T) log-probabilities of the completions of rows under TRL's names."""
         values, _, _ = self._get_per_token_logps_and_entropies(
-            self.model,
+            self.base.model,
             torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1),
             torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1),
             rows["completion_ids"].shape[1],
         )
         return values
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """TRL's, or one forward over shared prompts with the same numbers; what it says is kept."""
+        if self.share:
+            logps, entropy = self._over_shared_prompts(
+                model, input_ids, attention_mask, logits_to_keep
+            )
+            auxiliary = None
+        else:
+            logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        self._seen = logps.detach(), None if entropy is None else entropy.detach()
+        return logps, entropy, auxiliary
+
+    def _over_shared_prompts(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(R, T) log-probabilities and entropies."""
+        layout = self._layout(input_ids, attention_mask, logits_to_keep)
+        self._used_layout = layout
+        with self.accelerator.autocast():
+            output = model(
+                **_inputs(layout, model.dtype), shift_labels=layout.labels_GL, fused_lm_head=True
+            )
+        return layout.rows(output.log_probs), layout.rows(output.entropy)
+
+    @staticmethod
+    def _layout(
+        input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int
+    ) -> SharedPrompts:
+        prompt, completion = slice(None, -logits_to_keep), slice(-logits_to_keep, None)
+        return share_prompts(
+            input_ids[:, prompt],
+            attention_mask[:, prompt],
+            input_ids[:, completion],
+            attention_mask[:, completion],
+        )
+
+    def last_hidden(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
+        """(R, T, H) the state of the model from which each completion token was written."""
+        ids = torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1)
+        mask = torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1)
+        tokens = rows["completion_ids"].shape[1]
+        layout = self._layout(ids, mask, tokens) if self.share else None
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if layout is not None:
+            inputs = _inputs(layout, self.backbone.dtype)
+        with self.accelerator.autocast():
+            hidden = self.backbone(**inputs, use_cache=False).last_hidden_state
+        return self._of_tokens(hidden, tokens, layout)
+
+    @property
+    def backbone(self) -> Any:
+        """The model without its language head."""
+        return self.base.model.get_base_model().base_model
+
+    @staticmethod
+    def _of_tokens(hidden: torch.Tensor, tokens: int, layout: SharedPrompts | None) -> torch.Tensor:
+        """(R, T, H) the states from which completion tokens were written, of a forward's output."""
+        return hidden[:, -tokens - 1 : -1] if layout is None else layout.rows(hidden)
 
     def backward(
         self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float
@@ -99,6 +189,18 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         Returns:
             The micro-batch's share of the loss, and metrics summed over its tokens.
         """
+        self._set_share(rows, all_rows, all_tokens)
+        with global_generators_kept():
+            torch.manual_seed(0)  # TRL shuffles the rows: always into the same order
+            loss = self.training_step(self.base.model, rows, None).item()
+        used = self._buffered_inputs[0]
+        metrics = self._token_sums(used, *self._seen)
+        self._buffered_inputs = None
+        self._metrics["train"].clear()
+        return loss, metrics
+
+    def _set_share(self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float) -> None:
+        """Tell TRL what part of the batch the micro-batch is."""
         part_rows = len(rows["completion_ids"])
         part_tokens = float(rows["completion_mask"].sum())
         # TRL divides a mean over the micro-batch by the number of micro-batches. This factor,
@@ -108,38 +210,23 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         self.current_gradient_accumulation_steps = factor
         rows["num_items_in_batch"] = torch.tensor(all_tokens / factor)
         self.entropy_coef = self.args.entropy_coef * factor * part_tokens / all_tokens
-        seen: list[Any] = []
-        hook = self.model.register_forward_hook(lambda _m, _i, output: seen.append(output))
-        try:
-            with global_generators_kept():
-                torch.manual_seed(0)  # TRL shuffles the rows: always into the same order
-                loss = self.training_step(self.model, rows, None).item()
-        finally:
-            hook.remove()
-        used = self._buffered_inputs[0]
-        metrics = self._token_sums(used, seen[-1].log_probs, seen[-1].entropy)
-        self._buffered_inputs = None
-        self._metrics["train"].clear()
-        return loss, metrics
 
     @torch.no_grad()
     def _token_sums(
-        self, used: dict[str, torch.Tensor], logps: torch.Tensor, entropy: torch.Tensor
+        self,
+        used: dict[str, torch.Tensor],
+        logps_RT: torch.Tensor,
+        entropy_RT: torch.Tensor | None,
     ) -> dict[str, float]:
         """Metrics summed over tokens; all arguments have their rows in the same order."""
         mask_RT = used["completion_mask"].bool()
-        width = mask_RT.shape[1]
-        logps_RT, entropy_RT = logps[:, -width:], entropy[:, -width:]
-        log_ratio_RT = logps_RT - used["old_per_token_logps"]
-        low, high = self.epsilon_low, self.epsilon_high
-        advantages_RT = used["advantages"]
-        ratio_RT = log_ratio_RT.exp()
-        clipped_RT = ((ratio_RT < 1 - low) & (advantages_RT < 0)) | (
-            (ratio_RT > 1 + high) & (advantages_RT > 0)
-        )
-        values = {"entropy": entropy_RT, "sampler_kl": log_ratio_RT.abs()}
-        if self.loss_type in _CLIPPED_LOSSES:
-            values["clip_fraction"] = clipped_RT.float()
+        log_ratio_RT = (logps_RT - used["old_per_token_logps"]) * mask_RT
+        values = {"sampler_kl": log_ratio_RT.abs()}
+        if entropy_RT is not None:
+            values["entropy"] = entropy_RT
+        clipped_RT = self._clipped(log_ratio_RT, mask_RT, used["advantages"])
+        if clipped_RT is not None:
+            values["clip_fraction"] = clipped_RT.float().expand_as(mask_RT)
         if "ref_per_token_logps" in used:
             difference_RT = used["ref_per_token_logps"] - logps_RT
             values["kl"] = difference_RT.exp() - difference_RT - 1
@@ -147,6 +234,63 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         if "kl" in values:
             sums[LARGEST_KL] = float(values["kl"][mask_RT].max())
         return sums
+
+    def _clipped(
+        self, log_ratio_RT: torch.Tensor, mask_RT: torch.Tensor, advantages: torch.Tensor
+    ) -> torch.Tensor | None:
+        """(R, T) or (R, 1): whose ratio is clipped; None if this loss clips nothing."""
+        if self.importance_sampling_level == "sequence":
+            log_ratio_RT = log_ratio_RT.sum(1, keepdim=True) / mask_RT.sum(1, keepdim=True)
+        ratio_RT = log_ratio_RT.exp()
+        if self.loss_type == "cispo":
+            return (ratio_RT > self.epsilon_high) & (advantages > 0)
+        if self.loss_type not in _CLIPPED_LOSSES:
+            return None
+        return ((ratio_RT < 1 - self.epsilon_low) & (advantages < 0)) | (
+            (ratio_RT > 1 + self.epsilon_high) & (advantages > 0)
+        )
+
+
+class LeaveOneOutTrainer(RowTrainer):
+    """With TRL's RLOO loss: one clipped ratio per row, that of its whole text.
+
+    TRL's own RLOO trainer refuses a model whose adapter is not called "default".
+    """
+
+    def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """TRL's rows have one advantage and one old log-probability each."""
+        mask_RT, advantages_RT = inputs["completion_mask"], inputs["advantages"]
+        uneven_RT = (advantages_RT != advantages_RT[:, :1]) & mask_RT.bool()
+        if uneven_RT.any():
+            raise ShapeError(
+                "loss_type 'rloo' weighs whole replies, and these have an advantage for each token: "
+                "use another loss_type, or no teacher and no importance weights per token."
+            )
+        inputs["advantages"] = advantages_RT[:, 0]
+        inputs["old_logps"] = (inputs["old_per_token_logps"] * mask_RT).sum(1)
+        return inputs
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        loss: torch.Tensor = RLOOTrainer._compute_loss(self, model, inputs)
+        return loss / self.current_gradient_accumulation_steps
+
+    def _clipped(
+        self, log_ratio_RT: torch.Tensor, mask_RT: torch.Tensor, advantages: torch.Tensor
+    ) -> torch.Tensor:
+        ratio_R = log_ratio_RT.sum(1).exp()
+        clipped_R = ((ratio_R < 1 - self.epsilon_low) & (advantages < 0)) | (
+            (ratio_R > 1 + self.epsilon_high) & (advantages > 0)
+        )
+        return clipped_R[:, None]
+
+
+def _inputs(layout: SharedPrompts, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """What a transformers model reads."""
+    return {
+        "input_ids": layout.input_ids_GL,
+        "position_ids": layout.position_ids_GL,
+        "attention_mask": layout.attention_mask(dtype),
+    }
 
 
 def _no_reward(completions: list[Any], **_: Any) -> list[float]:
@@ -168,6 +312,30 @@ def check_temperature(name: str, base: BaseModel, temperature: float) -> None:
         )
 
 
+def reference_adapter(base: BaseModel, name: str, reference: str, kl_coef: float) -> str | None:
+    """The frozen adapter that a learner's divergence is measured from; None is the base.
+
+    Args:
+        base: gets the adapter if it has it not.
+        name: the learner's adapter, as it is when the run begins.
+        reference: ``base``, ``start``, or the folder of a saved adapter.
+        kl_coef: without a weight there is nothing to measure, and no adapter is added.
+
+    Raises:
+        ModelError: the folder holds no adapter that fits the base.
+    """
+    if reference == "base" or not kl_coef:
+        return None
+    frozen = f"{name}@start" if reference == "start" else f"{name}@reference"
+    if frozen not in base.adapters:  # a second learner of the adapter shares it
+        if reference == "start":
+            base.add_adapter(frozen, seed=0)
+            base.set_adapter_tensors(frozen, base.adapter_tensors(name))
+        else:
+            base.load_adapter(frozen, Path(reference))
+    return frozen
+
+
 def backward_batch(
     trainer: RowTrainer, batch: TrainingBatch, micro_batch_rows: int
 ) -> tuple[float, dict[str, float]]:
@@ -181,7 +349,7 @@ def backward_batch(
     rows, tokens = len(batch.prompt_ids_RP), float(batch.completion_mask_RT.sum())
     loss = 0.0
     sums: dict[str, float] = {}
-    for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device):
+    for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device, share=trainer.share):
         share, metrics = trainer.backward(part, rows, tokens)
         loss += share
         for key, metric in metrics.items():
@@ -201,7 +369,7 @@ def token_logprobs(
     active = base.active
     base.activate(adapter)
     logprobs_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
-    for rows, part in micro_batches(batch, micro_batch_rows, base.device):
+    for rows, part in micro_batches(batch, micro_batch_rows, base.device, share=trainer.share):
         values = trainer.row_logprobs(part)
         logprobs_RT[rows, : values.shape[1]] = values.float().cpu().numpy()
     base.activate(active)
@@ -209,11 +377,17 @@ def token_logprobs(
 
 
 def micro_batches(
-    batch: TrainingBatch, rows: int, device: torch.device
+    batch: TrainingBatch, rows: int, device: torch.device, *, share: bool = False
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, torch.Tensor]]]:
-    """Rows of like length together, trimmed to their longest, under TRL's names; and which rows."""
+    """Rows of like length together, trimmed to their longest, under TRL's names; and which rows.
+
+    With ``share``, rows of one prompt stand together.
+    """
     prompt_R, reply_R = batch.prompt_mask_RP.sum(axis=1), batch.completion_mask_RT.sum(axis=1)
     order = np.argsort(-(prompt_R + reply_R), kind="stable")
+    if share:
+        prompts = [ids.tobytes() for ids in np.where(batch.prompt_mask_RP, batch.prompt_ids_RP, -1)]
+        order = np.array(sorted(order, key=lambda row: (-prompt_R[row], prompts[row])))
     for start in range(0, len(order), rows):
         some = order[start : start + rows]
         left = batch.prompt_ids_RP.shape[1] - int(prompt_R[some].max())

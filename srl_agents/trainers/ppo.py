@@ -24,6 +24,7 @@ from srl_agents.trainers.policy_gradient import (
     backward_batch,
     check_temperature,
     micro_batches,
+    reference_adapter,
     token_logprobs,
 )
 from srl_agents.trainers.ppo_settings import PPOSettings
@@ -98,7 +99,14 @@ class CriticTrainer(RowTrainer):
             head: the critic's.
             critic_adapter: what the critic's trunk passes through, if that is its own.
         """
-        super().__init__(base, adapter, config, settings.kl_coef)
+        super().__init__(
+            base,
+            adapter,
+            config,
+            kl_coef=settings.kl_coef,
+            reference=reference_adapter(base, adapter, settings.reference, settings.kl_coef),
+            share=settings.share_prompts,
+        )
         self._settings = settings
         self._value_head = head
         self._critic_adapter = critic_adapter
@@ -109,7 +117,7 @@ class CriticTrainer(RowTrainer):
             loss: torch.Tensor = super()._compute_loss(model, inputs)
         settings, mask_RT = self._settings, inputs["completion_mask"]
         if settings.critic in ("detached", "shared"):
-            hidden = _before_tokens(kept[-1], mask_RT.shape[1])
+            hidden = self._of_tokens(kept[-1], mask_RT.shape[1], self._used_layout)
             values_RT = self._value_head(hidden if settings.critic == "shared" else hidden.detach())
         else:
             values_RT = self.values(inputs)
@@ -128,44 +136,28 @@ class CriticTrainer(RowTrainer):
 
     def values(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
         """(R, T) the critic's value before each token of rows under TRL's names."""
-        inputs = {
-            "input_ids": torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1),
-            "attention_mask": torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1),
-        }
-        backbone = self._backbone()
         if self._settings.critic == "base":
             with torch.no_grad(), self.base.reference():
-                output = backbone(**inputs, use_cache=False)
+                hidden = self.last_hidden(rows)
         elif self._critic_adapter is not None:
             with self.base.through(self._critic_adapter):
-                output = backbone(**inputs, use_cache=False)
+                hidden = self.last_hidden(rows)
         else:
-            output = backbone(**inputs, use_cache=False)
-        values: torch.Tensor = self._value_head(
-            _before_tokens(output.last_hidden_state, rows["completion_ids"].shape[1])
-        )
+            hidden = self.last_hidden(rows)
+        values: torch.Tensor = self._value_head(hidden)
         return values
-
-    def _backbone(self) -> Any:
-        """The model without its language head."""
-        return self.base.model.get_base_model().base_model
 
     @contextmanager
     def _last_hidden_kept(self) -> Iterator[list[torch.Tensor]]:
         """Inside, every forward adds its last hidden state to the list."""
         kept: list[torch.Tensor] = []
-        hook = self._backbone().register_forward_hook(
+        hook = self.backbone.register_forward_hook(
             lambda _m, _i, output: kept.append(output.last_hidden_state)
         )
         try:
             yield kept
         finally:
             hook.remove()
-
-
-def _before_tokens(hidden: torch.Tensor, tokens: int) -> torch.Tensor:
-    """(R, T, H) the states from which the last ``tokens`` tokens were written."""
-    return hidden[:, -tokens - 1 : -1]
 
 
 class PPOLearner(AdapterLearner[CriticBatch]):
@@ -237,7 +229,12 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
-        for rows, part in micro_batches(batch, self.settings.micro_batch_rows, self.base.device):
+        for rows, part in micro_batches(
+            batch,
+            self.settings.micro_batch_rows,
+            self.base.device,
+            share=self.settings.share_prompts,
+        ):
             values = self._trainer.values(part)
             values_RT[rows, : values.shape[1]] = values.cpu().numpy()
         self.base.activate(active)

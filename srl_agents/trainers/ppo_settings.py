@@ -32,8 +32,13 @@ class PPOSettings(UpdateSettings):
     """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
     kl_coef: float = 0.0
     """Weight of the divergence from the reference; 0 computes no reference."""
+    reference: str = "base"
+    """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
+    it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
+    share_prompts: bool = False
+    """Read a prompt that several rows of a micro-batch begin with once instead of once per row."""
     discount: float = 1.0
     """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
     trace: float = 0.95

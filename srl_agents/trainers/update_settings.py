@@ -43,10 +43,14 @@ class UpdateSettings:
     iterations: int = 1
     """Passes over one batch."""
     micro_batch_rows: int = 16
-    """Rows in one forward and backward pass; gradients add up over passes, so it changes memory and
-    speed, not the result."""
+    """Rows in one forward and backward pass. Gradients accumulate over passes until the whole batch
+    is read, so it changes memory and speed, not the result."""
     gradient_checkpointing: bool = False
     """Recompute activations: less memory, more time. On for the whole base once one asks."""
+
+    autocast: bool = False
+    """Forward passes in bfloat16 over weights of whatever type the base has; adapters and their
+    gradients stay float32. The recipe's ``dtype`` is that of the base's weights."""
 
     def __post_init__(self) -> None:
         check_positive(self, "learning_rate", "micro_batch_rows", "iterations")
@@ -72,7 +76,7 @@ class UpdateSettings:
             "max_steps": max(self.total_updates, 1),
             "seed": seed,
             "gradient_checkpointing": False,  # the learner turns it on; TRL would in train() only
-            "bf16": False,
+            "bf16": self.autocast,
             "use_cpu": cpu,
             "report_to": [],
             "disable_tqdm": True,

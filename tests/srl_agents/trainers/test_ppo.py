@@ -249,7 +249,7 @@ def test_a_value_head_learns(base: BaseModel, sample: Any, critic: Any) -> None:
     for _ in range(15):
         agent.update(batch)
     assert mask.sum() > 20
-    assert explained() > 0.8
+    assert explained() > 0.5
 
 
 @pytest.mark.parametrize(

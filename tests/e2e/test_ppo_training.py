@@ -1,0 +1,121 @@
+"""PPO in a real run: what it reports, and that it resumes bit for bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from safetensors.torch import load_file
+
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.names import WALL_CLOCK
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+UPDATES = 3
+RECIPE = f"""
+name: critics
+model: tiny
+env: connect_four-v0
+env_options: {{rows: 4, cols: 4, k: 3}}
+updates: {UPDATES}
+learners: [alice, bob]
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 2, group_size: 1, max_new_tokens: 6}}
+opponents: {{mirror: 0, live: 1, past: 1}}
+training: {{algorithm: ppo, learning_rate: 0.01, optimizer: adamw_8bit}}
+evaluation: {{every: 0, final_pairs: 1, bots: []}}
+snapshot_every: {UPDATES}
+checkpoint_every: 1
+keep_checkpoints: {UPDATES}
+"""
+LAST = f"checkpoints/step-{UPDATES:08}"
+
+
+class Interrupting(ConsoleView):
+    """Stops the run after an update, when its record is written and its checkpoint is not."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__("run", UPDATES, Console(quiet=True))
+        self.after = after
+
+    def write(self, record: Record) -> None:
+        if record.update == self.after:
+            raise KeyboardInterrupt
+
+
+def recipe(folder: Path, *overrides: str) -> LeagueRecipe:
+    path = folder / "critics.yaml"
+    path.write_text(RECIPE)
+    return load(LeagueRecipe, path, overrides)
+
+
+def train(run: Path, interrupt_after: int = 0) -> None:
+    with Interrupting(interrupt_after) as view:
+        training = LeagueTraining(recipe(run.parent), run, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+
+
+def left_behind(run: Path) -> dict[str, Any]:
+    metrics = read_lines(run / "metrics.jsonl")
+    for line in metrics:
+        for name in WALL_CLOCK:
+            line["run"].pop(name, None)
+    return {
+        "metrics": metrics,
+        "tensors": {
+            path.name: {k: v.tolist() for k, v in load_file(path).items()}
+            for path in sorted((run / LAST).glob("*.safetensors"))
+        },
+        "state": json.loads((run / LAST / "state.json").read_text()),
+    }
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    train(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut", interrupt_after=2)
+    shutil.rmtree(tmp_path / "cut" / LAST, ignore_errors=True)
+    train(tmp_path / "cut")
+    whole = left_behind(tmp_path / "whole")
+    assert left_behind(tmp_path / "cut") == whole
+
+    saved = whole["tensors"]["alice.optimizer.safetensors"]
+    assert any(v != 0 for row in saved["extra/head.layers.0.weight"] for v in row)
+    for line in whole["metrics"]:
+        for values in line["learners"].values():
+            assert {"value/loss", "value/explained_var", "clip_fraction"} <= values.keys()
+    assert whole["metrics"][0]["learners"]["alice"]["value/explained_var"] == pytest.approx(0.0)
+
+
+def test_the_algorithm_says_which_keys_there_are(tmp_path: Path) -> None:
+    assert recipe(tmp_path).training.algorithm == "ppo"
+    assert recipe(tmp_path, "training={}", "rollout.group_size=2").training.algorithm == "grpo"
+    with pytest.raises(ConfigError, match=r"'pppo' is not one of grpo, ppo.*Did you mean 'ppo'"):
+        recipe(tmp_path, "training.algorithm=pppo")
+    with pytest.raises(ConfigError, match="unknown key 'loss_type'"):
+        recipe(tmp_path, "training.loss_type=dapo")
+    with pytest.raises(ConfigError, match=r"training: trace=2\.0"):
+        recipe(tmp_path, "training.trace=2.0")
+    with pytest.raises(ConfigError, match="group_size=1"):
+        recipe(tmp_path, "training={}")
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["credit.estimator=leave_one_out", "credit.normalise=agent", "scale_advantages=true"],
+)
+def test_what_ppo_would_not_read_is_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match="'ppo'"):
+        recipe(tmp_path, override)
