@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # torch comes with it
 
 SAMPLER = "inverse-cdf/1"
 """How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:/+\-]{0,79}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:/+\-]{0,79}")
+"""What an agent may be called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
     entrants = sorted((_entrant(text, protocol) for text in texts), key=lambda e: e.name)
     names = [entrant.name for entrant in entrants]
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ConfigError(
                 f"agent name {name!r}: use up to 80 letters, digits and _.@:/+-, a letter or digit "
                 "first."

@@ -180,8 +180,6 @@ def _form(base: BaseModel, fault: str, turn: _Turn) -> str:
     """What can be said without a forward pass."""
     if fault:
         return fault
-    if len(turn.token_ids) != len(turn.logprobs):
-        return f"{len(turn.token_ids)} tokens with {len(turn.logprobs)} log-probabilities"
     text = base.decode(turn.token_ids)
     if text != turn.reply:
         return f"the tokens spell {text[:60]!r}, the reply is {turn.reply[:60]!r}"

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from leaderboards.agents import SAMPLER, bot_version, is_model
+from leaderboards.agents import NAME, SAMPLER, bot_version, is_model
 from leaderboards.audit import Auditor
 from leaderboards.bundle import (
+    ADAPTER_FILES,
     MANIFEST,
     MATCHES,
     RATINGS,
@@ -20,13 +21,14 @@ from leaderboards.bundle import (
     TRANSCRIPTS,
     Bundle,
     BundleError,
+    adapter_folder,
     file_hashes,
     name_of,
     open_bundle,
 )
 from leaderboards.claims import disagreement, ratings
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
-from leaderboards.record import MatchRecord, first_difference, result_of
+from leaderboards.record import MatchRecord, SampledTurn, first_difference, result_of
 from leaderboards.replaying import replay_all
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.rows import check_fit
@@ -158,6 +160,8 @@ def _check_agents(bundle: Bundle) -> None:
 
 def _sampling_fault(agent: AgentVersion, protocol: Protocol) -> str:
     """Why a model may not enter; empty if it may."""
+    if not NAME.fullmatch(agent.agent_id):
+        return "its name is none that `srl leaderboard run` gives"
     told, decoding = agent.spec, protocol.decoding
     sampling = told.get("sampling")
     most = sampling.get("max_new_tokens") if isinstance(sampling, dict) else None
@@ -178,6 +182,8 @@ def _sampling_fault(agent: AgentVersion, protocol: Protocol) -> str:
             return f"{key} is missing"
     if set(told["base_sha256"]) - _DIGITS:
         return "base_sha256 is no hash"
+    if "adapter" not in told or not isinstance(told["adapter"], (str, type(None))):
+        return "adapter is neither a hash nor null"
     return ""
 
 
@@ -185,8 +191,6 @@ def _shape(record: MatchRecord, agents: Mapping[str, AgentVersion]) -> str:
     """What contradicts itself within one record; empty if nothing does."""
     try:
         check_fit(record.spec.match_id, record.spec, record.result)
-        if record.result.termination == "void":
-            return "a void match is played again, not recorded"
         models = [seat for seat, name in enumerate(record.spec.seats) if is_model(agents[name])]
         if not set(record.tokens) <= set(models):
             return f"tokens of the seats {sorted(record.tokens)}, models sit on {models}"
@@ -194,6 +198,8 @@ def _shape(record: MatchRecord, agents: Mapping[str, AgentVersion]) -> str:
             turns = sum(seat in step.replies for step in record.transcript.steps)
             if len(record.tokens.get(seat, ())) != turns:
                 return f"seat {seat} replied {turns} times, tokens are there for another number"
+        if not all(_are_tokens(turn) for turns in record.tokens.values() for turn in turns):
+            return "token ids are not whole numbers with one log-probability each"
         return first_difference(
             record.result, result_of(record.spec, record.transcript, record.tokens)
         )
@@ -203,15 +209,26 @@ def _shape(record: MatchRecord, agents: Mapping[str, AgentVersion]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+def _are_tokens(turn: SampledTurn) -> bool:
+    return (
+        all(type(token) is int for token in turn.token_ids)
+        and all(type(value) in (int, float) for value in turn.logprobs)
+        and len(turn.token_ids) == len(turn.logprobs)
+    )
+
+
 def _check_files(bundle: Bundle) -> None:
     found, told = file_hashes(bundle.folder), bundle.manifest["files"]
     known = {MATCHES, TRANSCRIPTS, RATINGS, TOKENS}
+    for agent in bundle.entrants:
+        folder = adapter_folder(bundle.folder, agent.agent_id).relative_to(bundle.folder)
+        known |= {str(folder / name) for name in ADAPTER_FILES}
     for name in sorted({*found, *told}):
         if found.get(name) != told.get(name):
             state = "missing" if name not in found else "not in the manifest"
             state = "another file than the manifest's" if {name} <= {*found} & {*told} else state
             raise BundleError(f"{name} is {state}.")
-        if name not in known and not name.startswith("adapters/"):
+        if name not in known:
             raise BundleError(f"{name} is no part of a bundle.")
 
 

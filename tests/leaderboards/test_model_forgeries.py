@@ -198,6 +198,8 @@ def test_replies_of_a_stronger_model_do_not_pass_as_those_of_the_declared_one(
         ("sampler", "best-of-8", "sampler"),
         ("root_seed", 7, "root_seed"),
         ("base_sha256", "", "base_sha256"),
+        ("base_sha256", "../../weights", "base_sha256"),
+        ("adapter", 7, "adapter"),
     ],
 )
 def test_a_model_that_samples_by_other_rules_may_not_enter(
@@ -219,6 +221,34 @@ def test_tokens_that_are_missing_are_found_without_the_model(
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
     assert f"record {place} " in verdict.rejected
+
+
+@pytest.mark.parametrize(
+    "turn", [[[5.0], [-1.0]], [["5"], [-1.0]], [[5], [None]], [[5, 5], [-1.0]]]
+)
+def test_tokens_of_another_kind_are_found_without_the_model(
+    turn: list[object], honest: Bundle, place: int, tmp_path: Path
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.tokens[place]["0"][0] = turn
+    verdict = verify(forged.rehash(), "L0")
+    assert f"record {place} " in verdict.rejected
+    assert "token ids" in verdict.rejected
+
+
+def test_a_file_more_beside_the_adapters_is_found(honest: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(honest, tmp_path)
+    (forged.folder / "adapters" / "hook.py").write_text("print('hello')\n")
+    assert "adapters/hook.py is no part of a bundle" in verify(forged.rehash(), "L0").rejected
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 81, "new\nline", "<script>", "-x"])
+def test_names_that_no_run_gives_are_refused(name: str, honest: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(honest, tmp_path)
+    forged.manifest["claim"]["agents"][-1]["agent_id"] = name
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert "manifest.json" in verdict.rejected
 
 
 def test_an_adapter_that_is_not_there_is_the_users_to_give(
