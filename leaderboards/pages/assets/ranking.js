@@ -57,7 +57,7 @@
     const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
     const all = [
       number("Rank", 4.6, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1),
-      { label: "Agent", rem: board.mode === "competitive" ? 14 : 17, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
+      { label: "Agent", rem: 17, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
       number(metric.name, 8.2, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
         `${metric.unit} with half of its 95 % interval.`),
       { label: "95 % interval", rem: 8.5, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
@@ -79,6 +79,7 @@
   function filters(board, onchange) {
     const present = (key) => [...new Set(board.agents.map((row) => row[key]).filter(Boolean))].sort();
     const options = (all, values, text) => [el("option", { value: "" }, all), ...values.map((value) => el("option", { value }, text(value)))];
+    const texts = new Map(board.agents.map((row) => [row, `${row.agent} ${row.lineage}`.toLowerCase()]));
     const words = el("input", { type: "search", placeholder: "Filter agents", "aria-label": "Filter agents", oninput: onchange });
     const firm = el("input", { type: "checkbox", onchange });
     const role = el("select", { "aria-label": "Role", onchange }, ...options("all roles", present("role"), (value) => value));
@@ -86,7 +87,7 @@
     const nodes = [words, el("label", {}, firm, "hide provisional"), present("role").length > 1 ? role : null, present("level").length ? level : null];
     const test = () => {
       const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-      return (row) => parts.every((part) => `${row.agent} ${row.lineage}`.toLowerCase().includes(part))
+      return (row) => parts.every((part) => texts.get(row).includes(part))
         && !(firm.checked && row.provisional.length) && (!role.value || row.role === role.value) && (!level.value || (row.level || "") >= level.value);
     };
     return { nodes: nodes.filter(Boolean), test };
