@@ -61,6 +61,8 @@ class Table:
     """Conditions of one arena, compared with its baseline by some measures of their runs."""
 
     title: str
+    name: str
+    """Of its picture's file."""
     arena: str
     conditions: tuple[str, ...]
     measures: Mapping[str, str]
@@ -147,18 +149,21 @@ _AGAINST = MappingProxyType(
 TABLES = (
     Table(
         title="Coordination, math duel",
+        name="coordination_math_duel",
         arena="math_duel",
         conditions=tuple(_COORDINATION),
         measures=_AGAINST,
     ),
     Table(
         title="Modes, math duel (competitive)",
+        name="modes_math_duel",
         arena="math_duel",
         conditions=tuple(_MODES),
         measures=_AGAINST,
     ),
     Table(
         title="Trainers, math duel (the baseline is GRPO)",
+        name="trainers_math_duel",
         arena="math_duel",
         conditions=tuple(_TRAINERS),
         measures=_AGAINST,
@@ -166,6 +171,7 @@ TABLES = (
     *(
         Table(
             title=f"Mirror self-play beside the league, {arena}",
+            name=f"self_play_{arena}",
             arena=arena,
             conditions=tuple(_MIRROR),
             measures=_AGAINST,
@@ -174,6 +180,7 @@ TABLES = (
     ),
     Table(
         title="Modes and team shares, public goods (mixed)",
+        name="modes_public_goods",
         arena="public_goods",
         conditions=(*_MODES, *_TEAM_SHARES),
         measures={

@@ -215,17 +215,21 @@ def draw(table: Table, rows: Sequence[Row], out: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize=6)
     figure.tight_layout()
-    figure.savefig(out, dpi=110)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": table.name}):
+        figure.savefig(out, metadata={"Date": None})  # equal pictures are equal files
     plt.close(figure)
 
 
 def report(results: Path, images: Path | None) -> None:
-    """Print the tables; with ``images``, draw the curves there."""
+    """Print the tables that have rows; with ``images``, draw their curves there."""
     rows = load(results)
-    for number, table in enumerate(TABLES):
+    run = {(row["arena"], row["condition"]) for row in rows}
+    for table in TABLES:
+        if not any((table.arena, name) in run for name in table.conditions):
+            continue
         print(f"\n{table.title}\n\n{table_text(table, rows)}")
         if images is not None:
-            draw(table, rows, images / f"experiments_{number}_{table.arena}.svg")
+            draw(table, rows, images / f"experiments_{table.name}.svg")
 
 
 def main() -> int:

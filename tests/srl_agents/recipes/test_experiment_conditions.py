@@ -45,7 +45,11 @@ def test_intervals_over_three_seeds() -> None:
 
 def test_differences_are_taken_seed_by_seed(tmp_path: Path) -> None:
     table = Table(
-        title="t", arena="math_duel", conditions=("ppo", "dpo"), measures={"points": "points"}
+        title="t",
+        name="n",
+        arena="math_duel",
+        conditions=("ppo", "dpo"),
+        measures={"points": "points"},
     )
     rows = [
         {
