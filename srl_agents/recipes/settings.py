@@ -22,6 +22,7 @@ from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.trainers.algorithms import TrainingSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_envs import spec
 from srl_envs.registry import count_seats
@@ -210,10 +211,15 @@ class LeagueRecipe:
                 "algorithm 'dpo' learns from pairs: coordination kind 'distillation' and "
                 "credit.importance_cap, which weigh tokens, are for 'grpo' and 'ppo'.",
             )
-        if self.training.algorithm != "ppo":
-            return
+        if isinstance(self.training, GRPOSettings):
+            self._check_variant(self.training.variant)
+        if isinstance(self.training, PPOSettings):
+            self._check_critic(self.training)
+
+    def _check_critic(self, training: PPOSettings) -> None:
+        """A critic takes the place of what credit compares with."""
         untouched = CreditSettings()
-        for name in ("estimator", "level", "discount", "trace", "baseline_decay", "normalise"):
+        for name in ("estimator", "discount", "trace", "baseline_decay", "normalise"):
             require(
                 getattr(self.credit, name) == getattr(untouched, name),
                 f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not read "
@@ -222,6 +228,11 @@ class LeagueRecipe:
         require(
             not self.scale_advantages,
             "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages.",
+        )
+        require(
+            not self.credit.potential or training.discount == 1,
+            f"training.discount={training.discount}: credit.potential shapes without discount, and "
+            "keeps what is best only if the critic has none either. Use 1.",
         )
 
     def _check_variant(self, variant: str | None) -> None:

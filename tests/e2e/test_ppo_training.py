@@ -119,3 +119,22 @@ def test_the_algorithm_says_which_keys_there_are(tmp_path: Path) -> None:
 def test_what_ppo_would_not_read_is_refused(tmp_path: Path, override: str) -> None:
     with pytest.raises(ConfigError, match="'ppo'"):
         recipe(tmp_path, override)
+
+
+def test_variants_say_what_they_need_of_advantages(tmp_path: Path) -> None:
+    groups = ("training={variant: rloo}", "rollout.group_size=2")
+    with pytest.raises(ConfigError, match=r"credit\.estimator to 'leave_one_out'"):
+        recipe(tmp_path, *groups)
+    built = recipe(tmp_path, *groups, "credit.estimator=leave_one_out")
+    assert built.training.algorithm == "grpo"
+    with pytest.raises(ConfigError, match="'dr_grpo' does not divide"):
+        recipe(
+            tmp_path, "training={variant: dr_grpo}", "rollout.group_size=2", "scale_advantages=true"
+        )
+
+
+def test_shaping_and_a_critic_have_one_discount(tmp_path: Path) -> None:
+    potential = "credit={level: turn, potential: 'math:sqrt'}"
+    assert recipe(tmp_path, potential).credit.level == "turn"
+    with pytest.raises(ConfigError, match="shapes without discount"):
+        recipe(tmp_path, potential, "training.discount=0.9")
