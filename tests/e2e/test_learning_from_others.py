@@ -26,25 +26,29 @@ name: others
 model: tiny
 env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
-updates: 4
+updates: 3
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1, live: 1, past: 0}
 training: {learning_rate: 0.01}
 evaluation: {every: 0, final_pairs: 1, bots: []}
-snapshot_every: 4
+snapshot_every: 3
 checkpoint_every: 2
 """
 DPO = "training={algorithm: dpo, learning_rate: 0.003, optimizer: adamw_8bit, reference: start}"
 SETTINGS = {
     "dpo": (DPO, "sharing={kind: demonstrations, every: 1, top: 2}"),
-    "sft": ("sharing={kind: sft, every: 2, steps: 2, sft: {optimizer: adamw_8bit}}",),
+    "sft": (
+        "sharing={kind: sft, every: 1, steps: 2, sft: {optimizer: adamw_8bit}}",
+        "reward_model={ready_pairs: 1, weight: 0.5, learning_rate: 0.01}",
+    ),
     "pairs": ("sharing={kind: dpo, every: 1, top: 3, dpo: {learning_rate: 0.001}}",),
 }
+JUDGED = ("pairs", "accuracy", "margin", "loss", "judgement")
 METRICS = {
     "dpo": {"pairs", "pair_margin", "rewards/accuracies", "rewards/margins", "shared"},
-    "sft": {"shared", "shared_worth", "shared_loss"},
+    "sft": {"shared", "shared_worth", "shared_loss", *(f"reward_model/{n}" for n in JUDGED)},
     "pairs": {"shared", "shared_worth", "shared_loss"},
 }
 
@@ -53,7 +57,7 @@ class Interrupting(ConsoleView):
     """Stops the run after an update, when its record is written and its checkpoint may not be."""
 
     def __init__(self, after: int) -> None:
-        super().__init__("run", 4, Console(quiet=True))
+        super().__init__("run", 3, Console(quiet=True))
         self.after = after
 
     def write(self, record: Record) -> None:
@@ -72,7 +76,7 @@ def train(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTr
 
 
 def state(run: Path) -> dict[str, Any]:
-    last = run / "checkpoints/step-00000004"
+    last = run / "checkpoints/step-00000003"
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
     metrics = read_lines(run / "metrics.jsonl")
@@ -105,10 +109,10 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: s
     whole = state(tmp_path / "whole")
     assert state(tmp_path / "run") == whole
 
-    by_learner = [values for line in whole["metrics"] for values in line["learners"].values()]
-    seen = {name for values in by_learner for name in values}
+    records = [v for line in whole["metrics"] for v in (line["run"], *line["learners"].values())]
+    seen = {name for values in records for name in values}
     assert seen >= METRICS[kind]
-    assert {name.partition(":")[0] for name in seen} <= {n.partition(":")[0] for n in MEANINGS}
+    assert METRICS[kind] <= MEANINGS.keys()
     for name in ("alice", "bob"):
         other = "bob" if name == "alice" else "alice"
         last = whole["metrics"][-1]["learners"][name]
