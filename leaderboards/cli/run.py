@@ -6,12 +6,17 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
 from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from leaderboards.agents import Entrant
+    from leaderboards.protocol import Protocol
 
 INTERRUPTED = 130
 EXAMPLES = """\
@@ -39,46 +44,20 @@ def main(argv: list[str]) -> int:
 
     from leaderboards.agents import parse_entrants
     from leaderboards.protocol import load_protocol, protocol_names
-    from leaderboards.run import BoardRun, Declared, opened
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
     entrants = [parse_entrants(options.agent, protocol) for protocol in protocols]
-    declared = Declared(
-        attempts=options.attempts, training_data=options.training_data, submitter=options.submitter
-    )
     command = shlex.join(["srl", "leaderboard", "run", *argv])
-    played: list[dict[str, Any]] = []
+    played = []
     with ProgressBar(options.json) as bar:
-        for protocol, wanted in zip(protocols, entrants, strict=True):
-            run = BoardRun(
-                protocol,
-                wanted,
-                Path(options.out) / protocol.name,
-                seeds=options.seeds,
-                max_new_tokens=options.max_new_tokens,
-                declared=declared,
-                command=command,
-            )
-            with opened(run):
-                before = len(run.done)
-                bar.told(protocol.name, before, len(run.specs))
-                try:
-                    run.play(lambda done, of, name=protocol.name: bar.told(name, done, of))  # type: ignore[misc]
-                except KeyboardInterrupt:
-                    print(f"srl leaderboard run: interrupted; again: {command}", file=sys.stderr)
-                    return INTERRUPTED
-                matches = len(run.specs)
-            played.append(
-                {
-                    "env": protocol.name,
-                    "folder": str(run.folder),
-                    "matches": matches,
-                    "played_before": before,
-                    "agents": [e.name for e in wanted],
-                }
-            )
+        try:
+            for protocol, wanted in zip(protocols, entrants, strict=True):
+                played.append(_play(protocol, wanted, options, command, bar))
+        except KeyboardInterrupt:
+            print(f"srl leaderboard run: interrupted; to go on: {command}", file=sys.stderr)
+            return INTERRUPTED
     if options.json:
         print(json.dumps(played))
         return 0
@@ -86,6 +65,42 @@ def main(argv: list[str]) -> int:
         print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")
     print(f"next: srl leaderboard bundle {shlex.quote(options.out)}")
     return 0
+
+
+def _play(
+    protocol: Protocol,
+    entrants: Sequence[Entrant],
+    options: argparse.Namespace,
+    command: str,
+    bar: ProgressBar,
+) -> dict[str, Any]:
+    """Play one environment; what is told of it as JSON."""
+    from leaderboards.run import BoardRun, Declared, opened
+
+    run = BoardRun(
+        protocol,
+        entrants,
+        Path(options.out) / protocol.name,
+        seeds=options.seeds,
+        max_new_tokens=options.max_new_tokens,
+        declared=Declared(
+            attempts=options.attempts,
+            training_data=options.training_data,
+            submitter=options.submitter,
+        ),
+        command=command,
+    )
+    with opened(run):
+        before = len(run.done)
+        bar.told(protocol.name, before, len(run.specs))
+        run.play(lambda done, of: bar.told(protocol.name, done, of))
+    return {
+        "env": protocol.name,
+        "folder": str(run.folder),
+        "matches": len(run.specs),
+        "played_before": before,
+        "agents": [entrant.name for entrant in entrants],
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
