@@ -31,6 +31,7 @@ from leaderboards.matrices import (
 from leaderboards.pages.write import write_site
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
 from srl_agents.league.ratings import Interval, RatingTable, rate
+from srl_agents.league.returns import FocalReturn
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json, digest
 from srl_agents.rollouts.transcripts import read_transcripts
@@ -273,7 +274,7 @@ def _curves(
     return curves(agents, table)
 
 
-def _focal(row: Any) -> dict[str, Any]:
+def _focal(row: FocalReturn) -> dict[str, Any]:
     return {**asdict(row), "focal": _interval(row.focal), "background": _interval(row.background)}
 
 

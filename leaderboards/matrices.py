@@ -54,7 +54,9 @@ def among(pairs: Pairs, names: Collection[str]) -> Pairs:
     )
 
 
-def win_cells(pairs: Pairs, order: Sequence[str], elo: Mapping[str, float], tie_nu: float) -> Any:
+def win_cells(
+    pairs: Pairs, order: Sequence[str], elo: Mapping[str, float], tie_nu: float
+) -> dict[str, Any]:
     """Points, intervals, games, wins, draws and surprises between the agents of ``order``.
 
     ``surprise`` is how many standard errors a pair's score lies above what the ratings expect, with

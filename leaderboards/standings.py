@@ -20,7 +20,7 @@ import numpy as np
 from srl_agents.league.intervals import Floats, Ints
 from srl_agents.league.large_field import rate_large
 from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import RatingTable, rate, rate_teams
+from srl_agents.league.ratings import Rating, RatingTable, rate, rate_teams
 from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json
@@ -161,8 +161,8 @@ def _by_rating(
     return Standings(rows=rows, clusters=table.clusters, resolution=table.resolution, table=table)
 
 
-def rating_row(rating: Any) -> Row:
-    """The part of a row that comes from a fit; `rating` is a `ratings.Rating`."""
+def rating_row(rating: Rating) -> Row:
+    """The part of a row that comes from a fit."""
     return {
         "agent": rating.agent,
         "value": finite(rating.elo),

@@ -16,7 +16,7 @@ from synthetic import BOTS, LEARNERS, START, agents, fill_store
 from leaderboards.board import read_board
 from leaderboards.build import board_data, slug, write_site
 from leaderboards.cli import main
-from leaderboards.matrices import surprises
+from leaderboards.matrices import compared, surprises
 from leaderboards.standings import Scope, played, rank_sets
 from srl_agents.cli.web_page import embedded_json
 from srl_agents.league.pairs import WinMatrix
@@ -252,6 +252,13 @@ def test_surprise_counts_standard_errors_towards_the_expectation() -> None:
     assert found[0, 1] == pytest.approx(3.0)
     assert found[1, 0] == pytest.approx(-3.0)
     assert np.isnan(found[0, 0])
+
+
+def test_anchors_stand_beside_the_best_because_everybody_met_them() -> None:
+    order = ["a", "b", "c", "d", "e"]
+    assert compared(order, {"d", "e"}, 4) == ["a", "b", "d", "e"]
+    assert compared(order, {"d", "e"}, 3) == ["a", "b", "d"]  # at most half are anchors
+    assert compared(order, (), 9) == order
 
 
 def test_a_cycle_surprises_where_no_ranking_explains_it(tmp_path: Path) -> None:
