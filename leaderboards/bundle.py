@@ -217,38 +217,19 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     """
     header = read_header(run)
     protocol = load_protocol(header["protocol"]["name"])
-    if protocol.sha256 != header["protocol"]["sha256"]:
-        raise StoreError(f"{run} was played under another version of the protocol {protocol.name}.")
-    specs = schedule(protocol, list(header["sources"]), header["seeds"])
-    played = {record.spec.match_id: record for record in read_journal(run, specs)}
-    if len(played) < len(specs):
-        raise StoreError(
-            f"{run} has {len(played)} of {len(specs)} matches: a bundle holds all of them. Give the "
-            "command of the run again; it continues."
-        )
-    records = [played[spec.match_id] for spec in specs]
-    claim: dict[str, Any] = {
-        "protocol": header["protocol"],
-        "env": {"id": protocol.env, "options": protocol.env_options},
-        "seeds": header["seeds"],
-        "agents": header["agents"],
-        "declared": header["declared"],
-    }
-    lines, claim["records"] = _chained(claim, records)
+    records = _finished(run, header, protocol)
+    claim, lines = _claim(header, protocol, records)
     derived = ratings(protocol, [(record.spec, record.result) for record in records])
     claim["ratings_sha256"] = digest(derived)
-    content = {
-        name: b"".join(canonical_json(line).encode() + b"\n" for line in column)
-        for name, column in zip(
-            (MATCHES, TRANSCRIPTS, TOKENS), zip(*lines, strict=True), strict=True
-        )
-        if name != TOKENS or any("base" in agent["spec"] for agent in claim["agents"])
-    }
     work = out / protocol.name / f".tmp-{run.name}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    for name, data in content.items():
-        (work / name).write_bytes(lzma.compress(data, preset=9))
+    models = any("base" in agent["spec"] for agent in claim["agents"])
+    columns = zip((MATCHES, TRANSCRIPTS, TOKENS), zip(*lines, strict=True), strict=True)
+    for name, column in columns:
+        if name != TOKENS or models:
+            data = b"".join(canonical_json(line).encode() + b"\n" for line in column)
+            (work / name).write_bytes(lzma.compress(data, preset=9))
     (work / RATINGS).write_text(canonical_json(derived) + "\n", encoding="utf-8")
     if with_adapters:
         _copy_adapters(header, work)
@@ -337,17 +318,42 @@ def read_lines(path: Path) -> Iterator[Line]:
         ) from None
 
 
-def _chained(
-    claim: dict[str, Any], records: Sequence[MatchRecord]
-) -> tuple[list[tuple[Line, Line, Line]], dict[str, Any]]:
-    """The lines of all records with their chain, and ``claim.records``."""
+def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[MatchRecord]:
+    """All records of a run in the order of its schedule.
+
+    Raises:
+        StoreError: some are missing, or the protocol is another by now.
+    """
+    if protocol.sha256 != header["protocol"]["sha256"]:
+        raise StoreError(f"{run} was played under another version of the protocol {protocol.name}.")
+    specs = schedule(protocol, list(header["sources"]), header["seeds"])
+    played = {record.spec.match_id: record for record in read_journal(run, specs)}
+    if len(played) < len(specs):
+        raise StoreError(
+            f"{run} has {len(played)} of {len(specs)} matches: a bundle holds all of them. Give the "
+            "command of the run again; it continues."
+        )
+    return [played[spec.match_id] for spec in specs]
+
+
+def _claim(
+    header: Mapping[str, Any], protocol: Protocol, records: Sequence[MatchRecord]
+) -> tuple[dict[str, Any], list[tuple[Line, Line, Line]]]:
+    """The claim but for the hash of the ratings, and the lines of all records with their chain."""
+    claim: dict[str, Any] = {
+        "protocol": header["protocol"],
+        "env": {"id": protocol.env, "options": protocol.env_options},
+        "seeds": header["seeds"],
+        "agents": header["agents"],
+        "declared": header["declared"],
+    }
     link = first_link(claim)
     lines = []
     for record in records:
         match, transcript, tokens = record.lines
         link = next_link(link, match, transcript, tokens)
         lines.append(({**match, "chain": link[:HEAD_DIGITS]}, transcript, tokens))
-    return lines, {"count": len(records), "chain": link}
+    return claim | {"records": {"count": len(records), "chain": link}}, lines
 
 
 def _protocol(claim: Mapping[str, Any]) -> Protocol:
