@@ -104,7 +104,7 @@ def left_behind(run: Path) -> dict[str, str]:
     metrics = read_lines(run / "metrics.jsonl")
     for line in metrics:
         for name in WALL_CLOCK:
-            line["run"].pop(name)
+            line["run"].pop(name, None)
     last = run / f"checkpoints/step-{UPDATES:08}"
     tensors = [*sorted(run.glob("snapshots/**/*.safetensors")), *sorted(last.glob("*.safetensors"))]
     with LeagueStore(run / "league.db", mode="read") as store:

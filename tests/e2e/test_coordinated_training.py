@@ -134,7 +134,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     lines = read_lines(run / "metrics.jsonl")
     for line in lines:
         for name in WALL_CLOCK:
-            line["run"].pop(name)
+            line["run"].pop(name, None)
     return lines
 
 
