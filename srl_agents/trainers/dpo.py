@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from srl_agents.engines.quiet import quiet_libraries
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead
+from srl_agents.trainers.policy_gradient import reference_adapter
 
 _REPORTED = ("rewards/accuracies", "rewards/margins", "rewards/chosen", "rewards/rejected")
 
@@ -79,12 +80,7 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
         self.settings = settings
         self._head = OwnHead(base)
         super().__init__(name, base, settings, seed)
-        self._reference: str | None = None
-        if settings.reference == "start":
-            self._reference = f"{name}@start"
-            if self._reference not in base.adapters:  # a second learner of the adapter shares it
-                base.add_adapter(self._reference, seed)
-                base.set_adapter_tensors(self._reference, base.adapter_tensors(name))
+        self._reference = reference_adapter(base, name, settings.reference, settings.kl_coef)
 
     def _make_trainer(self, folder: Path) -> PairTrainer:
         cpu = self.base.device.type == "cpu"
@@ -149,14 +145,6 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
             chosen = chosen + self.settings.offset * margins / self.settings.kl_coef
         return inputs | {"ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
 
-    @contextmanager
-    def _as_reference(self) -> Iterator[None]:
-        if self._reference is None:
-            with self.base.reference():
-                yield
-            return
-        self.base.activate(self._reference)
-        try:
-            yield
-        finally:
-            self.base.activate(self.name)
+    def _as_reference(self) -> AbstractContextManager[None]:
+        own = self._reference
+        return self.base.reference() if own is None else self.base.through(own)

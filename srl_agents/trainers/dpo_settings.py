@@ -48,9 +48,9 @@ class DPOSettings(UpdateSettings):
     offset: float = 0.0
     """Times a pair's margin: by how much the chosen reply's implicit reward must exceed the other's.
     Source: arXiv:2402.10571, with margins of return."""
-    reference: Literal["base", "start"] = "base"
-    """The base with its adapters off, or the learner's adapter as it was when the run began, a
-    warm start included."""
+    reference: str = "base"
+    """``base``: adapters off; ``start``: the learner's adapter as it was when the run began, a warm
+    start included; or the folder of a saved adapter."""
     pairs: PairSettings = field(default_factory=PairSettings)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,6 @@ class DPOSettings(UpdateSettings):
         check_positive(self, "kl_coef")
         check_not_negative(self, "offset")
         check_one_of("loss_type", self.loss_type, get_args(PairLoss))
-        check_one_of("reference", self.reference, ("base", "start"))
         if not 0 <= self.label_smoothing < 0.5:
             raise ConfigError(f"label_smoothing={self.label_smoothing}: use 0 to below 0.5.")
         if self.loss_type == "exo_pair" and not self.label_smoothing:
