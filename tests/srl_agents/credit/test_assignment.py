@@ -86,6 +86,16 @@ def test_void_episodes_move_no_baseline_and_give_no_rows() -> None:
     assert metrics["reward"] == pytest.approx(0.5)
 
 
+def test_a_learner_with_void_episodes_alone_has_no_metrics() -> None:
+    """A mean reward of 0 would be a plausible number for what was never measured."""
+    void = [episode(0, 0, (1.0, -1.0), void=True), episode(0, 1, (0.0, 0.0), void=True)]
+    assert credit(void, "a@1", scale=False) == ([], {})
+    assigner = CreditAssigner(CreditSettings(mode="adaptive", estimator="role_baseline"))
+    assert assigner.assign(void, "a", "a@1") == ([], {})
+    assert assigner.paid_turns(void, "a", "a@1") == ([], {})
+    assert assigner.state() == {"baselines": [], "adaptive": {}}
+
+
 def test_flat_groups_carry_no_signal() -> None:
     rows, metrics = credit([episode(0, 0, (1, -1)), episode(0, 1, (1, -1))], "a@1", scale=False)
     assert rows == []
