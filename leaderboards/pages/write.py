@@ -83,7 +83,7 @@ def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
     rows = board["agents"]
     return {
         **{key: board[key] for key in ("slug", "mode", "metric", "matches", "clusters")},
-        "name": " ".join(filter(None, [board["env_id"], board["options"]])),
+        "name": _name(board),
         "summary": board["summary"],
         "agents": len(rows),
         "top": [{key: row[key] for key in ("agent", "value", "half_width")} for row in rows[:_TOP]],
@@ -107,16 +107,15 @@ def _standing(boards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     chosen.sort(key=lambda name: (-height[name] / len(places[name]), name))
     return {
         "agents": chosen,
-        "boards": [
-            {
-                "slug": board["slug"],
-                "name": " ".join(filter(None, [board["env_id"], board["options"]])),
-            }
-            for board in shown
-        ],
+        "boards": [{"slug": board["slug"], "name": _name(board)} for board in shown],
         "sizes": [len(board["agents"]) for board in shown],
         "ranks": [[places[name].get(k) for k in range(len(shown))] for name in chosen],
     }
+
+
+def _name(board: Mapping[str, Any]) -> str:
+    """Of a board's protocol, or its environment with what it was made with."""
+    return board.get("protocol") or " ".join(filter(None, [board["env_id"], board["options"]]))
 
 
 def _write_assets(out: Path) -> tuple[list[str], list[str]]:

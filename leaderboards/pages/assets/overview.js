@@ -40,7 +40,7 @@
       return node;
     };
     return card("Who is best where",
-      el("p", { class: "lead" }, "Ranks that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place."),
+      el("p", { class: "lead" }, "Ranks that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place. A bot's name stands for another program in each environment."),
       scroller("Ranks by environment", el("table", { class: "matrix ranks" },
         el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...boards.map((board) => el("th", { scope: "col" }, el("a", { href: `#board=${board.slug}` }, el("span", {}, board.name)))))),
         el("tbody", {}, ...agents.map((name, i) => el("tr", {}, el("th", { scope: "row", title: name }, name), ...boards.map((_, j) => cell(i, j))))))));
@@ -48,7 +48,7 @@
 
   function log(changes) {
     return card("Changes", SRL.plainTable("Changes", ["When", "What", "Environment", "Agents", "Reason"],
-      changes.map((line) => [line.when, line.action, line.env, line.agents.join(", "), line.reason])));
+      changes.map((line) => [line.when.slice(0, 16).replace("T", " "), line.action, line.env, line.agents.join(", "), line.reason])));
   }
 
   SRL.overviewPage = (data) => {
