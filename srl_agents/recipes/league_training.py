@@ -263,7 +263,7 @@ class LeagueTraining:
         for name in self.learners:
             live = self.league.live(name)
             batch, learners[name] = self.experience.batch(name, judged, live)
-            if self.learned_reward is not None:
+            if self.learned_reward is not None and "reward" in learners[name]:
                 learners[name]["reward"] = rule_reward(episodes, live)
             learners[name] |= reward_statistics(episodes, live)
             if batch is not None:
