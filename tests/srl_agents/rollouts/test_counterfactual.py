@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from srl_agents.policies import Policy, ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
-from srl_agents.rollouts.counterfactual import Replays
+from srl_agents.rollouts.counterfactual import Replays, _Seat
 from srl_envs import make, make_bot
 from srl_envs.grammar import action
 
@@ -71,6 +72,21 @@ def test_a_replay_ends_whoever_is_idle_and_no_idle_seat_forfeits(env_id: str) ->
                 outcomes = replays.outcomes(episode, frozenset(idle))
                 assert all(-1 <= outcome <= 1 for outcome in outcomes)
                 assert not replays._env(episode.spec).forfeited
+
+
+def test_a_reply_that_is_refused_now_is_replaced_and_the_next_one_waits_its_turn() -> None:
+    options = GAMES["connect_four-v0"]
+    trajectory = played("connect_four-v0", 1, options).trajectories[0]
+    turns = tuple(replace(trajectory.turns[0], reply=text, invalid=None) for text in ("a", "b"))
+    env = make("connect_four-v0", **options)
+    env.reset(seed=1)
+    seat = _Seat(env, 0, replace(trajectory, turns=turns), idle=False)
+    default = action(env.game.fallback(env.game.decode(env.get_state()["state"]), 0))
+    refused = "illegal"  # by the replay, though the recorded game took it
+    assert [seat.reply(r) for r in (None, refused, None, None)] == ["a", default, "b", default]
+    broken = replace(turns[0], invalid=refused)  # refused in the recorded game too
+    seat = _Seat(env, 0, replace(trajectory, turns=(broken, turns[1])), idle=False)
+    assert [seat.reply(r) for r in (None, refused)] == ["a", "b"]
 
 
 def test_an_idle_seat_makes_the_default_move_and_the_others_theirs() -> None:
