@@ -1,0 +1,57 @@
+"""The board that SRL ships: whole, small, and still true under the present code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leaderboards.board import CHANGELOG, PUBLISHED, Entry, read_board
+from leaderboards.verify import verify
+from srl_envs import list_envs
+
+MOST_BYTES = 6 << 20
+ENTRIES = [entry for group in read_board() for entry in group.entries]
+REPLAYED = ("nim-v0", "schema_relay-v0", "negotiation-v0", "connect_four-v0.5x5x3")
+"""One of every mode, and the one with models."""
+
+
+def name(entry: Entry) -> str:
+    return f"{entry.bundle.protocol.name}-{entry.bundle.folder.name}"
+
+
+def test_every_environment_is_on_the_board_and_checked_to_l2_at_least() -> None:
+    assert {entry.bundle.protocol.env for entry in ENTRIES} == set(list_envs())
+    assert {entry.level for entry in ENTRIES} <= {"L2", "L3"}
+
+
+def test_the_board_is_small_enough_for_a_repository() -> None:
+    files = [path for path in PUBLISHED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+
+
+def test_the_changelog_names_every_bundle_once() -> None:
+    lines = [json.loads(line) for line in (PUBLISHED / CHANGELOG).read_text().splitlines()]
+    assert sorted(line["root"] for line in lines) == sorted(e.bundle.root for e in ENTRIES)
+
+
+def test_training_lifted_the_small_model() -> None:
+    entry = next(e for e in ENTRIES if any(a.agent_id == "tiny" for a in e.bundle.agents))
+    rows = {row["agent"]: row for row in entry.bundle.ratings["rows"]}
+    assert rows["alice@30"]["worst_rank"] < rows["tiny"]["best_rank"]
+
+
+def test_nothing_names_a_place_on_somebodys_machine() -> None:
+    for entry in ENTRIES:
+        text = (entry.bundle.folder / "manifest.json").read_text()
+        assert "/tmp/" not in text
+        assert str(Path.home()) not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES, ids=name)
+def test_a_published_bundle_still_holds(entry: Entry) -> None:
+    protocol = entry.bundle.protocol.name
+    verdict = verify(entry.bundle.folder, "L2" if protocol in REPLAYED else "L1", workers=0)
+    assert verdict.accepted, verdict.rejected
