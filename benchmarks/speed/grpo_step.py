@@ -1,4 +1,4 @@
-"""One GRPO step, split into generate, reward and train: SRL against plain TRL.
+"""One GRPO step, split into generate, reward and train: one and two learners of SRL, and plain TRL.
 
     python -m benchmarks.speed.grpo_step [--rows 64] [--tokens 16] [--steps 5] [--json FILE]
 
@@ -7,14 +7,21 @@ Both get the same model (random weights, LoRA rank 8 on every linear layer), the
 a KL term to the base), optimizer and reward: the reply is given to the environment, and what the
 step pays is the reward. Plain TRL gets its adapter through ``peft_config``. End and stop tokens are
 switched off, so every row is exactly as long as every other. CPU seconds of one torch thread; the
-steps of the two alternate, and the median counts.
+steps of all alternate, and the median counts. Two learners make a step each, and the seconds are per
+learner, so that all three columns are of as many tokens.
+
+Memory is the peak of a process that makes one step with so many learners; a second learner may cost
+its adapter, that adapter's gradient and the optimizer's two moments, and no second base.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -63,23 +70,26 @@ def openings(count: int) -> list[str]:
     return texts
 
 
-def ours(model: Path, rows: int, tokens: int) -> Callable[[int], Times]:
-    """A function that makes one step of SRL and times its phases."""
+def ours(model: Path, rows: int, tokens: int, learners: int = 1) -> Callable[[int], Times]:
+    """A function that makes one step of SRL with each learner and times its phases, per learner."""
     base = BaseModel.load(model, lora_rank=8)
     base.eos_token_ids = frozenset()
     engine = TransformersEngine(
         base, SamplingSettings(max_new_tokens=tokens, stop=()), max_batch_rows=rows
     )
     settings = GRPOSettings(learning_rate=RATE, kl_coef=KL, micro_batch_rows=rows)
-    learner = GRPOLearner("learner", base, settings, temperature=1.0, seed=0)
+    team = [
+        GRPOLearner(f"learner{number}", base, settings, temperature=1.0, seed=number)
+        for number in range(learners)
+    ]
     env = srl_envs.make("connect_four-v0")
     prompts = [base.encode_prompt(text) for text in openings(rows // GROUP) for _ in range(GROUP)]
 
-    def step(number: int) -> Times:
+    def step_of(learner: GRPOLearner, number: int) -> Times:
         clock = time.process_time()
         generated = engine.generate(
             [
-                GenerationRequest(prompt_ids=prompt, adapter="learner", key=(number, row))
+                GenerationRequest(prompt_ids=prompt, adapter=learner.name, key=(number, row))
                 for row, prompt in enumerate(prompts)
             ]
         )
@@ -99,13 +109,17 @@ def ours(model: Path, rows: int, tokens: int) -> Callable[[int], Times]:
             for prompt, g in zip(prompts, generated, strict=True)
         ]  # fmt: skip
         rows_of_batch = list(zip(turns, advantages.tolist(), strict=True))
-        learner.update(training_batch("learner", learner.version, rows_of_batch, pad_id=0))
+        learner.update(training_batch(learner.name, learner.version, rows_of_batch, pad_id=0))
         assert all(len(g.token_ids) == tokens for g in generated)
         return {
             "generate": after_generate - clock,
             "reward": after_reward - after_generate,
             "train": time.process_time() - after_reward,
         }
+
+    def step(number: int) -> Times:
+        times = [step_of(learner, number) for learner in team]
+        return {phase: statistics.fmean(t[phase] for t in times) for phase in PHASES}
 
     return step
 
@@ -202,8 +216,34 @@ def _model_folder(hidden: int, layers: int) -> Iterator[Path]:
         yield build(Path(folder) / "model", hidden=hidden, layers=layers)
 
 
+def peak_mib(options: argparse.Namespace, model: Path, learners: int) -> float:
+    """Of a fresh process that makes one step with so many learners; 0 loads the base alone."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.grpo_step"]
+    for name in ("rows", "tokens"):
+        command += [f"--{name}", str(getattr(options, name))]
+    command += ["--peak-of", str(model), "--learners", str(learners)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def learner_mib(model: Path) -> float:
+    """An adapter in float32, its gradient and AdamW's two moments."""
+    base = BaseModel.load(model, lora_rank=8)
+    base.add_adapter("learner", 0)
+    numbers = sum(p.numel() for p in base.trainable_parameters("learner").values())
+    return 4 * 4 * numbers / 2**20
+
+
+def _make_one_step(options: argparse.Namespace) -> None:
+    if options.learners:
+        ours(Path(options.peak_of), options.rows, options.tokens, options.learners)(0)
+    else:
+        BaseModel.load(options.peak_of, lora_rank=8)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
 def main() -> None:
-    """Print a table of medians and ratios."""
+    """Print a table of medians and ratios, and one of memory."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -215,11 +255,17 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--json", help="also write the numbers to this file")
+    parser.add_argument("--peak-of", help=argparse.SUPPRESS)
+    parser.add_argument("--learners", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.peak_of:
+        _make_one_step(options)
+        return
     with _model_folder(options.hidden, options.layers) as model:
         contestants = {
             "SRL": ours(model, options.rows, options.tokens),
+            "SRL, two": ours(model, options.rows, options.tokens, learners=2),
             "TRL": plain_trl(model, options.rows, options.tokens),
         }
         times: dict[str, list[Times]] = {name: [] for name in contestants}
@@ -228,17 +274,26 @@ def main() -> None:
                 measured = step(number)
                 if number:
                     times[name].append(measured)
+        memory = {str(n): peak_mib(options, model, n) for n in (0, 1, 2)}
+        memory["one learner's tensors"] = learner_mib(model)
     medians = {
         name: {phase: statistics.median(t[phase] for t in measured) for phase in PHASES}
         for name, measured in times.items()
     }
     print(f"{options.rows} rows x {options.tokens} new tokens, CPU seconds per step (median)")
-    print(f"{'':10}{'SRL':>10}{'TRL':>10}{'SRL / TRL':>12}")
+    print(
+        f"{'':10}"
+        + "".join(f"{name:>12}" for name in medians)
+        + f"{'SRL / TRL':>12}{'two / TRL':>12}"
+    )
     for phase in (*PHASES, "total"):
-        a, b = (sum(m.values()) if phase == "total" else m[phase] for m in medians.values())
-        print(f"{phase:10}{a:10.3f}{b:10.3f}{a / b:12.2f}")
+        row = [sum(m.values()) if phase == "total" else m[phase] for m in medians.values()]
+        ratios = "".join(f"{value / row[-1]:12.2f}" for value in row[:-1])
+        print(f"{phase:10}" + "".join(f"{value:12.3f}" for value in row) + ratios)
+    print("peak MiB: " + ", ".join(f"{name}: {value:.1f}" for name, value in memory.items()))
     if options.json:
-        Path(options.json).write_text(json.dumps(medians, indent=2))
+        result = {**medians, "peak_mib": memory}
+        Path(options.json).write_text(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":
