@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,11 @@ def store_site(
 
 
 def board_site(
-    board: Path, *, command: str = "", per_board: int = PER_BOARD
+    board: Path,
+    *,
+    command: str = "",
+    per_board: int = PER_BOARD,
+    told: Callable[[str, int, int], None] | None = None,
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """The data of a published board's site, and its episodes for `write_site`.
 
@@ -100,6 +104,7 @@ def board_site(
         board: folder with verified bundles, see `leaderboards.board`.
         command: the command line that builds the site again.
         per_board: most episodes of one environment.
+        told: called with a task's name, what is done of it, and how much it is.
 
     Raises:
         StoreError: there is no bundle, or two bundles contradict each other.
@@ -109,7 +114,7 @@ def board_site(
     if not groups:
         raise StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
     boards, roots, parts = [], [], []
-    for group in groups:
+    for done, group in enumerate(groups, 1):
         with (
             tempfile.TemporaryDirectory() as folder,
             merged_store(group, Path(folder) / "board.db") as store,
@@ -121,6 +126,8 @@ def board_site(
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts))
         boards += found
+        if told is not None:
+            told("environments", done, len(groups))
         roots += [entry.bundle.root for entry in group.entries]
     data = site_data(
         boards,

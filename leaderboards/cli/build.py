@@ -37,9 +37,13 @@ def main(argv: list[str]) -> int:
     again = ["srl", "leaderboard", "build", *source, "--out", options.out]
     again += ["--schedule", options.schedule] if options.schedule else []
     if options.board:
-        data, episodes = board_site(
-            Path(options.board), command=shlex.join(again), per_board=options.episodes
-        )
+        with ProgressBar(quiet=options.json) as bar:
+            data, episodes = board_site(
+                Path(options.board),
+                command=shlex.join(again),
+                per_board=options.episodes,
+                told=bar.told,
+            )
         return _write(options, data, episodes)
     path = Path(options.store)
     path = path / "league.db" if path.is_dir() else path
