@@ -120,9 +120,10 @@ def board_site(
             merged_store(group, Path(folder) / "board.db") as store,
         ):
             found = boards_of_store(store, levels=group.levels)
+            matches = [match for match in store.matches() if match[1].termination != "void"]
         for data in found:
             data["protocol"] = group.protocol.name
-            chosen, transcripts = _published_episodes(group, data, per_board)
+            chosen, transcripts = _published_episodes(group, matches, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts))
         boards += found
@@ -139,13 +140,10 @@ def board_site(
 
 
 def _published_episodes(
-    group: BoardGroup, board: Mapping[str, Any], most: int
+    group: BoardGroup, matches: Sequence[Match], board: Mapping[str, Any], most: int
 ) -> tuple[list[Match], dict[str, Transcript]]:
-    """Episodes of a group's bundles, and their transcripts. References' matches are in all of them."""
-    known = {
-        match[0].match_id: match for entry in group.entries for match in entry.bundle.matches()
-    }
-    chosen = choose(known.values(), [row["agent"] for row in board["agents"]], most)
+    """Some of a group's matches, and their transcripts, which lie in its bundles."""
+    chosen = choose(matches, [row["agent"] for row in board["agents"]], most)
     wanted, transcripts = {match[0].match_id for match in chosen}, {}
     for entry in group.entries:
         for record in entry.bundle.records():
