@@ -50,8 +50,9 @@ def test_nothing_names_a_place_on_somebodys_machine() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", ENTRIES, ids=name)
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if len(e.bundle.specs) <= 1300], ids=name)
 def test_a_published_bundle_still_holds(entry: Entry) -> None:
+    """The larger ones: `srl leaderboard verify leaderboards/published`."""
     protocol = entry.bundle.protocol.name
     verdict = verify(entry.bundle.folder, "L2" if protocol in REPLAYED else "L1", workers=0)
     assert verdict.accepted, verdict.rejected
