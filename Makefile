@@ -40,7 +40,7 @@ quickstart: install ## Train a small league on the CPU, print its ratings, build
 	@echo "Open the leaderboard:  $(abspath $(RUN))/site/index.html"
 	@echo "Learning curves:       $(abspath $(RUN))/report.html"
 
-board: install ## Play the published board's bots again, verify, compare (about ten minutes of CPU)
+board: install ## Play the published board's bots again, verify, compare (an hour on two slow cores)
 	$(BIN)/srl leaderboard run --all --seeds 32 --out runs/board
 	$(BIN)/srl leaderboard bundle runs/board
 	$(BIN)/srl leaderboard publish runs/board/bundles --level L3 --board leaderboards/published
