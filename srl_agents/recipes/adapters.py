@@ -16,6 +16,7 @@ from srl_agents.engines.base_model import BaseModel
 from srl_agents.league.manager import FINAL
 from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
+from srl_agents.policies.shown_examples import Examples, write_examples
 from srl_agents.recipes.folder import RECIPE
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import spec as env_spec
@@ -73,12 +74,20 @@ class AdapterExport:
         folder: of the run.
         base: holds the learners' last weights.
         store: of the run.
+        shown: learner -> examples in its prompts, which belong to its last weights.
     """
 
     def __init__(
-        self, recipe: LeagueRecipe, folder: Path, base: BaseModel, store: LeagueStore
+        self,
+        recipe: LeagueRecipe,
+        folder: Path,
+        base: BaseModel,
+        store: LeagueStore,
+        *,
+        shown: Mapping[str, Examples],
     ) -> None:
         self._recipe, self._folder, self._base, self._store = recipe, folder, base, store
+        self._shown = shown
 
     def write(self, live: Mapping[str, str]) -> list[Path]:
         """Write ``adapters/LEARNER``, and ``adapters/LEARNER-best`` where an earlier look was better.
@@ -96,7 +105,9 @@ class AdapterExport:
             which = f"the weights after the last update, version `{version}` of the run"
             results = _results(self._store, version, self._recipe)
             written.append(self._write(learner, learner, which, results))
-            if best is not None and best.step != self._recipe.updates:
+            # earlier weights belong to earlier examples, which nobody kept
+            alone = not self._shown.get(learner)
+            if best is not None and best.step != self._recipe.updates and alone:
                 written.append(self._write_best(learner, best))
         return written
 
@@ -121,6 +132,7 @@ class AdapterExport:
         for old in (work, final):
             shutil.rmtree(old, ignore_errors=True)
         self._base.save_adapter(learner, work)
+        write_examples(work, self._shown.get(learner, ()))
         shutil.copy(self._folder / RECIPE, work / RECIPE)
         (work / "README.md").write_text(_card(self._recipe, name, which, results))
         checkpoints.rename_durably(work, final)

@@ -152,6 +152,7 @@ class LeagueTraining:
         self.engine = TransformersEngine(
             self.base, sampling, max_batch_rows=recipe.rollout.batch_rows
         )
+        self._shown = {} if self.sharing is None else self.sharing.shown
         self.versions = LeagueVersions(
             recipe,
             self.league,
@@ -161,7 +162,7 @@ class LeagueTraining:
             folder=folder,
             play=self._play,
             say=view.say,
-            shown={} if self.sharing is None else self.sharing.shown,
+            shown=self._shown,
         )
         self.policies = self.versions.policies
         self.runner = Runner(
@@ -193,7 +194,9 @@ class LeagueTraining:
                 self._after_update()
             self._final_table()
             live = {name: self.league.live(name) for name in self.learners}
-            export = AdapterExport(self.recipe, self.folder, self.base, self.store)
+            export = AdapterExport(
+                self.recipe, self.folder, self.base, self.store, shown=self._shown
+            )
             for path in export.write(live):
                 self.view.say(f"adapter: {path}")
         finally:

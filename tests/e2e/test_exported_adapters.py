@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from srl_agents import checkpoints
 from srl_agents.engines.catalog import resolve
 from srl_agents.metrics import ConsoleView
+from srl_agents.policies.shown_examples import read_examples
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
@@ -69,7 +70,8 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         checkpoints.save(run / "checkpoints", 1, weights, {}, score=2.0, keep_best=1)
         last = training.base.adapter_tensors("alice")
         live = {"alice": training.league.live("alice")}
-        paths = AdapterExport(recipe, run, training.base, training.store).write(live)
+        export = AdapterExport(recipe, run, training.base, training.store, shown={})
+        paths = export.write(live)
         assert [path.name for path in paths] == ["alice", "alice-best"]
         assert "after update 1" in (run / "adapters/alice-best/README.md").read_text()
         now = training.base.adapter_tensors("alice")
@@ -79,6 +81,11 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         )
         with torch.no_grad():
             torch.testing.assert_close(best.eval()(ids).logits, bare)
+
+        shown = {"alice": (("a board", "<action>1</action>"),)}
+        export = AdapterExport(recipe, run, training.base, training.store, shown=shown)
+        (path,) = export.write(live)  # the best had other examples, which nobody kept
+        assert read_examples(path) == shown["alice"]
     finally:
         training.close()
     assert json.loads((adapter / "adapter_config.json").read_text())["r"] == 2
