@@ -14,6 +14,7 @@ from srl_agents.league.agents import AgentVersion
 from srl_agents.league.names import lineage
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy, parse_model_name
 from srl_agents.policies.catalog import adapter_shape, require_model
+from srl_agents.policies.shown_examples import read_examples
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 from srl_envs.settings import dump
@@ -97,6 +98,11 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
     require_model(wanted.model)
     if wanted.adapter_folder is not None:
         adapter_shape(wanted.adapter_folder)  # says what is missing before anything is loaded
+        if read_examples(wanted.adapter_folder):
+            raise ConfigError(
+                f"--agent {source}: this adapter was trained with examples in its prompts, which a "
+                "bundle cannot hold yet. Enter one that was trained without sharing demonstrations."
+            )
         return Entrant(name if equals else wanted.adapter_folder.name, source)
     return Entrant(name if equals else wanted.model, source)
 

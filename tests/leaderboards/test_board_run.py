@@ -19,6 +19,7 @@ from leaderboards.agents import parse_entrants
 from leaderboards.bundle import write_bundle
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_journal
+from srl_agents.policies.shown_examples import write_examples
 from srl_envs import registry
 from srl_envs.errors import ConfigError, SandboxError, SRLError, StoreError, UnknownPolicyError
 
@@ -140,6 +141,13 @@ def test_agents_that_cannot_enter_are_named_before_anything_is_loaded(
 ) -> None:
     with pytest.raises(error, match=words):
         parse_entrants(agents, load_protocol(KUHN))
+
+
+def test_an_adapter_that_needs_examples_cannot_enter(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"r": 2, "lora_alpha": 4}')
+    write_examples(tmp_path, (("a card", "<action>bet</action>"),))
+    with pytest.raises(ConfigError, match="examples in its prompts"):
+        parse_entrants([f"tiny+{tmp_path}"], load_protocol(KUHN))
 
 
 @pytest.mark.parametrize("tokens", [0, 129])
