@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 from srl_agents.engines.base_model import BaseModel
-from srl_agents.records import CriticBatch, TrainingBatch
+from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.learner import global_generators_kept
 from srl_agents.trainers.shared_prompts import SharedPrompts, share_prompts
 from srl_envs.errors import ConfigError, ShapeError
@@ -326,7 +326,7 @@ def reference_adapter(base: BaseModel, name: str, reference: str, kl_coef: float
     """
     if reference == "base" or not kl_coef:
         return None
-    frozen = f"{name}@start" if reference == "start" else f"{name}@reference"
+    frozen = f"{name}@start" if reference == "start" else f"{name}@{digest(reference)[:8]}"
     if frozen not in base.adapters:  # a second learner of the adapter shares it
         if reference == "start":
             base.add_adapter(frozen, seed=0)
