@@ -5,6 +5,7 @@ A worker that dies or exceeds its lease is replaced; what it was given is issued
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import time
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class WorkerPool:
         """Let a worker play."""
         worker = next(w for w in self._workers if w.name == name)
         worker.given, worker.until = list(specs), time.monotonic() + self._recipe.lease_s
-        worker.pipe.send(worker.given)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: `collect` sees it
+            worker.pipe.send(worker.given)
 
     def collect(
         self, timeout_s: float
