@@ -120,8 +120,12 @@ def test_token_logprobs_are_those_of_the_named_adapter(base: BaseModel, sample: 
     assert other[row, :length] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_student_comes_closer_to_its_teacher(base: BaseModel, sample: Any) -> None:
-    student = learner(base, "student", 1, learning_rate=5e-3)
+    steps = 40
+    student = learner(
+        base, "student", 1, learning_rate=2e-2, schedule="linear", total_updates=steps
+    )
     learner(base, "teacher", 2)
     generator = torch.Generator().manual_seed(0)
     base.set_adapter_tensors(
@@ -132,15 +136,15 @@ def test_a_student_comes_closer_to_its_teacher(base: BaseModel, sample: Any) -> 
         },
     )
     gaps = []
-    for i in range(12):
-        batch = sample(base, "student", rows=24, seed=i)
+    for i in range(steps):
+        batch = sample(base, "student", rows=64, seed=i)
         mask = batch.completion_mask_RT
         own = student.token_logprobs(batch, "student")
         teacher = student.token_logprobs(batch, "teacher")
         gaps.append(float((own - teacher)[mask].mean()))
         pull = teacher_advantages(own, teacher, mask, weight=1.0)
         student.update(replace(batch, advantages_RT=pull.astype(np.float32)))
-    assert np.mean(gaps[-3:]) < 0.9 * np.mean(gaps[:3])
+    assert np.mean(gaps[-3:]) < 0.65 * np.mean(gaps[:3])  # 0.52 here
 
 
 def test_gradients_of_another_shape_are_refused(base: BaseModel) -> None:
