@@ -4,7 +4,7 @@
     python -m benchmarks.learning.experiments report --images docs/images
 
 Every run is one `srl train` with an arena's recipe, a condition's settings and a root seed
-(`conditions.py`), in a process of its own at the lowest priority, one after the other. A finished run
+(`conditions.py`), in a process of its own at the lowest priority (`--nice`), one after the other. A finished run
 adds its row to the result file at once, an interrupted one continues when the command is given again,
 and rows that are there are not run again. The runs are forked from one process that has imported torch
 already, which takes as long as a quarter of the shortest run.
@@ -113,11 +113,11 @@ def _commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
-def work(keys: Sequence[Key], folder: Path, results: Path) -> int:
+def work(keys: Sequence[Key], folder: Path, results: Path, niceness: int) -> int:
     """Run what has no row yet; the number of failures."""
     import srl_agents.recipes.league_training  # noqa: F401 - once, for all children
 
-    os.nice(LOWEST_PRIORITY)
+    os.nice(niceness)
     failures = 0
     for key in keys:
         if key in {_key(row) for row in load(results)}:
@@ -243,13 +243,17 @@ def main() -> int:
     run.add_argument("--only", nargs="+", default=["*"], help="ARENA/CONDITION patterns")
     run.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     run.add_argument("--folder", type=Path, default=Path("runs/experiments"))
+    run.add_argument(
+        "--nice", type=int, default=LOWEST_PRIORITY, help="0 to 19, 19 gives way to all"
+    )
     show = commands.add_parser("report")
     show.add_argument("--images", type=Path, help="folder for pictures")
     options = parser.parse_args()
     if options.command == "report":
         report(options.results, options.images)
         return 0
-    return min(work(wanted(options.only, options.seeds), options.folder, options.results), 1)
+    keys = wanted(options.only, options.seeds)
+    return min(work(keys, options.folder, options.results, options.nice), 1)
 
 
 if __name__ == "__main__":
