@@ -4,10 +4,10 @@
     python -m benchmarks.learning.experiments report --images docs/images
 
 Every run is one `srl train` with an arena's recipe, a condition's settings and a root seed
-(`conditions.py`), in a process of its own at the lowest priority (`--nice`), one after the other. A finished run
-adds its row to the result file at once, an interrupted one continues when the command is given again,
-and rows that are there are not run again. The runs are forked from one process that has imported torch
-already, which takes as long as a quarter of the shortest run.
+(`conditions.py`), in a process of its own at the lowest priority (`--nice`), one after the other. A
+finished run adds its row to the result file at once, an interrupted one continues when the command is
+given again, and rows that are there are not run again. The runs are forked from one process that has
+imported torch already, which takes as long as a quarter of the shortest run.
 
 Intervals are Student's t over root seeds. Conditions of one seed meet the same start states, so their
 differences to the baseline are taken seed by seed.
