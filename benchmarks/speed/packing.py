@@ -1,4 +1,4 @@
-"""Prompts read once per micro-batch against once per row, on turns of suite episodes.
+"""Prefixes read once per micro-batch against once per row, on turns of suite episodes.
 
     python -m benchmarks.speed.packing [--model tiny] [--group 8] [--rows 64] [--json FILE]
 
@@ -29,7 +29,7 @@ from srl_agents.records import TrainingBatch, Turn
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.policy_gradient import micro_batches
-from srl_agents.trainers.shared_prompts import share_prompts
+from srl_agents.trainers.shared_prefixes import share_prefixes
 from srl_envs.registry import make_bot
 
 ENVIRONMENTS = ("connect_four-v0", "kuhn_poker-v0", "iterated_dilemma-v0", "code_duel-v0")
@@ -71,7 +71,7 @@ def rows_of(base: BaseModel, env_id: str, group: int, limit: int) -> list[tuple[
     return turns[:limit]
 
 
-def places(batch: TrainingBatch, micro_batch_rows: int, way: str) -> int:
+def places(batch: TrainingBatch, micro_batch_rows: int, way: str, width: int) -> int:
     """Places that a forward goes over, padding included."""
     total = 0
     for _, part in micro_batches(
@@ -81,7 +81,7 @@ def places(batch: TrainingBatch, micro_batch_rows: int, way: str) -> int:
             part[f"{kind}_{what}"] for kind in ("prompt", "completion") for what in ("ids", "mask")
         ]
         if way == "shared":
-            total += share_prompts(*columns).input_ids_GL.numel()
+            total += share_prefixes(*columns, width=width).input_ids_GL.numel()
         else:
             total += part["prompt_ids"].numel() + part["completion_ids"].numel()
     return total
@@ -91,7 +91,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     """One way, one environment, in this process."""
     base = BaseModel.load(options.model, device="cpu")
     settings = GRPOSettings(
-        kl_coef=0.02, micro_batch_rows=options.micro, share_prompts=options.way == "shared"
+        kl_coef=0.02, micro_batch_rows=options.micro, share_prefixes=options.way == "shared"
     )
     learner = GRPOLearner("learner", base, settings, temperature=1.0, seed=0)
     rows = rows_of(base, options.env, options.group, options.rows)
@@ -103,11 +103,12 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         clock = time.process_time()
         learner.compute_gradients(batch)
         times.append(time.process_time() - clock)
+    width = base.model.config.get_text_config().hidden_size
     tokens = float(batch.prompt_mask_RP.sum() + batch.completion_mask_RT.sum())
     return {
         "seconds": statistics.median(times),
         "peak_mib": _peak_mib() - held,
-        "places": float(places(batch, options.micro, options.way)),
+        "places": float(places(batch, options.micro, options.way, width)),
         "tokens": tokens,
         "prompts": float(len({turn.prompt_ids for turn, _ in rows})),
         "prompt_tokens_mean": float(batch.prompt_mask_RP.sum(1).mean()),

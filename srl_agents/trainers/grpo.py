@@ -52,7 +52,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         cpu = self.base.device.type == "cpu"
         config = settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
         if settings.loss.loss_type == "rloo":
-            return LeaveOneOutTrainer(self.base, self.name, config, share=settings.share_prompts)
+            return LeaveOneOutTrainer(self.base, self.name, config, share=settings.share_prefixes)
         reference = reference_adapter(self.base, self.name, settings.reference, settings.kl_coef)
         return RowTrainer(
             self.base,
@@ -60,7 +60,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
             config,
             kl_coef=settings.kl_coef,
             reference=reference,
-            share=settings.share_prompts,
+            share=settings.share_prefixes,
         )
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:

@@ -72,8 +72,8 @@ class GRPOSettings(UpdateSettings):
     it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prompts: bool = False
-    """Read a prompt that several rows of a micro-batch begin with once instead of once per row."""
+    share_prefixes: bool = False
+    """Read what rows of a micro-batch begin with alike once instead of once per row."""
     max_completion_tokens: int = 64
     """Only dr_grpo: token sums are divided by it."""
 

@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 from srl_agents.engines.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.learner import global_generators_kept
-from srl_agents.trainers.shared_prompts import SharedPrompts, share_prompts
+from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
 from srl_envs.errors import ConfigError, ShapeError
 
 LARGEST_KL = "kl/max"
@@ -57,13 +57,13 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             config: TRL's.
             kl_coef: weight of TRL's own KL term over the reference that we compute.
             reference: adapter that the KL term is measured from; None is the frozen base.
-            share: read the prompt of several rows once.
+            share: read what rows begin with alike once.
         """
         self.base = base
         self.adapter = adapter
         self.share = share
         self._reference = reference
-        self._used_layout: SharedPrompts | None = None
+        self._used_layout: SharedPrefixes | None = None
         inner = base.model.get_base_model()
         patched = inner.__dict__.get("forward")
         super().__init__(
@@ -112,9 +112,9 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         *args: Any,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """TRL's, or one forward over shared prompts with the same numbers; what it says is kept."""
+        """TRL's, or one forward over shared prefixes with the same numbers; what it says is kept."""
         if self.share:
-            logps, entropy = self._over_shared_prompts(
+            logps, entropy = self._over_shared_prefixes(
                 model, input_ids, attention_mask, logits_to_keep
             )
             auxiliary = None
@@ -125,7 +125,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         self._seen = logps.detach(), None if entropy is None else entropy.detach()
         return logps, entropy, auxiliary
 
-    def _over_shared_prompts(
+    def _over_shared_prefixes(
         self,
         model: Any,
         input_ids: torch.Tensor,
@@ -141,16 +141,16 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         return layout.rows(output.log_probs), layout.rows(output.entropy)
 
-    @staticmethod
     def _layout(
-        input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int
-    ) -> SharedPrompts:
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int
+    ) -> SharedPrefixes:
         prompt, completion = slice(None, -logits_to_keep), slice(-logits_to_keep, None)
-        return share_prompts(
+        return share_prefixes(
             input_ids[:, prompt],
             attention_mask[:, prompt],
             input_ids[:, completion],
             attention_mask[:, completion],
+            width=self.base.model.config.get_text_config().hidden_size,
         )
 
     def last_hidden(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -172,7 +172,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         return self.base.model.get_base_model().base_model
 
     @staticmethod
-    def _of_tokens(hidden: torch.Tensor, tokens: int, layout: SharedPrompts | None) -> torch.Tensor:
+    def _of_tokens(hidden: torch.Tensor, tokens: int, layout: SharedPrefixes | None) -> torch.Tensor:
         """(R, T, H) the states from which completion tokens were written, of a forward's output."""
         return hidden[:, -tokens - 1 : -1] if layout is None else layout.rows(hidden)
 
@@ -284,7 +284,7 @@ class LeaveOneOutTrainer(RowTrainer):
         return clipped_R[:, None]
 
 
-def _inputs(layout: SharedPrompts, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def _inputs(layout: SharedPrefixes, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """What a transformers model reads."""
     return {
         "input_ids": layout.input_ids_GL,
@@ -381,13 +381,16 @@ def micro_batches(
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, torch.Tensor]]]:
     """Rows of like length together, trimmed to their longest, under TRL's names; and which rows.
 
-    With ``share``, rows of one prompt stand together.
+    With ``share``, rows that begin alike stand together.
     """
     prompt_R, reply_R = batch.prompt_mask_RP.sum(axis=1), batch.completion_mask_RT.sum(axis=1)
     order = np.argsort(-(prompt_R + reply_R), kind="stable")
     if share:
-        prompts = [ids.tobytes() for ids in np.where(batch.prompt_mask_RP, batch.prompt_ids_RP, -1)]
-        order = np.array(sorted(order, key=lambda row: (-prompt_R[row], prompts[row])))
+        prompts = [
+            ids[mask].tolist()
+            for ids, mask in zip(batch.prompt_ids_RP, batch.prompt_mask_RP, strict=True)
+        ]
+        order = np.array(sorted(order, key=lambda row: prompts[row]))
     for start in range(0, len(order), rows):
         some = order[start : start + rows]
         left = batch.prompt_ids_RP.shape[1] - int(prompt_R[some].max())

@@ -105,7 +105,7 @@ class CriticTrainer(RowTrainer):
             config,
             kl_coef=settings.kl_coef,
             reference=reference_adapter(base, adapter, settings.reference, settings.kl_coef),
-            share=settings.share_prompts,
+            share=settings.share_prefixes,
         )
         self._settings = settings
         self._value_head = head
@@ -233,7 +233,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
             batch,
             self.settings.micro_batch_rows,
             self.base.device,
-            share=self.settings.share_prompts,
+            share=self.settings.share_prefixes,
         ):
             values = self._trainer.values(part)
             values_RT[rows, : values.shape[1]] = values.cpu().numpy()

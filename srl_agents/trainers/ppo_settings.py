@@ -37,8 +37,8 @@ class PPOSettings(UpdateSettings):
     it was when the run began, a warm start included; or the folder of a saved adapter."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy per token (nats) that is added to the objective."""
-    share_prompts: bool = False
-    """Read a prompt that several rows of a micro-batch begin with once instead of once per row."""
+    share_prefixes: bool = False
+    """Read what rows of a micro-batch begin with alike once instead of once per row."""
     discount: float = 1.0
     """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
     trace: float = 0.95

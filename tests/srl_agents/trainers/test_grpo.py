@@ -322,7 +322,7 @@ def test_half_precision_comes_close(model_folder: Path, sample: Any, share: bool
     kept = torch.cat([g.flatten() for g in expected.gradients.values()])
     half = BaseModel.load(model_folder, lora_rank=4, device="cpu", dtype="bfloat16")
     for base, autocast in ((exact, True), (half, False)):
-        agent = learner(base, "bob", kl_coef=0.0, autocast=autocast, share_prompts=share)
+        agent = learner(base, "bob", kl_coef=0.0, autocast=autocast, share_prefixes=share)
         base.set_adapter_tensors("bob", exact.adapter_tensors("alice"))
         got = agent.compute_gradients(replace(batch, learner="bob"))
         assert got["loss"] == pytest.approx(wanted["loss"], abs=0.02)

@@ -1,4 +1,4 @@
-"""Prompts read once give what prompts read once per row give."""
+"""Prefixes read once give what prefixes read once per row give."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from srl_agents.engines.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
@@ -15,7 +17,7 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.policy_gradient import micro_batches
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
-from srl_agents.trainers.shared_prompts import share_prompts
+from srl_agents.trainers.shared_prefixes import share_prefixes
 
 
 def grouped(batch: TrainingBatch) -> TrainingBatch:
@@ -55,7 +57,7 @@ def test_grpo_gradients(base: BaseModel, sample: Any, variant: Any) -> None:
         GRPOLearner(
             name,
             base,
-            GRPOSettings(variant=variant, kl_coef=kl, micro_batch_rows=4, share_prompts=share),
+            GRPOSettings(variant=variant, kl_coef=kl, micro_batch_rows=4, share_prefixes=share),
             temperature=1.0,
             seed=1,
         )
@@ -74,7 +76,7 @@ def test_ppo_gradients_and_values(base: BaseModel, sample: Any, critic: Any) -> 
         PPOLearner(
             name,
             base,
-            PPOSettings(critic=critic, kl_coef=0.1, entropy_coef=0.02, share_prompts=share),
+            PPOSettings(critic=critic, kl_coef=0.1, entropy_coef=0.02, share_prefixes=share),
             temperature=1.0,
             seed=1,
         )
@@ -100,29 +102,89 @@ def test_ppo_gradients_and_values(base: BaseModel, sample: Any, critic: Any) -> 
 
 
 def test_layout_by_hand() -> None:
-    """Two replies to the prompt 5 6 7, one to the prompt 8."""
-    layout = share_prompts(
-        torch.tensor([[5, 6, 7], [0, 0, 8], [5, 6, 7]]),
-        torch.tensor([[1, 1, 1], [0, 0, 1], [1, 1, 1]]),
-        torch.tensor([[10, 11], [12, 0], [13, 0]]),
-        torch.tensor([[1, 1], [1, 0], [1, 0]]),
+    """Two replies to the prompt 5 6 7, one to 5 6 8 9, one to 4; a long sequence costs nothing."""
+    layout = share_prefixes(
+        torch.tensor([[0, 5, 6, 7], [5, 6, 8, 9], [0, 5, 6, 7], [0, 0, 0, 4]]),
+        torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]),
+        torch.tensor([[10, 11], [12, 0], [13, 0], [14, 0]]),
+        torch.tensor([[1, 1], [1, 0], [1, 0], [1, 0]]),
+        width=10**6,
     )
-    assert layout.input_ids_GL.tolist() == [[5, 6, 7, 10, 7], [8, 0, 0, 0, 0]]
-    assert layout.position_ids_GL[0].tolist() == [0, 1, 2, 3, 2]
-    assert layout.labels_GL.tolist() == [[-100, -100, 10, 11, 13], [12, -100, -100, -100, -100]]
+    assert layout.input_ids_GL.tolist() == [[4, 5, 6, 7, 10, 7, 8, 9]]
+    assert layout.position_ids_GL.tolist() == [[0, 0, 1, 2, 3, 2, 2, 3]]
+    assert layout.labels_GL.tolist() == [[14, -100, -100, 10, 11, 13, -100, 12]]
     assert layout.visible_GLL[0].int().tolist() == [
-        [1, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0],
-        [1, 1, 1, 0, 0],
-        [1, 1, 1, 1, 0],
-        [1, 1, 0, 0, 1],
+        [1, 0, 0, 0, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0, 0, 0, 0],
+        [0, 1, 1, 0, 0, 0, 0, 0],
+        [0, 1, 1, 1, 0, 0, 0, 0],
+        [0, 1, 1, 1, 1, 0, 0, 0],
+        [0, 1, 1, 0, 0, 1, 0, 0],
+        [0, 1, 1, 0, 0, 0, 1, 0],
+        [0, 1, 1, 0, 0, 0, 1, 1],
     ]
+    assert layout.rows(torch.arange(8)[None]).tolist() == [[3, 4], [7, 0], [5, 0], [0, 0]]
+
+
+def padded(rows: list[list[int]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    most = max(map(len, rows))
+    ids, mask = torch.zeros(len(rows), most, dtype=torch.long), torch.zeros(len(rows), most)
+    for number, row in enumerate(rows):
+        span = slice(most - len(row), most) if left else slice(len(row))
+        ids[number, span], mask[number, span] = torch.tensor(row), 1
+    return ids, mask
+
+
+tokens = st.lists(st.integers(1, 3), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(tokens, tokens), min_size=1, max_size=12), st.sampled_from([1, 2, 10**6]))
+def test_every_token_sees_its_own_row_and_nothing_else(
+    rows: list[tuple[list[int], list[int]]], width: int
+) -> None:
+    prompts, replies = [row[0] for row in rows], [row[1] for row in rows]
+    layout = share_prefixes(*padded(prompts, left=True), *padded(replies, left=False), width=width)
+    length = layout.input_ids_GL.shape[1]
+    for number, (prompt, reply) in enumerate(rows):
+        for at, token in enumerate(reply):
+            g, place = divmod(int(layout.place_RT[number, at]), length)
+            assert layout.labels_GL[g, place] == token
+            seen = layout.visible_GLL[g, place].nonzero().flatten()
+            seen = seen[layout.position_ids_GL[g, seen].argsort()]
+            assert layout.input_ids_GL[g, seen].tolist() == prompt + reply[:at]
+            assert layout.position_ids_GL[g, seen].tolist() == list(range(len(prompt) + at))
+    assert (layout.labels_GL >= 0).sum() == sum(map(len, replies))
     assert layout.visible_GLL.any(dim=2).all()
-    places = torch.arange(10).reshape(2, 5)
-    assert layout.rows(places).tolist() == [[2, 3], [5, 0], [4, 0]]
 
 
-def test_rows_of_one_prompt_stand_together(base: BaseModel, sample: Any) -> None:
+@given(st.lists(st.tuples(tokens, tokens), min_size=1, max_size=12))
+def test_never_more_places_than_padded_rows_and_one_sequence_is_the_prefix_tree(
+    rows: list[tuple[list[int], list[int]]],
+) -> None:
+    layout = share_prefixes(
+        *padded([row[0] for row in rows], left=True),
+        *padded([row[1] for row in rows], left=False),
+        width=10**6,
+    )
+    sequences, length = layout.input_ids_GL.shape
+    assert sequences * length <= len(rows) * max(len(p) + len(r) - 1 for p, r in rows)
+    if sequences == 1:
+        beginnings = {tuple(prompt[:end]) for prompt, _ in rows for end in range(1, len(prompt))}
+        assert length == len(beginnings) + sum(len(reply) for _, reply in rows)
+
+
+def test_rows_that_share_nothing_stay_apart() -> None:
+    """Sixteen rows of 200 tokens each: one sequence would look at sixteen times as many pairs."""
+    ids = torch.arange(16 * 200).reshape(16, 200) + 1
+    replies = torch.ones(16, 1, dtype=torch.long)
+    layout = share_prefixes(ids, torch.ones_like(ids), replies, replies, width=64)
+    assert layout.input_ids_GL.shape == (16, 200)
+    ids[:, :180] = ids[0, :180]
+    layout = share_prefixes(ids, torch.ones_like(ids), replies, replies, width=64)
+    assert layout.input_ids_GL.shape[0] < 4
+
+
+def test_rows_that_begin_alike_stand_together(base: BaseModel, sample: Any) -> None:
     base.add_adapter("alice", 0)
     batch = grouped(sample(base, "alice", rows=9))
     parts = list(micro_batches(batch, 4, base.device, share=True))
