@@ -122,20 +122,19 @@ checkpoint_every: 10
 """,
             conditions={BASELINE: (), **_MIRROR},
         ),
-        "kuhn_poker": Arena(
+        "connect_four_long": Arena(
             recipe="""
 model: tiny
-env: kuhn_poker-v0
-env_options: {hands: 2, max_retries: 0}
+env: connect_four-v0
+env_options: {rows: 5, cols: 4, k: 3}
 learners: [alice, bob]
-updates: 30
+updates: 100
 lora: {rank: 8, alpha: 16}
 rollout: {start_states: 4, group_size: 8, max_new_tokens: 8}
 opponents: {mirror: 0.5, live: 1, past: 2}
-warm_start: {bots: [random, middle], episodes: 64, updates: 40}
-training: {learning_rate: 5.0e-4, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
-evaluation: {every: 0, final_pairs: 30, bots: [middle]}
-snapshot_every: 5
+training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
+evaluation: {every: 20, pairs: 20, final_pairs: 30, bots: [middle]}
+snapshot_every: 10
 checkpoint_every: 10
 """,
             conditions={BASELINE: (), **_MIRROR},
@@ -176,7 +175,7 @@ TABLES = (
             conditions=tuple(_MIRROR),
             measures=_AGAINST,
         )
-        for arena in ("connect_four", "kuhn_poker")
+        for arena in ("connect_four", "connect_four_long")
     ),
     Table(
         title="Modes and team shares, public goods (mixed)",

@@ -17,6 +17,8 @@ from srl_agents.records import MatchResult, MatchSpec
 METRICS = "metrics.jsonl"
 CURVES = ("reward", "outcome", "invalid_share", "entropy", "kl", "flat_groups")
 """Metrics of learners that are kept for every update, as means over the learners."""
+LOOKS = "score_"
+"""How metrics of looks at eval seeds begin; those that a run has are kept too."""
 Match = tuple[MatchSpec, MatchResult]
 
 
@@ -76,6 +78,7 @@ def _of(spec: MatchSpec, values: Sequence[float], agents: set[str]) -> float:
 def _curves(run: Path) -> dict[str, list[float | None]]:
     """Mean over the learners per update; None where no learner says."""
     records = read_lines(run / METRICS)
+    looks = {n for r in records for v in r["learners"].values() for n in v if n.startswith(LOOKS)}
     return {
         name: [
             _mean(values)
@@ -83,7 +86,7 @@ def _curves(run: Path) -> dict[str, list[float | None]]:
             else None
             for r in records
         ]
-        for name in CURVES
+        for name in (*CURVES, *sorted(looks))
     }
 
 

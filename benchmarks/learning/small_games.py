@@ -1,0 +1,144 @@
+"""A model of tiny's build for three small games that tiny has never seen.
+
+    python -m benchmarks.learning.small_games [--out runs/small_games] [--seed 0]
+
+The shipped `tiny` cannot learn to play most games through LoRA. Words that its pretraining never met,
+such as ``check``, are spelled with tokens whose embeddings are all but equal (no two of 428 differ by
+more than a few hundredths of their length), and its head, tied to them and frozen, cannot tell them
+apart however long the imitation lasts. So this program does for Kuhn poker, blotto and mini Hanabi
+what `srl_agents.engines.build_tiny` does for the games that tiny knows: the same architecture, the
+same pretraining on bots' replies, a tokenizer in which the rules are single tokens. At the end it
+imitates mostly the random bot, so it writes legal replies and plays weakly. Minutes of one CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+import srl_envs
+from srl_agents.engines.build_tiny import write
+from srl_agents.engines.tiny_corpus import Bot, Sample
+from srl_agents.engines.tiny_pretraining import TinySettings, encode, new_model, pretrain
+from srl_agents.engines.tiny_tokenizer import opening, train_tokenizer
+
+FOLDER = Path("runs/small_games")
+RANDOM_MOVES = 0.4
+"""Share of moves that are the random bot's in the games that are watched, so that they differ."""
+DRAWS = 24
+"""Replies that the random bot is asked for at each observation; the target is their mixture."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SmallGame:
+    """One game of the corpus."""
+
+    options: Mapping[str, Any]
+    samples: int
+    """Observations of it."""
+    skill: float
+    """Share of the skilled bots' replies in what the finished model imitates."""
+    skilled: tuple[str, ...] = ("middle", "strong")
+
+
+GAMES: Mapping[str, SmallGame] = MappingProxyType(
+    {
+        "kuhn_poker-v0": SmallGame(options={"hands": 1}, samples=1600, skill=0.1),
+        "blotto-v0": SmallGame(
+            options={"soldiers": 10, "fields": 3, "rounds": 1}, samples=4000, skill=0.1
+        ),
+        "hanabi_mini-v0": SmallGame(
+            options={"colours": 1, "hand": 2, "clues": 3}, samples=10_000, skill=0.2
+        ),
+    }
+)
+
+
+def observations(env_id: str, seed: int) -> Iterator[str]:
+    """What seats on move see in games of bots on train seeds, without end."""
+    game, rng = GAMES[env_id], np.random.default_rng([seed, 1])
+    env: Any = srl_envs.make(env_id, split="train", **game.options)
+    bots = _bots(env_id, seed)
+    seen: list[str] = []
+
+    def watch(before: dict[str, dict[str, Any]], step: srl_envs.Step) -> None:
+        seen.extend(before[env.possible_agents[seat]]["text"] for seat in step.replies)
+
+    def player(name: str) -> Bot:
+        def act(text: str) -> str:
+            return bots["random" if rng.random() < RANDOM_MOVES else name](text)
+
+        return act
+
+    while True:
+        names = rng.choice(["random", *game.skilled], size=len(env.possible_agents))
+        seen.clear()
+        players = {seat: player(name) for seat, name in enumerate(names)}
+        srl_envs.play(env, players, seed=int(rng.integers(2**31)), on_step=watch)
+        yield from seen
+
+
+def samples(env_id: str, seed: int) -> list[Sample]:
+    """Observations with what the random bot and the skilled ones reply."""
+    game, bots = GAMES[env_id], _bots(env_id, seed + 1)
+    found = zip(range(game.samples), observations(env_id, seed), strict=False)
+    return [
+        Sample(
+            env_id,
+            text,
+            naive=tuple(bots["random"](text) for _ in range(DRAWS)),
+            skilled=tuple(bots[name](text) for name in game.skilled),
+        )
+        for _, text in found
+    ]
+
+
+def _bots(env_id: str, seed: int) -> dict[str, Bot]:
+    names = ("random", *GAMES[env_id].skilled)
+    return {name: srl_envs.make_bot(env_id, name, seed=seed) for name in names}
+
+
+def build(folder: Path, seed: int = 0) -> None:
+    """Write model and tokenizer to ``folder``; the same seed gives the same on one machine."""
+    torch.set_num_threads(1)
+    settings = TinySettings(seed=seed)
+    corpus = {env_id: samples(env_id, seed) for env_id in GAMES}
+    flat = [sample for some in corpus.values() for sample in some]
+    tokenizer = train_tokenizer(
+        [text for s in flat for text in (s.prompt, s.naive[0], s.skilled[0])],
+        [opening([sample.prompt for sample in some]) for some in corpus.values()],
+        vocabulary=settings.vocabulary,
+        most_phrases=settings.vocabulary // 4,
+        least_uses=settings.phrase_uses,
+    )
+    model = new_model(settings, len(tokenizer))
+    encoded = encode(flat, tokenizer, {env_id: game.skill for env_id, game in GAMES.items()})
+    pretrain(model, encoded, settings, _say)
+    write(model, tokenizer, folder)
+
+
+def _say(done: int, total: int, loss: float) -> None:
+    if done % 100 == 0 or done == total:
+        print(f"update {done} of {total}: loss {loss:.3f}", flush=True)
+
+
+def main() -> None:
+    """Build the folder."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    build(options.out, options.seed)
+
+
+if __name__ == "__main__":
+    main()
