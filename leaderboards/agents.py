@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,18 @@ from srl_agents.league.agents import AgentVersion
 from srl_agents.league.names import lineage
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy, parse_model_name
 from srl_agents.policies.catalog import adapter_shape, require_model
-from srl_agents.policies.shown_examples import read_examples
+from srl_agents.policies.prompt_file import (
+    NO_PROMPT,
+    PROMPT,
+    PromptSettings,
+    read_prompt,
+    read_prompt_file,
+)
+from srl_agents.recipes.folder import RECIPE
+from srl_agents.recipes.loading import read_yaml
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
-from srl_envs.settings import dump
+from srl_envs.settings import build, dump
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.base_model import BaseModel
@@ -27,6 +35,13 @@ SAMPLER = "inverse-cdf/1"
 """How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:/+\-]{0,79}")
 """What an agent may be called."""
+SHOWN = "shown"
+"""Key of a model's prompt, word for word, in its spec; ``prompt`` holds the hash."""
+
+Shape = tuple[int, float]
+"""Rank and alpha of an adapter."""
+_EngineKey = tuple[str, Shape, str | None]
+"""Model, shape of its adapters, system message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,8 @@ class Entrant:
     """Its id on the board."""
     source: str
     """A bot of the environment, a model, or MODEL+ADAPTER_FOLDER."""
+    prompt: PromptSettings = NO_PROMPT
+    """What a model is shown before every observation."""
 
 
 @dataclass(slots=True)
@@ -56,11 +73,20 @@ class Built:
         return list({id(engine.base): engine.base for engine in engines}.values())
 
 
-def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
+def parse_entrants(
+    texts: Sequence[str], protocol: Protocol, prompts: Sequence[str] = ()
+) -> list[Entrant]:
     """Read ``SOURCE`` or ``NAME=SOURCE``; nothing is loaded.
 
+    Args:
+        texts: who enters.
+        protocol: what they play.
+        prompts: ``FILE`` for all models or ``NAME=FILE`` for one; see `prompt_from`. An adapter that
+            was trained behind a prompt brings it along.
+
     Raises:
-        ConfigError: a name is taken, used twice or unfit; an adapter has no folder.
+        ConfigError: a name is taken, used twice or unfit; an adapter has no folder; a prompt is for
+            nobody, or contradicts what an adapter brings.
         UnknownPolicyError: nothing answers to a source.
     """
     entrants = sorted((_entrant(text, protocol) for text in texts), key=lambda e: e.name)
@@ -80,7 +106,57 @@ def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
             raise ConfigError(
                 f"agent {name!r} is given twice; write NAME=SOURCE to tell them apart."
             )
-    return entrants
+    return _prompted(entrants, prompts)
+
+
+def _prompted(entrants: Sequence[Entrant], texts: Sequence[str]) -> list[Entrant]:
+    """The entrants with the prompts that the command names."""
+    found = {entrant.name: entrant for entrant in entrants}
+    models = [name for name, entrant in found.items() if not entrant.source.startswith(BOT)]
+    named: dict[str, Path] = {}
+    general: list[Path] = []
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or Path(text).exists():
+            general.append(Path(text))
+        elif name not in models:
+            raise ConfigError(f"--prompt {text}: no model {name!r} enters.{nearest(name, models)}")
+        else:
+            named[name] = Path(file)
+    if len(general) + len(named) < len(texts) or len(general) > 1:
+        raise ConfigError("--prompt: give one file for all models, and one per AGENT=FILE.")
+    if general and not models:
+        raise ConfigError(f"--prompt {general[0]}: no model enters; bots read no prompt.")
+    for path in general:
+        prompt = prompt_from(path)
+        for name in models:
+            if name not in named and found[name].prompt not in (NO_PROMPT, prompt):
+                raise ConfigError(
+                    f"--prompt {path}: {name} was trained behind another prompt, the one in its "
+                    f"folder. Leave it that, with AGENT={path} for the other models, or say "
+                    f"{name}={path}."
+                )
+            found[name] = replace(found[name], prompt=prompt)
+    for name, path in named.items():
+        found[name] = replace(found[name], prompt=prompt_from(path))
+    return list(found.values())
+
+
+def prompt_from(path: Path) -> PromptSettings:
+    """The prompt in a ``prompt.json``, a recipe, or a folder (adapter or run) that holds one of them.
+
+    Raises:
+        ConfigError: there is none, or it shows nothing.
+    """
+    if path.is_dir():
+        path = path / PROMPT if (path / PROMPT).is_file() else path / RECIPE
+    if path.suffix == ".json":
+        prompt = read_prompt_file(path)
+    else:
+        prompt = build(PromptSettings, read_yaml(path).get("prompt", {}), f"{path}: prompt")
+    if prompt == NO_PROMPT:
+        raise ConfigError(f"--prompt {path}: it has neither a system message nor examples.")
+    return prompt
 
 
 def _entrant(text: str, protocol: Protocol) -> Entrant:
@@ -98,12 +174,8 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
     require_model(wanted.model)
     if wanted.adapter_folder is not None:
         adapter_shape(wanted.adapter_folder)  # says what is missing before anything is loaded
-        if read_examples(wanted.adapter_folder):
-            raise ConfigError(
-                f"--agent {source}: this adapter was trained with examples in its prompts, which a "
-                "bundle cannot hold yet. Enter one that was trained without sharing demonstrations."
-            )
-        return Entrant(name if equals else wanted.adapter_folder.name, source)
+        prompt = read_prompt(wanted.adapter_folder)
+        return Entrant(name if equals else wanted.adapter_folder.name, source, prompt)
     return Entrant(name if equals else wanted.model, source)
 
 
@@ -118,35 +190,52 @@ def build_agents(protocol: Protocol, entrants: Sequence[Entrant], max_new_tokens
         policies={name: ScriptedPolicy(name.removeprefix(BOT)) for name in bots},
         versions=[bot_version(name, protocol) for name in bots],
     )
-    engines: dict[tuple[str, int, float], TransformersEngine] = {}
+    engines: dict[_EngineKey, TransformersEngine] = {}
     models = [e for e in entrants if not e.source.startswith(BOT)]
-    bare = {parse_model_name(e.source).model: e.name for e in models if "+" not in e.source}
+    bare = {(e.source, e.prompt): e.name for e in models if "+" not in e.source}
+    shapes = _shapes(models)
     for number, entrant in enumerate(models):
         wanted = parse_model_name(entrant.source)
-        shape = adapter_shape(wanted.adapter_folder)
-        key = (wanted.model, *shape)
+        shape = shapes[entrant.name]
+        key = (wanted.model, shape, entrant.prompt.system)
         if key not in engines:
-            engines[key] = load_engine(wanted.model, shape, protocol, max_new_tokens)
+            engines[key] = load_engine(*key, protocol, max_new_tokens)
         engine = engines[key]
         adapter = None
         if wanted.adapter_folder is not None:
             adapter = f"agent_{number}"  # a name of ours: ids may hold dots
             engine.base.load_adapter(adapter, wanted.adapter_folder)
             built.adapters[entrant.name] = wanted.adapter_folder
-        built.policies[entrant.name] = ModelPolicy(engine, adapter)
+        policy = ModelPolicy(engine, adapter, entrant.prompt.pairs)
+        built.policies[entrant.name] = policy
         built.versions.append(
             AgentVersion(
                 agent_id=entrant.name,
                 lineage=lineage(entrant.name),
-                parent=bare.get(wanted.model) if adapter else None,
+                parent=bare.get((wanted.model, entrant.prompt)) if adapter else None,
                 role="frozen",
                 step=_step(entrant.name),
-                spec=model_spec(engine, adapter, shape, protocol),
+                spec=model_spec(policy, shape, entrant.prompt, protocol),
             )
         )
     order = {name: k for k, name in enumerate(protocol.references)}
     built.versions.sort(key=lambda v: (order.get(v.agent_id, len(order)), v.agent_id))
     return built
+
+
+def _shapes(models: Sequence[Entrant]) -> dict[str, Shape]:
+    """(rank, alpha) by agent; a model without adapter shares the base of one that has an adapter."""
+    own: dict[str, Shape] = {}
+    lent: dict[tuple[str, str | None], Shape] = {}
+    for entrant in models:
+        wanted = parse_model_name(entrant.source)
+        if wanted.adapter_folder is not None:
+            own[entrant.name] = adapter_shape(wanted.adapter_folder)
+            lent[wanted.model, entrant.prompt.system] = own[entrant.name]
+    for entrant in models:
+        shape = lent.get((entrant.source, entrant.prompt.system), adapter_shape(None))
+        own.setdefault(entrant.name, shape)
+    return own
 
 
 def bot_version(name: str, protocol: Protocol) -> AgentVersion:
@@ -161,16 +250,21 @@ def bot_version(name: str, protocol: Protocol) -> AgentVersion:
 
 
 def load_engine(
-    model: str, shape: tuple[int, float], protocol: Protocol, max_new_tokens: int
+    model: str, shape: Shape, system: str | None, protocol: Protocol, max_new_tokens: int
 ) -> TransformersEngine:
-    """An engine that samples as the protocol says."""
-    from srl_agents.engines.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
+    """An engine that samples as the protocol says, on a base with this system message."""
+    from srl_agents.engines.base_model import (  # noqa: PLC0415 - torch comes with it
+        BaseModel,
+        Prompt,
+    )
     from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
         SamplingSettings,
         TransformersEngine,
     )
 
-    base = BaseModel.load(model, lora_rank=shape[0], lora_alpha=shape[1])
+    base = BaseModel.load(
+        model, lora_rank=shape[0], lora_alpha=shape[1], prompt=Prompt(system=system)
+    )
     decoding = protocol.decoding
     return TransformersEngine(
         base,
@@ -181,25 +275,24 @@ def load_engine(
 
 
 def model_spec(
-    engine: TransformersEngine,
-    adapter: str | None,
-    shape: tuple[int, float],
-    protocol: Protocol,
+    policy: ModelPolicy, shape: Shape, prompt: PromptSettings, protocol: Protocol
 ) -> dict[str, Any]:
-    """What is needed to audit a model: hashes of all that decides its replies.
+    """What is needed to audit a model: hashes of all that decides its replies, and its prompt.
 
     Args:
-        engine: that it plays on.
-        adapter: on the engine's base; None is the base alone.
+        policy: as it plays; without an adapter it is the base alone.
         shape: (rank, alpha) of the adapter; the same weights at another alpha are another agent.
+        prompt: what the policy is shown. Without one, the key ``shown`` is absent.
         protocol: of the board.
     """
     from srl_agents.engines import catalog  # noqa: PLC0415
     from srl_agents.recipes.contents import contents_of  # noqa: PLC0415
 
+    engine, adapter = policy.engine, policy.adapter
     base = engine.base
     return {
-        **contents_of(base, adapter, engine.sampling, protocol.env),
+        **contents_of(base, adapter, engine.sampling, protocol.env, policy.examples),
+        **({} if prompt == NO_PROMPT else {SHOWN: dump(prompt)}),
         "base_sha256": _weights_sha256(catalog.resolve(base.name)),
         "stop": list(engine.sampling.stop),
         "dtype": str(base.model.dtype).removeprefix("torch."),
@@ -207,6 +300,20 @@ def model_spec(
         "sampler": SAMPLER,
         "root_seed": ROOT_SEED,
     }
+
+
+def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
+    """The prompt that a model's ``spec`` declares.
+
+    Raises:
+        ConfigError: what is there is no prompt, or one that shows nothing.
+    """
+    if SHOWN not in spec:
+        return NO_PROMPT
+    prompt = build(PromptSettings, spec[SHOWN], SHOWN)
+    if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
+        raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
+    return prompt
 
 
 def is_model(version: AgentVersion) -> bool:

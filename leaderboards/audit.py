@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leaderboards.agents import Entrant, build_agents, is_model
+from leaderboards.agents import Entrant, build_agents, is_model, shown_to
 from leaderboards.bundle import Bundle, BundleError, adapter_folder
 from leaderboards.claims import disagreement
 from leaderboards.protocol import ROOT_SEED
@@ -70,7 +70,8 @@ class Auditor:
         for agent in models:
             source = sources.get(agent.agent_id) or _source(bundle, agent.agent_id, agent.spec)
             limit = agent.spec["sampling"]["max_new_tokens"]
-            built = build_agents(bundle.protocol, [Entrant(agent.agent_id, source)], limit)
+            entrant = Entrant(agent.agent_id, source, shown_to(agent.spec))
+            built = build_agents(bundle.protocol, [entrant], limit)
             loaded = next(v for v in built.versions if v.agent_id == agent.agent_id)
             # a folder may lie elsewhere; its weights are hashed beside its name
             declared = {k: v for k, v in agent.spec.items() if k != "base"}
@@ -153,7 +154,7 @@ def _faults(policy: ModelPolicy, turns: Sequence[_Turn]) -> dict[TurnPlace, str]
     scored: list[_Turn] = []
     replies: list[SampledReply] = []
     for turn in turns:
-        prompt = base.encode_prompt(turn.observation)
+        prompt = base.encode_prompt(turn.observation, policy.examples)
         if not scorer.fits(prompt):
             if turn.reply or turn.token_ids:
                 found[turn.place] = "the prompt left no room for a reply, and there is one"

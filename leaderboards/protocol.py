@@ -130,7 +130,8 @@ def load_protocol(name: str, folder: Path = FOLDER) -> Protocol:
     """
     known = protocol_names(folder)
     if name not in known and "-v" not in name:
-        name = max((k for k in known if k.startswith(f"{name}-v")), default=name)
+        plain = [k for k in known if "." not in k and k.startswith(f"{name}-v")]
+        name = max(plain, default=name)
     if name not in known:
         raise ConfigError(
             f"no protocol for {name!r}.{nearest(name, known)} There are: {', '.join(known)}."

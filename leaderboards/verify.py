@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from leaderboards.agents import NAME, SAMPLER, bot_version, is_model
+from leaderboards.agents import NAME, SAMPLER, bot_version, is_model, shown_to
 from leaderboards.audit import Auditor
 from leaderboards.bundle import (
     ADAPTER_FILES,
@@ -34,7 +34,7 @@ from srl_agents.league.agents import AgentVersion
 from srl_agents.league.rows import check_fit
 from srl_agents.records import digest
 from srl_envs import spec
-from srl_envs.errors import StoreError
+from srl_envs.errors import ConfigError, StoreError
 
 Level = Literal["L0", "L1", "L2", "L3"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -184,6 +184,10 @@ def _sampling_fault(agent: AgentVersion, protocol: Protocol) -> str:
         return "base_sha256 is no hash"
     if "adapter" not in told or not isinstance(told["adapter"], (str, type(None))):
         return "adapter is neither a hash nor null"
+    try:
+        shown_to(told)
+    except ConfigError as error:
+        return str(error)
     return ""
 
 

@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
-    entrants = [parse_entrants(options.agent, protocol) for protocol in protocols]
+    entrants = [parse_entrants(options.agent, protocol, options.prompt) for protocol in protocols]
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
     with ProgressBar(options.json) as bar:
@@ -115,6 +115,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="AGENT",
         help="who enters; may be repeated; without, the references play alone",
+    )
+    parser.add_argument(
+        "--prompt",
+        action="append",
+        default=[],
+        metavar="[AGENT=]FILE",
+        help="what all models, or one, are shown before every observation: a prompt.json, a recipe, "
+        "or the folder of an adapter or a run; adapters bring the one that they were trained behind",
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
     parser.add_argument(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.policies.players import ModelPolicy, TurnRequest, answer
-from srl_agents.policies.shown_examples import read_examples
+from srl_agents.policies.prompt_file import NO_PROMPT, read_prompt
 from srl_envs import make_bot, spec
 from srl_envs.errors import UnknownPolicyError, nearest
 
@@ -95,19 +95,26 @@ def reply_budget(env_id: str) -> int:
 def _model_policy(
     wanted: ModelName, seat: int, seed: int, max_new_tokens: int
 ) -> Callable[[str], str]:
-    from srl_agents.engines.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
+    from srl_agents.engines.base_model import (  # noqa: PLC0415 - torch comes with it
+        BaseModel,
+        Prompt,
+    )
     from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
         SamplingSettings,
         TransformersEngine,
     )
 
-    rank, alpha = adapter_shape(wanted.adapter_folder)
-    base = BaseModel.load(wanted.model, lora_rank=rank, lora_alpha=alpha)
+    folder = wanted.adapter_folder
+    prompt = NO_PROMPT if folder is None else read_prompt(folder)
+    rank, alpha = adapter_shape(folder)
+    base = BaseModel.load(
+        wanted.model, lora_rank=rank, lora_alpha=alpha, prompt=Prompt(system=prompt.system)
+    )
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=max_new_tokens))
     policy = ModelPolicy(engine)
-    if wanted.adapter_folder is not None:
-        base.load_adapter(_ADAPTER, wanted.adapter_folder)
-        policy = ModelPolicy(engine, _ADAPTER, read_examples(wanted.adapter_folder))
+    if folder is not None:
+        base.load_adapter(_ADAPTER, folder)
+        policy = ModelPolicy(engine, _ADAPTER, prompt.pairs)
     turn = 0
 
     def act(text: str) -> str:

@@ -16,7 +16,7 @@ from srl_agents.engines.base_model import BaseModel
 from srl_agents.league.manager import FINAL
 from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
-from srl_agents.policies.shown_examples import Examples, write_examples
+from srl_agents.policies.prompt_file import PROMPT, Examples, write_prompt
 from srl_agents.recipes.folder import RECIPE
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import spec as env_spec
@@ -63,6 +63,7 @@ The whole recipe is in `{recipe}` beside this file; the same recipe and seed mak
 the same machine.
 """
 
+_PROMPTED = f", after the system message and the turns in `{PROMPT}`"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
@@ -132,18 +133,18 @@ class AdapterExport:
         for old in (work, final):
             shutil.rmtree(old, ignore_errors=True)
         self._base.save_adapter(learner, work)
-        write_examples(work, self._shown.get(learner, ()))
+        write_prompt(work, self._recipe.prompt.followed_by(self._shown.get(learner, ())))
         shutil.copy(self._folder / RECIPE, work / RECIPE)
-        (work / "README.md").write_text(_card(self._recipe, name, which, results))
+        prompt = _PROMPTED if (work / PROMPT).is_file() else ""
+        (work / "README.md").write_text(_card(self._recipe, name, which, results, prompt))
         checkpoints.rename_durably(work, final)
         return final
 
 
-def _card(recipe: LeagueRecipe, name: str, which: str, results: str) -> str:
+def _card(recipe: LeagueRecipe, name: str, which: str, results: str, prompt: str) -> str:
     hub = _HUB.get(recipe.model, recipe.model if "/" in recipe.model else "")
     local = recipe.model in catalog.names() or Path(recipe.model).expanduser().is_dir()
     source = hub or (str(catalog.resolve(recipe.model)) if local else recipe.model)
-    shown = len(recipe.prompt.examples)
     return _CARD.format(
         base_line=f"base_model: {hub}\n" if hub else "",
         title=f"{name} of {recipe.name}",
@@ -157,7 +158,7 @@ def _card(recipe: LeagueRecipe, name: str, which: str, results: str) -> str:
         alpha=recipe.lora.alpha,
         seed=recipe.seed,
         which=which,
-        prompt=f", after {shown} shown turns (see the recipe)" if shown else "",
+        prompt=prompt,
         results=results,
         source=source,
         folder=name,

@@ -77,10 +77,7 @@ class LeagueTraining:
             lora_alpha=recipe.lora.alpha,
             dtype=recipe.dtype,
             device=recipe.device,
-            prompt=Prompt(
-                system=recipe.prompt.system,
-                examples=tuple((e.observation, e.reply) for e in recipe.prompt.examples),
-            ),
+            prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
         )
         budget = recipe.rollout.max_new_tokens
         if budget >= self.base.context_length:

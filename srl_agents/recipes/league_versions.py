@@ -12,7 +12,7 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.manager import BOT, League
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.policies.shown_examples import Examples, read_examples, write_examples
+from srl_agents.policies.prompt_file import Examples, read_prompt, write_prompt
 from srl_agents.recipes.contents import contents_of
 from srl_agents.recipes.promotion_gate import Play, PromotionGate
 from srl_agents.recipes.settings import LeagueRecipe
@@ -131,7 +131,8 @@ class LeagueVersions:
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
             self.base.save_adapter(learner, temporary)
-            write_examples(temporary, self._shown.get(learner, ()))
+            shown = self._shown.get(learner, ())
+            write_prompt(temporary, self.recipe.prompt.followed_by(shown))
             checkpoints.rename_durably(temporary, folder)
         self._load(frozen)
         for version in dropped:
@@ -145,8 +146,9 @@ class LeagueVersions:
     def _load(self, version: str) -> None:
         if version not in self.base.adapters:
             self.base.load_adapter(version, self._folder_of(version))
-        examples = read_examples(self._folder_of(version))
-        self.policies[version] = ModelPolicy(self.engine, version, examples)
+        prompt = read_prompt(self._folder_of(version))
+        own = prompt.pairs[len(self.recipe.prompt.examples) :]  # the recipe's are the base's
+        self.policies[version] = ModelPolicy(self.engine, version, own)
 
     def _start_again(self, learner: str) -> None:
         """Back to the first weights, under a version of its own: the frozen one keeps its id."""

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.policies.shown_examples import Examples, read_examples
+from srl_agents.policies.prompt_file import Examples, read_prompt
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_envs import spec
+from srl_envs.errors import ConfigError
 
 
 def build_policies(
@@ -17,6 +18,7 @@ def build_policies(
     """Policies and contents by agent id; a model is loaded only if there is an agent that needs it.
 
     Raises:
+        ConfigError: an adapter needs a system message.
         ModelError: the model or an adapter cannot be loaded.
     """
     env_id = spec(recipe.env).id
@@ -48,7 +50,13 @@ def build_policies(
         examples: Examples = ()
         if adapter is not None:
             base.load_adapter(adapter, Path(folder))
-            examples = read_examples(Path(folder))
+            prompt = read_prompt(Path(folder))
+            if prompt.system is not None:
+                raise ConfigError(
+                    f"agent {name}: {folder} was trained behind a system message; all agents of a "
+                    "population share one base, which has none."
+                )
+            examples = prompt.pairs
         policies[name] = ModelPolicy(engine, adapter, examples)
         contents[name] = contents_of(base, adapter, sampling, env_id, examples)
     return policies, contents

@@ -18,6 +18,7 @@ from srl_agents.league.settings import (
 )
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.policies.catalog import require_model
+from srl_agents.policies.prompt_file import PromptSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.trainers.algorithms import TrainingSettings
@@ -42,24 +43,6 @@ class LoRASettings:
     def __post_init__(self) -> None:
         require(self.rank >= 1, f"rank={self.rank}: use 1 or more.")
         require(self.alpha > 0, f"alpha={self.alpha}: use more than 0.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExampleTurn:
-    """One observation and the reply to it."""
-
-    observation: str
-    reply: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PromptSettings:
-    """What every learner reads before each observation."""
-
-    system: str | None = None
-    """System message; the chat template's own if absent."""
-    examples: tuple[ExampleTurn, ...] = ()
-    """Shown as earlier turns of the chat; small models learn the form of a reply here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from srl_agents import checkpoints
 from srl_agents.engines.catalog import resolve
 from srl_agents.metrics import ConsoleView
-from srl_agents.policies.shown_examples import read_examples
+from srl_agents.policies.prompt_file import PROMPT, read_prompt
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
@@ -27,6 +27,7 @@ env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
 updates: 2
 learners: [alice]
+prompt: {examples: [{observation: a board, reply: "<action>1</action>"}]}
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1}
@@ -52,6 +53,8 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         assert "| `bot:random` |" in card
         assert "connect_four-v0" in card
         assert (adapter / "recipe.yaml").read_text() == (run / "recipe.yaml").read_text()
+        assert read_prompt(adapter) == read_prompt(run / "snapshots/alice@2") == recipe.prompt
+        assert f"in `{PROMPT}`" in card
 
         ids = torch.tensor([[3, 1, 4, 1, 5]])
         training.base.activate("alice")
@@ -85,7 +88,7 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         shown = {"alice": (("a board", "<action>1</action>"),)}
         export = AdapterExport(recipe, run, training.base, training.store, shown=shown)
         (path,) = export.write(live)  # the best had other examples, which nobody kept
-        assert read_examples(path) == shown["alice"]
+        assert read_prompt(path).pairs == (*recipe.prompt.pairs, *shown["alice"])
     finally:
         training.close()
     assert json.loads((adapter / "adapter_config.json").read_text())["r"] == 2

@@ -15,7 +15,7 @@ from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.names import MEANINGS, WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.policies import ModelPolicy
-from srl_agents.policies.shown_examples import read_examples
+from srl_agents.policies.prompt_file import read_prompt
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
@@ -28,6 +28,7 @@ env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
 updates: 3
 learners: [alice, bob]
+prompt: {examples: [{observation: a board, reply: "<action>1</action>"}]}
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1, live: 1, past: 0}
@@ -127,7 +128,9 @@ def shown_with_their_snapshots(training: LeagueTraining, run: Path) -> None:
         live = training.league.live(name)
         policy = training.policies[live]
         assert isinstance(policy, ModelPolicy)
-        assert policy.examples == read_examples(run / "snapshots" / live)
+        recipes, *shared = read_prompt(run / "snapshots" / live).pairs
+        assert (recipes,) == training.base.prompt.examples == training.recipe.prompt.pairs
+        assert policy.examples == tuple(shared)
         assert training.sharing is not None
         assert policy.examples == training.sharing.shown[name] != ()
 

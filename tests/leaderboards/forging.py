@@ -24,13 +24,18 @@ Lines = list[dict[str, Any]]
 
 
 def make_bundle(
-    folder: Path, env: str, agents: tuple[str, ...] = (), tokens: int | None = None, **options: Any
+    folder: Path,
+    env: str,
+    agents: tuple[str, ...] = (),
+    tokens: int | None = None,
+    prompts: tuple[str, ...] = (),
+    **options: Any,
 ) -> Bundle:
     """One seed of a protocol, played and bundled."""
     protocol = load_protocol(env)
     run = BoardRun(
         protocol,
-        parse_entrants(agents, protocol),
+        parse_entrants(agents, protocol, prompts),
         folder / "run",
         seeds=1,
         max_new_tokens=tokens,

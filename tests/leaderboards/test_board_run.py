@@ -19,7 +19,7 @@ from leaderboards.agents import parse_entrants
 from leaderboards.bundle import write_bundle
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_journal
-from srl_agents.policies.shown_examples import write_examples
+from srl_agents.policies.prompt_file import PROMPT, PromptSettings, write_prompt
 from srl_envs import registry
 from srl_envs.errors import ConfigError, SandboxError, SRLError, StoreError, UnknownPolicyError
 
@@ -143,11 +143,71 @@ def test_agents_that_cannot_enter_are_named_before_anything_is_loaded(
         parse_entrants(agents, load_protocol(KUHN))
 
 
-def test_an_adapter_that_needs_examples_cannot_enter(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text('{"r": 2, "lora_alpha": 4}')
-    write_examples(tmp_path, (("a card", "<action>bet</action>"),))
-    with pytest.raises(ConfigError, match="examples in its prompts"):
-        parse_entrants([f"tiny+{tmp_path}"], load_protocol(KUHN))
+SHOWN = PromptSettings().followed_by((("a card", "<action>bet</action>"),))
+
+
+@pytest.fixture
+def prompted_adapter(tmp_path: Path) -> Path:
+    """A folder that says which prompt its adapter was trained behind; the weights play no part."""
+    folder = tmp_path / "alice"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"r": 2, "lora_alpha": 4}')
+    write_prompt(folder, SHOWN)
+    return folder
+
+
+def test_an_adapter_brings_the_prompt_that_it_was_trained_behind(prompted_adapter: Path) -> None:
+    protocol = load_protocol(KUHN)
+    adapter = f"tiny+{prompted_adapter}"
+    (alone,) = parse_entrants([adapter], protocol)
+    assert alone.prompt == SHOWN
+    for file in (prompted_adapter, prompted_adapter / PROMPT):
+        both = parse_entrants([adapter, "tiny"], protocol, [str(file)])
+        assert {(e.name, e.prompt) for e in both} == {("alice", SHOWN), ("tiny", SHOWN)}
+    mixed = parse_entrants([adapter, "tiny"], protocol)
+    assert {(e.name, e.prompt) for e in mixed} == {("alice", SHOWN), ("tiny", PromptSettings())}
+
+
+def test_a_prompt_is_read_from_a_recipe_and_from_the_folder_of_a_run(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "name: x\nprompt:\n  system: Be brief.\n  examples: [{observation: a, reply: b}]\n"
+    )
+    wanted = PromptSettings(system="Be brief.").followed_by((("a", "b"),))
+    for file in (recipe, tmp_path):
+        (one, other) = parse_entrants(
+            ["one=tiny", "other=tiny"], load_protocol(KUHN), [f"other={file}"]
+        )
+        assert (one.prompt, other.prompt) == (PromptSettings(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "prompts", "words"),
+    [
+        (None, ["nowhere.yaml"], "cannot be read"),
+        ("name: x\nmodel: tiny\n", ["{file}"], "neither a system message nor examples"),
+        ("prompt: {sytem: x}\n", ["{file}"], "Did you mean 'system'"),
+        ("prompt: {system: x}\n", ["tony={file}"], "no model 'tony' enters. Did you mean 'tiny'"),
+        ("prompt: {system: x}\n", ["{file}", "{file}"], "one file for all models"),
+        ("prompt: {system: x}\n", ["tiny={file}", "tiny={file}"], "one per AGENT=FILE"),
+        ("prompt: {system: x}\n", ["{file}"], "alice was trained behind another prompt"),
+    ],
+)
+def test_prompts_that_cannot_be_meant_are_refused_before_anything_is_loaded(
+    text: str | None, prompts: list[str], words: str, prompted_adapter: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.yaml"
+    if text is not None:
+        file.write_text(text)
+    told = [prompt.format(file=file) for prompt in prompts]
+    with pytest.raises(ConfigError, match=words):
+        parse_entrants(["tiny", f"tiny+{prompted_adapter}"], load_protocol(KUHN), told)
+
+
+def test_bots_read_no_prompt(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("prompt: {system: x}\n")
+    with pytest.raises(ConfigError, match="no model enters"):
+        parse_entrants([], load_protocol(KUHN), [str(tmp_path)])
 
 
 @pytest.mark.parametrize("tokens", [0, 129])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ def test_the_best_of_several_honest_replies_is_found(
 ) -> None:
     """Another draw of the same model at the same prompt, with its true log-probabilities."""
     forged = Open.of(honest, tmp_path)
-    engine = load_engine(str(base), (2, 4.0), honest.protocol, TOKENS_PER_REPLY)
+    engine = load_engine(str(base), (2, 4.0), None, honest.protocol, TOKENS_PER_REPLY)
     engine.base.load_adapter("a", adapter)
     seen = replay_match(forged.record(place)).observations[0][-1]
     reply = answer(engine, [("a", TurnRequest(observation=seen, key=(99,)))])[0]
@@ -249,6 +250,117 @@ def test_names_that_no_run_gives_are_refused(name: str, honest: Bundle, tmp_path
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
     assert "manifest.json" in verdict.rejected
+
+
+# --- prompts ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prompted(base: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The base and its adapter, both behind a system message and an example."""
+    folder = tmp_path_factory.mktemp("prompted")
+    file = folder / "recipe.yaml"
+    file.write_text("prompt: {system: Be brief., examples: [{observation: a card, reply: bet}]}\n")
+    return make_bundle(
+        folder,
+        "kuhn_poker-v0",
+        (f"plain={base}", f"alice@3={base}+{adapter}"),
+        TOKENS_PER_REPLY,
+        (str(file),),
+        with_adapters=True,
+    )
+
+
+def test_a_prompt_is_part_of_what_an_agent_is_and_of_its_bundle(
+    prompted: Bundle, honest: Bundle
+) -> None:
+    verdict = verify(prompted.folder, "L3", workers=0)
+    assert verdict.accepted, verdict.rejected
+    for agent, bare in zip(prompted.entrants, honest.entrants, strict=True):
+        assert agent.spec["shown"] == {
+            "system": "Be brief.",
+            "examples": [{"observation": "a card", "reply": "bet"}],
+        }
+        assert "shown" not in bare.spec
+        assert agent.spec["prompt"] != bare.spec["prompt"]
+        assert agent.address != bare.address
+    assert [agent.parent for agent in prompted.entrants] == ["plain", None]
+    told, bare = (
+        {r.spec.match_id: r.tokens for r in b.records() if r.tokens} for b in (prompted, honest)
+    )
+    assert told.keys() == bare.keys()
+    assert told != bare
+
+
+def change_example(shown: dict[str, object]) -> None:
+    shown["examples"] = [{"observation": "a card", "reply": "fold"}]
+
+
+def add_example(shown: dict[str, object]) -> None:
+    shown["examples"] = [{"observation": "a card", "reply": "bet"}] * 2
+
+
+def change_system(shown: dict[str, object]) -> None:
+    shown["system"] = "Be rich."
+
+
+@pytest.mark.parametrize("change", [change_example, add_example, change_system])
+def test_another_prompt_than_the_declared_one_is_found(
+    change: Callable[[dict[str, object]], None], prompted: Bundle, tmp_path: Path
+) -> None:
+    """By its hash; and by the replies, if the forger hashes it again as the model would."""
+    forged = Open.of(prompted, tmp_path)
+    agents = forged.manifest["claim"]["agents"]
+    change(agents[-1]["spec"]["shown"])
+    (tmp_path / "naive").mkdir()
+    naive = Open.of(prompted, tmp_path / "naive")
+    naive.manifest = forged.manifest
+    assert "manifest.json was edited" in verify(naive.write(), "L0").rejected
+    verdict = verify(forged.rehash(), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "agent plain: prompt is claimed as" in verdict.rejected
+    assert agents[-1]["agent_id"] == "plain"
+
+    (tmp_path / "careful").mkdir()
+    careful = Open.of(prompted, tmp_path / "careful")
+    spec = careful.manifest["claim"]["agents"][-1]["spec"]
+    change(spec["shown"])
+    spec["prompt"] = verdict.rejected.rpartition(" and is '")[2].partition("'")[0]
+    verdict = verify(careful.rehash(), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "is claimed with log-probability" in verdict.rejected
+
+
+def test_a_prompt_that_was_hidden_is_found(prompted: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(prompted, tmp_path)
+    for agent in forged.manifest["claim"]["agents"]:
+        agent["spec"].pop("shown", None)
+    verdict = verify(forged.rehash(), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "prompt is claimed as" in verdict.rejected
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        None,
+        "Be brief.",
+        {},
+        {"system": None, "examples": []},
+        {"system": "Be brief."},
+        {"system": "Be brief.", "examples": [["a card", "bet"]]},
+        {"system": 7, "examples": []},
+        {"system": "Be brief.", "examples": [], "stop": []},
+    ],
+)
+def test_what_is_no_prompt_is_found_without_the_model(
+    shown: object, prompted: Bundle, tmp_path: Path
+) -> None:
+    forged = Open.of(prompted, tmp_path)
+    forged.manifest["claim"]["agents"][-1]["spec"]["shown"] = shown
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert "agent plain: shown" in verdict.rejected
 
 
 def test_an_adapter_that_is_not_there_is_the_users_to_give(

@@ -82,8 +82,11 @@ def test_an_unknown_name_gets_the_nearest(name: str, words: str) -> None:
         load_protocol(name)
 
 
-def test_a_name_may_lack_its_version() -> None:
+def test_a_name_may_lack_its_version_but_not_its_variant() -> None:
     assert load_protocol("nim").name == "nim-v0"
+    assert load_protocol("connect_four").name == "connect_four-v0"
+    with pytest.raises(ConfigError, match="no protocol for 'connect_four"):
+        load_protocol("connect_four.5x5x3")
 
 
 def test_the_schedule_of_two_seats_by_hand() -> None:

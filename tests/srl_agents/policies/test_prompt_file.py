@@ -10,11 +10,11 @@ from srl_agents.engines import random_model
 from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.policies import ModelPolicy
-from srl_agents.policies.shown_examples import read_examples, write_examples
+from srl_agents.policies.prompt_file import PROMPT, PromptSettings, read_prompt, write_prompt
 from srl_agents.recipes.contents import contents_of
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Runner
-from srl_envs.errors import UnknownPolicyError
+from srl_envs.errors import ConfigError
 
 SHOWN = (("X", "1"), ("Y", "2"))
 
@@ -41,19 +41,22 @@ def test_an_example_cannot_end_its_message(base: BaseModel) -> None:
     assert base.encode_prompt("Z", (("X<|im_end|>", "1<|im_end|>"),)).count(end) == plain
 
 
-def test_examples_lie_beside_the_adapter(tmp_path: Path) -> None:
-    assert read_examples(tmp_path) == ()
-    write_examples(tmp_path, ())
+def test_a_prompt_lies_beside_the_adapter(tmp_path: Path) -> None:
+    assert read_prompt(tmp_path) == PromptSettings()
+    write_prompt(tmp_path, PromptSettings())
     assert list(tmp_path.iterdir()) == []
-    write_examples(tmp_path, SHOWN)
-    assert read_examples(tmp_path) == SHOWN
+    prompt = PromptSettings(system="ä\x7f\u2028").followed_by(SHOWN)
+    write_prompt(tmp_path, prompt)
+    assert read_prompt(tmp_path) == prompt
+    assert prompt.pairs == SHOWN
+    assert prompt.followed_by((("Z", "3"),)).pairs == (*SHOWN, ("Z", "3"))
 
 
-@pytest.mark.parametrize("text", ["", "3", '[["X"]]', '["abc"]'])
-def test_a_file_that_holds_no_examples_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "examples.json").write_text(text)
-    with pytest.raises(UnknownPolicyError, match="pairs"):
-        read_examples(tmp_path)
+@pytest.mark.parametrize("text", ["", "3", '[["X", "1"]]', '{"examples": [["X", "1"]]}', "{x"])
+def test_a_file_that_holds_no_prompt_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / PROMPT).write_text(text)
+    with pytest.raises(ConfigError, match=PROMPT):
+        read_prompt(tmp_path)
 
 
 def test_policies_that_differ_in_examples_have_other_contents(base: BaseModel) -> None:

@@ -1,0 +1,79 @@
+"""What a policy is shown before every observation, and how it lies beside an adapter's weights.
+
+``prompt.json`` holds what the ``prompt`` section of a recipe holds. A LoRA adapter that was trained behind
+a prompt is another player without it, so whoever writes an adapter's folder writes this file, too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from srl_envs.errors import ConfigError
+from srl_envs.settings import build, dump
+
+PROMPT = "prompt.json"
+Examples = tuple[tuple[str, str], ...]
+"""(observation, reply) pairs that a policy is shown before every observation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExampleTurn:
+    """One observation and the reply to it."""
+
+    observation: str
+    reply: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptSettings:
+    """What a policy reads before each observation."""
+
+    system: str | None = None
+    """System message; the chat template's own if absent."""
+    examples: tuple[ExampleTurn, ...] = ()
+    """Shown as earlier turns of the chat; small models learn the form of a reply here."""
+
+    @property
+    def pairs(self) -> Examples:
+        """The examples as engines take them."""
+        return tuple((turn.observation, turn.reply) for turn in self.examples)
+
+    def followed_by(self, more: Examples) -> PromptSettings:
+        """The same, with further examples behind its own."""
+        turns = tuple(ExampleTurn(observation=seen, reply=said) for seen, said in more)
+        return PromptSettings(system=self.system, examples=self.examples + turns)
+
+
+NO_PROMPT = PromptSettings()
+
+
+def write_prompt(folder: Path, prompt: PromptSettings) -> None:
+    """Put a policy's prompt beside its adapter; no file where there is nothing to show."""
+    if prompt != NO_PROMPT:
+        text = json.dumps(dump(prompt), indent=1, ensure_ascii=False)
+        (folder / PROMPT).write_text(text + "\n", encoding="utf-8")
+
+
+def read_prompt(folder: Path) -> PromptSettings:
+    """The prompt of the policy in an adapter's folder; empty where there is no file.
+
+    Raises:
+        ConfigError: the file is there and holds something else.
+    """
+    path = folder / PROMPT
+    return read_prompt_file(path) if path.is_file() else NO_PROMPT
+
+
+def read_prompt_file(path: Path) -> PromptSettings:
+    """A prompt as `write_prompt` wrote it.
+
+    Raises:
+        ConfigError: it cannot be read, or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from None
+    return build(PromptSettings, data, str(path))
