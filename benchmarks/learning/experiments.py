@@ -18,13 +18,10 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import multiprocessing
 import os
-import resource
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +31,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.conditions import ARENAS, BASELINE, TABLES, Table
 from benchmarks.learning.outcomes import measure
 from srl_agents.league.intervals import t_quantile
@@ -74,43 +72,26 @@ def run_one(key: Key, folder: Path) -> Row | None:
         Its row; None if it failed, with the reason on the standard error stream.
     """
     args = arguments(key, folder)
-    log = folder / "-".join(map(str, key))
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    process = multiprocessing.get_context("fork").Process(target=_train, args=(args, log))
-    process.start()
-    process.join()
-    if process.exitcode:
-        print(f"{key} failed:\n{log.read_text()[-1500:]}", file=sys.stderr, flush=True)
+    spent = in_child(lambda: train(args), folder / "-".join(map(str, key)))
+    if spent is None:
         return None
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     arena, condition, seed = key
     return {
         "arena": arena,
         "condition": condition,
         "seed": seed,
         "settings": list(ARENAS[arena].conditions[condition]),
-        "commit": _commit(),
-        "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
-        "wall_s": round(time.monotonic() - started, 1),
+        "commit": commit(),
+        **asdict(spent),
         **measure(Path(args[args.index("--out") + 1])),
     }
 
 
-def _train(args: list[str], log: Path) -> None:
-    """In the child: `srl train` with what it says in a file."""
-    from srl_agents.cli.train import main as train
+def train(args: list[str]) -> int:
+    """`srl train`, in a child that has torch already."""
+    from srl_agents.cli.train import main
 
-    with log.open("w") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
-        sys.exit(train(args))
-
-
-def _commit() -> str:
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
-    )
-    return found.stdout.strip() or "unknown"
+    return main(args)
 
 
 def work(keys: Sequence[Key], folder: Path, results: Path, niceness: int) -> int:
