@@ -1,30 +1,28 @@
-"""One frozen base model and the LoRA adapters that live on it: one adapter per policy version.
+"""One frozen base model and the adapters that live on it: one adapter per policy version.
 
-N policies cost one copy of the base and N adapters. The reference policy is the base with the
-adapters off. Whoever samples or trains borrows the model from here; nobody else loads one.
+An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `lora_weights` and
+`full_weights` say what either costs. The reference policy is the base with the adapters off. Whoever
+samples or trains borrows the model from here; nobody else loads one.
 """
 
 from __future__ import annotations
 
-import copy
-import math
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from peft.tuners.lora import LoraLayer
-from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 
 from srl_agents.engines import catalog
+from srl_agents.engines.full_weights import FullWeights
+from srl_agents.engines.lora_weights import LoRAWeights
+from srl_agents.engines.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.engines.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 
@@ -33,8 +31,6 @@ Example = tuple[str, str]
 """An observation and a reply to it, shown as an earlier turn of the chat."""
 _BASE = "__base__"
 """PEFT's word for no adapter."""
-_ANCHOR = "anchor"
-"""PEFT wants one adapter at all times; this one, of rank 1, is never trained and never shown."""
 _PROMPT_CACHE = 8192
 """Encoded prompts kept; games repeat their opening positions."""
 
@@ -82,6 +78,8 @@ class BaseModel:
         *,
         lora_rank: int,
         lora_alpha: float,
+        parameters: Parameters = "lora",
+        frozen_in_memory: int = 2,
         prompt: Prompt | None = None,
     ) -> None:
         """Take over a loaded model; `load` is the usual way in.
@@ -92,29 +90,26 @@ class BaseModel:
             tokenizer: its tokenizer, with a chat template and a pad token.
             lora_rank: rank of every adapter.
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
+            parameters: what an adapter is; ``full`` is a whole copy of the weights.
+            frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
             prompt: what stands before every observation; nothing if absent.
         """
         self.prompt = prompt or Prompt()
         self.name = name
         self.tokenizer = tokenizer
         self.device = torch.device(model.device)
-        self._config = LoraConfig(
-            r=lora_rank, lora_alpha=lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-        )
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        pad = tokenizer.pad_token_id
         # Recipes in a hub model's generation_config (top_k, penalties) would change the sampling.
-        model.generation_config = GenerationConfig(pad_token_id=tokenizer.pad_token_id)
-        model.requires_grad_(False)
-        anchor = LoraConfig(r=1, target_modules="all-linear", task_type="CAUSAL_LM")
-        with torch.random.fork_rng(devices=[]), quiet_libraries():
-            self.model: Any = get_peft_model(model, anchor, adapter_name=_ANCHOR)
-        self.model.eval()
-        self._layers: dict[str, Any] = {
-            key: module
-            for key, module in self.model.named_modules()
-            if isinstance(module, LoraLayer)
-        }
-        self.activate(None)
+        model.generation_config = GenerationConfig(pad_token_id=pad)
+        if parameters == "full":
+            ends = GenerationConfig(pad_token_id=pad, eos_token_id=sorted(self.eos_token_ids))
+            self._weights: PolicyWeights = FullWeights(
+                model, tokenizer, ends, frozen_in_memory=frozen_in_memory
+            )
+        else:
+            self._weights = LoRAWeights(model, rank=lora_rank, alpha=lora_alpha)
+        self.model: Any = self._weights.model
         specials = [re.escape(t) for t in _special_tokens(tokenizer)]
         self._specials = re.compile("|".join(specials)) if specials else None
         self._encode = lru_cache(maxsize=_PROMPT_CACHE)(self._encode_uncached)
@@ -126,6 +121,8 @@ class BaseModel:
         *,
         lora_rank: int = 8,
         lora_alpha: float = 16,
+        parameters: Parameters = "lora",
+        frozen_in_memory: int = 2,
         dtype: Dtype = "float32",
         device: str = "auto",
         prompt: Prompt | None = None,
@@ -136,6 +133,9 @@ class BaseModel:
             name_or_path: ``tiny``, ``smollm2-135m``, a hub id, or a local folder.
             lora_rank: rank of every adapter, 1 or more.
             lora_alpha: LoRA scale.
+            parameters: what an adapter is: LoRA factors, or with ``full`` a copy of all weights.
+            frozen_in_memory: most frozen whole copies that wait in memory for their next batch,
+                1 or more.
             dtype: of the frozen weights; adapters are float32 always.
             device: ``auto`` takes CUDA where there is one, else the CPU.
             prompt: what stands before every observation; nothing if absent.
@@ -148,6 +148,9 @@ class BaseModel:
             raise ConfigError(f"lora_rank={lora_rank}: use 1 or more.")
         if dtype not in ("float32", "bfloat16"):
             raise ConfigError(f"dtype={dtype!r}: use 'float32' or 'bfloat16'.")
+        if frozen_in_memory < 1:
+            raise ConfigError(f"frozen_in_memory={frozen_in_memory}: use 1 or more.")
+        check_parameters(parameters, dtype)
         limit_threads()
         folder = catalog.resolve(str(name_or_path))
         try:
@@ -167,6 +170,8 @@ class BaseModel:
             tokenizer,
             lora_rank=lora_rank,
             lora_alpha=lora_alpha,
+            parameters=parameters,
+            frozen_in_memory=frozen_in_memory,
             prompt=prompt,
         )
 
@@ -224,146 +229,91 @@ class BaseModel:
     # Adapters
 
     @property
+    def parameters(self) -> Parameters:
+        """What an adapter is here: LoRA factors, or a whole copy of the weights."""
+        return self._weights.kind
+
+    @property
     def adapters(self) -> tuple[str, ...]:
         """Names of all adapters, in the order in which they were added."""
-        return tuple(name for name in self.model.peft_config if name != _ANCHOR)
+        return self._weights.names
 
     def add_adapter(self, name: str, seed: int) -> None:
-        """Add a LoRA adapter that changes nothing yet: B is 0, A is drawn from `seed`.
+        """Add an adapter that changes nothing yet.
 
-        A is uniform in ±1/sqrt(inputs), as PEFT draws it, but from a generator of its own.
+        Args:
+            name: of the adapter.
+            seed: of what is drawn: LoRA's A, while B is 0. Whole weights are a copy of the base's.
 
         Raises:
             ConfigError: the name is taken, empty or holds a dot.
         """
-        self._add_empty(name)
-        generator = torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            for layer in self._layers.values():
-                weight = layer.lora_A[name].weight
-                bound = 1 / math.sqrt(weight.shape[1])
-                draw = torch.rand(weight.shape, generator=generator, dtype=torch.float32)
-                weight.copy_((2 * draw - 1) * bound)
-                layer.lora_B[name].weight.zero_()
+        self._require_free(name)
+        self._weights.add(name, seed)
 
-    def _add_empty(self, name: str) -> None:
-        if not name or "." in name or name == _BASE or name in self.model.peft_config:
+    def _require_free(self, name: str) -> None:
+        if not name or "." in name or name in (_BASE, ANCHOR, *self.adapters):
             raise ConfigError(
                 f"adapter name {name!r} is empty, holds a dot or is taken; "
                 f"present are {list(self.adapters)}."
             )
-        active = self._active
-        # PEFT draws weights, which are replaced at once: leave the global generator alone.
-        with torch.random.fork_rng(devices=[]), quiet_libraries():
-            self.model.add_adapter(name, copy.deepcopy(self._config))
-        self.activate(active)
 
     def remove_adapter(self, name: str) -> None:
         """Forget an adapter and free its memory."""
         self.require(name)
-        if self._active == name:
+        if self.active == name:
             self.activate(None)
-        active = self._active
-        self.model.delete_adapter(name)
-        self.activate(active)
+        self._weights.remove(name)
 
     def activate(self, name: str | None) -> None:
-        """Make `name` the one trainable adapter; None freezes everything."""
+        """Make `name` the one trainable adapter; None freezes everything.
+
+        Raises:
+            ConfigError: it was loaded with `load_frozen`, as whole weights.
+        """
         if name is not None:
             self.require(name)
-        self._active = name
-        self.model.set_adapter(name or _ANCHOR)
-        if name is None:
-            for parameter in self._parameters(_ANCHOR).values():
-                parameter.requires_grad_(False)
+        self._weights.activate(name)
 
     @property
     def active(self) -> str | None:
         """The trainable adapter."""
-        return self._active
+        return self._weights.active
 
-    @contextmanager
-    def reference(self) -> Iterator[None]:
+    def reference(self) -> AbstractContextManager[None]:
         """Inside, the model is the frozen base: all adapters are off."""
-        # PEFT's own disable_adapter walks over every parameter of every adapter; this is 50
-        # times cheaper, and no gradient can flow while adapters are off anyway.
-        before = [layer._disable_adapters for layer in self._layers.values()]
-        for layer in self._layers.values():
-            layer._disable_adapters = True
-        try:
-            yield
-        finally:
-            for layer, disabled in zip(self._layers.values(), before, strict=True):
-                layer._disable_adapters = disabled
+        return self._weights.through(None)
 
-    @contextmanager
-    def through(self, name: str) -> Iterator[None]:
+    def through(self, name: str) -> AbstractContextManager[None]:
         """Inside, forwards pass through this adapter; what can be trained stays as it is."""
         self.require(name)
-        before = [layer._active_adapter for layer in self._layers.values()]
-        for layer in self._layers.values():
-            layer._active_adapter = [name]
-        try:
-            yield
-        finally:
-            for layer, adapter in zip(self._layers.values(), before, strict=True):
-                layer._active_adapter = adapter
+        return self._weights.through(name)
 
-    @contextmanager
-    def mixture(self, adapters: Sequence[str | None]) -> Iterator[None]:
+    def mixture(self, adapters: Sequence[str | None]) -> AbstractContextManager[None]:
         """Inside, row i of a batch passes through ``adapters[i]``; for sampling, not training.
 
-        The same as PEFT's ``adapter_names=``, a quarter faster where rows of one adapter stand
-        together: it neither gathers nor scatters, and adds into the base's output in place.
-
         Args:
-            adapters: one per row of every batch that is run inside; None is the base.
+            adapters: one per row of every batch that is run inside; None is the base. Equal ones
+                stand together, or each row becomes a batch of its own.
         """
-        runs = []
-        start = 0
-        for name, rows in groupby(adapters):
-            stop = start + len(list(rows))
-            if name is not None:
-                self.require(name)
-                runs.append((name, start, stop))
-            start = stop
+        for name in {name for name in adapters if name is not None}:
+            self.require(name)
+        return self._weights.mixture(adapters)
 
-        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            for name, begin, end in runs:
-                down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
-                low = inputs[0][begin:end].reshape(-1, down.shape[1]).to(down.dtype) @ down.T
-                out = output[begin:end].view(-1, up.shape[0])
-                if out.dtype == up.dtype:
-                    out.addmm_(low, up.T, alpha=layer.scaling[name])
-                else:
-                    out.add_((low @ up.T).mul_(layer.scaling[name]).to(out.dtype))
-
-        hooks = [layer.register_forward_hook(add) for layer in self._layers.values() if runs]
-        try:
-            with self.reference(), torch.no_grad():
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+    def batches(self, adapters: Sequence[str | None]) -> list[list[int]]:
+        """Places of the rows that may be in one batch, as many as memory for whole weights allows."""
+        return self._weights.batches(adapters)
 
     def trainable_parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
-        """The adapter's own parameters by PEFT's file names, not copies."""
+        """The adapter's own parameters by their names in files, not copies."""
         self.require(name)
-        return self._parameters(name)
-
-    def _parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
-        return {
-            f"{key}.lora_{part}.weight": getattr(layer, f"lora_{part}")[name].weight
-            for key, layer in self._layers.items()
-            for part in ("A", "B")
-        }
+        return self._weights.trainable(name)
 
     def adapter_tensors(self, name: str) -> dict[str, torch.Tensor]:
-        """Copies of the adapter's tensors on the CPU, named as in PEFT's files."""
-        return {
-            key: parameter.detach().to("cpu", copy=True)
-            for key, parameter in self.trainable_parameters(name).items()
-        }
+        """Copies of the adapter's tensors on the CPU, named as in files."""
+        self.require(name)
+        own = self._weights.tensors(name)
+        return {key: tensor.to("cpu", copy=True) for key, tensor in own.items()}
 
     def set_adapter_tensors(self, name: str, tensors: dict[str, torch.Tensor]) -> None:
         """Overwrite an adapter in place.
@@ -371,45 +321,33 @@ class BaseModel:
         Raises:
             ModelError: the tensors have other names or shapes than this base's adapters.
         """
-        own = self.trainable_parameters(name)
-        if own.keys() != tensors.keys():
-            odd = sorted(own.keys() ^ tensors.keys())[:3]
-            raise ModelError(f"tensors do not fit adapter {name!r} of {self.name}: {odd} differ.")
-        for key, tensor in tensors.items():
-            if own[key].shape != tensor.shape:
-                raise ModelError(
-                    f"{key}: shape {tuple(tensor.shape)} does not fit {tuple(own[key].shape)}; "
-                    "was the adapter made with another lora_rank or base?"
-                )
-        with torch.no_grad():
-            for key, tensor in tensors.items():
-                own[key].copy_(tensor)
+        self.require(name)
+        self._weights.overwrite(name, tensors)
 
     def save_adapter(self, name: str, folder: Path) -> None:
-        """Write ``adapter_model.safetensors`` and ``adapter_config.json``, loadable by PEFT."""
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(self.adapter_tensors(name), folder / "adapter_model.safetensors")
-        self.model.peft_config[name].save_pretrained(str(folder))
+        """Write a folder that PEFT loads, or, of whole weights, transformers."""
+        self.require(name)
+        self._weights.save(name, folder)
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Read an adapter file into `name`, which is added when it does not exist.
+        """Read such a folder into `name`, which is added when it does not exist.
 
         Raises:
             ModelError: the folder holds no adapter, or one of another base or rank.
         """
-        path = folder / "adapter_model.safetensors"
-        if not path.is_file():
-            raise ModelError(f"{folder} holds no adapter_model.safetensors.")
-        tensors = load_file(path)
-        added = name not in self.adapters
-        if added:
-            self._add_empty(name)
-        try:
-            self.set_adapter_tensors(name, tensors)
-        except ModelError:
-            if added:
-                self.remove_adapter(name)
-            raise
+        if name not in self.adapters:
+            self._require_free(name)
+        self._weights.load(name, folder)
+
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """Add an adapter that plays what the folder holds. Whole weights stay there until needed.
+
+        Raises:
+            ConfigError: the name is taken, empty or holds a dot.
+            ModelError: the folder holds no adapter, or one of another base or rank.
+        """
+        self._require_free(name)
+        self._weights.load_frozen(name, folder)
 
     def require(self, name: str) -> None:
         """Raise UnknownPolicyError unless the adapter exists."""
@@ -418,6 +356,21 @@ class BaseModel:
                 f"no adapter {name!r} on {self.name}.{nearest(name, self.adapters)} "
                 f"Present: {list(self.adapters)}."
             )
+
+
+def check_parameters(parameters: str, dtype: str) -> None:
+    """Refuse a kind of weights that there is not, or that cannot learn in this type.
+
+    Raises:
+        ConfigError: says which to use.
+    """
+    if parameters not in ("lora", "full"):
+        raise ConfigError(f"parameters={parameters!r}: use 'lora' or 'full'.")
+    if parameters == "full" and dtype != "float32":
+        raise ConfigError(
+            f"dtype={dtype!r} with parameters='full': whole weights in this type would round small "
+            "steps away. Use float32; training.autocast makes passes in bfloat16 over it."
+        )
 
 
 def _device(name: str) -> torch.device:
@@ -432,7 +385,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _eos_token_ids(model: PeftModel, tokenizer: Any) -> frozenset[int]:
+def _eos_token_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:
     """Every token that ends a reply: the tokenizer's and those that the model declares."""
     declared = model.generation_config.eos_token_id
     ids = [] if declared is None else [declared] if isinstance(declared, int) else list(declared)

@@ -57,6 +57,7 @@ def build(
     layers: int = 2,
     vocab: int = 320,
     context: int = 1024,
+    tied: bool = False,
     seed: int = 0,
 ) -> Path:
     """Write model and tokenizer to `folder` (made if absent) and return it.
@@ -68,6 +69,7 @@ def build(
         layers: number of blocks.
         vocab: number of tokens; the tokenizer may have fewer.
         context: longest sequence in tokens.
+        tied: the output head is the embedding.
         seed: of the weights.
     """
     shape: dict[str, Any] = {
@@ -78,7 +80,7 @@ def build(
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": context,
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": tied,
         "pad_token_id": 0,
         "bos_token_id": None,
         "eos_token_id": 2,

@@ -133,8 +133,10 @@ class Rescorer:
         for start in range(0, row_N.size, _HEAD_ROWS):
             part = slice(start, start + _HEAD_ROWS)
             states = hidden[torch.from_numpy(row_N[part]), torch.from_numpy(place_N[part])]
+            with base.mixture([replies[row].adapter for row in row_N[part]]):
+                logits_NV = model.get_output_embeddings()(states)
             scored = self._score_tokens(
-                model.get_output_embeddings()(states),
+                logits_NV,
                 torch.from_numpy(token_N[part]).to(base.device),
                 torch.from_numpy(uniform_N[part].astype(np.float32)).to(base.device),
             )

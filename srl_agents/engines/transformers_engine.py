@@ -125,8 +125,13 @@ class TransformersEngine:
 
     def _chunks(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
         """Indices per `generate` call; prompts of like length together, adapters in runs."""
+        parts = self.base.batches([request.adapter for request in requests])
+        return [chunk for part in parts for chunk in self._chunks_of(part, requests)]
+
+    def _chunks_of(self, part: list[int], requests: Sequence[GenerationRequest]) -> list[list[int]]:
+        """The same for those requests whose adapters may be in one call."""
         lengths = [len(request.prompt_ids) for request in requests]
-        order = sorted(range(len(requests)), key=lambda i: (-lengths[i], i))
+        order = sorted(part, key=lambda i: (-lengths[i], i))
         chunks: list[list[int]] = []
         width = 0
         for place, i in enumerate(order):

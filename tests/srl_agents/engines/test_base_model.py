@@ -193,4 +193,4 @@ def test_after_a_mixture_the_model_is_as_before(base: BaseModel) -> None:
     with pytest.raises(ZeroDivisionError), base.mixture(["alice"]):
         raise ZeroDivisionError
     assert torch.equal(logits(base), before)
-    assert not any(layer._forward_hooks for layer in base._layers.values())
+    assert not any(module._forward_hooks for module in base.model.modules())
