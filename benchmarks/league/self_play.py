@@ -47,7 +47,7 @@ from benchmarks.league.best_response import (
 )
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.experiments import interval, train
-from benchmarks.learning.small_games import FOLDER, GAMES, build
+from benchmarks.learning.small_games import GAMES, require
 from srl_agents.league.manager import BOT, FINAL, Arena, League
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.points import seat_points
@@ -58,6 +58,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
 
 RESULTS = Path("benchmarks/results/self_play.json")
+MODEL = "small_games"
 RUNS = Path("runs/self_play")
 MAIN, EXPLOITER, START = "main", "exploiter", "start"
 BOTS = ("random", "middle", "strong")
@@ -470,7 +471,6 @@ def main() -> int:
     run = commands.add_parser("run")
     run.add_argument("--only", nargs="+", default=["*"], help="GAME/WAY patterns")
     run.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    run.add_argument("--model", type=Path, default=FOLDER)
     show = commands.add_parser("report")
     show.add_argument("--images", type=Path, help="folder for the picture")
     for command in (run, show):
@@ -487,9 +487,7 @@ def main() -> int:
     if not keys:
         raise ConfigError(f"--only {options.only}: no run has such a name; games {list(PLAYED)}.")
     os.nice(5)
-    if not options.model.is_dir():
-        build(options.model)
-    return min(work(keys, options.model, options.json), 1)
+    return min(work(keys, require(MODEL), options.json), 1)
 
 
 if __name__ == "__main__":
