@@ -8,9 +8,10 @@ from typing import Any
 from srl_agents.coordination.gradients import agreeing_entries, mean_gradient, pairwise_cosine
 from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
 from srl_agents.coordination.merging import (
-    merge_factors,
+    Merge,
+    merge_entries,
     merge_gap,
-    merge_products,
+    merge_of,
     softmax_weights,
 )
 from srl_agents.coordination.performance import TIE, Performance, top
@@ -31,12 +32,7 @@ class Coordinator:
     def __init__(self, settings: CoordinationSettings) -> None:
         self.settings = settings
         self.performance = Performance(settings.performance_decay)
-        self.shared = SharedAdapter(
-            settings.mixing,
-            settings.staleness_power,
-            settings.ready_rows,
-            by_product=settings.merge == "product",
-        )
+        self.shared = SharedAdapter(settings.mixing, settings.staleness_power, settings.ready_rows)
         self._updates = 0
         self._rows: dict[str, int] = {}
 
@@ -131,25 +127,25 @@ class Coordinator:
     def _federate(self, members: Sequence[Member]) -> Decision:
         """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j."""
         settings, decision = self.settings, Decision()
-        weights = self._merge_weights(members)
+        weights, merge = self._merge_weights(members), self._merge(members)
         adapters = [m.adapter for m in members]
         gaps, crossed = [], []
         for m in members:
             local = settings.local_share
             mix = [(1 - local) * weights[o.name] + local * (o is m) for o in members]
-            by_factors = merge_factors(adapters, mix)
-            merged = (
-                merge_products(adapters, mix, nearest_to=m.adapter)
-                if settings.merge == "product"
-                else by_factors
-            )
-            decision.changes[m.name] = merged
+            decision.changes[m.name] = merge(adapters, mix, m.adapter)
             decision.learners[m.name] = {"merge_weight": weights[m.name]}
-            gaps.append(merge_gap(adapters, mix, merged))
-            crossed.append(merge_gap(adapters, mix, by_factors))
-        decision.run["merge_gap"] = sum(gaps) / len(gaps)
-        decision.run["factor_gap"] = sum(crossed) / len(crossed)
+            if m.shape.rank is not None:  # the average of whole weights misses nothing
+                gaps.append(merge_gap(adapters, mix, decision.changes[m.name]))
+                crossed.append(merge_gap(adapters, mix, merge_entries(adapters, mix)))
+        if gaps:
+            decision.run["merge_gap"] = sum(gaps) / len(gaps)
+            decision.run["factor_gap"] = sum(crossed) / len(crossed)
         return decision
+
+    def _merge(self, members: Sequence[Member]) -> Merge:
+        """How the members' kind of weights is averaged."""
+        return merge_of(members[0].shape.rank, by_product=self.settings.merge == "product")
 
     def _merge_weights(self, members: Sequence[Member]) -> dict[str, float]:
         """w_j: from performance, from the rows trained on since the last merge, or even."""
@@ -164,9 +160,11 @@ class Coordinator:
 
     def _merge_ready(self, members: Sequence[Member]) -> Decision:
         """Whoever has trained on enough rows merges, in training order."""
-        decision = Decision()
+        decision, merge = Decision(), self._merge(members)
         for m in members:
             if self.shared.trained(m.name, m.rows):
-                decision.changes[m.name], staleness, weight = self.shared.merge(m.name, m.adapter)
+                decision.changes[m.name], staleness, weight = self.shared.merge(
+                    m.name, m.adapter, merge
+                )
                 decision.learners[m.name] = {"staleness": float(staleness), "merge_weight": weight}
         return decision

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-import torch
-
 from srl_agents.coordination.members import Tensors
 
 
@@ -43,9 +41,15 @@ def pairwise_cosine(gradients: Sequence[Tensors]) -> float:
 
     A pair with a gradient of 0 counts 0; fewer than 2 gradients give 0.
     """
-    flat = [torch.cat([g[key].double().flatten() for key in sorted(g)]) for g in gradients]
+    norms = [_dot(g, g) ** 0.5 for g in gradients]
     cosines = []
-    for one, other in combinations(flat, 2):
-        norms = float(one.norm() * other.norm())
-        cosines.append(float(one @ other) / norms if norms > 0 else 0.0)
+    for (one, length), (other, width) in combinations(zip(gradients, norms, strict=True), 2):
+        size = length * width
+        cosines.append(_dot(one, other) / size if size > 0 else 0.0)
     return sum(cosines) / len(cosines) if cosines else 0.0
+
+
+def _dot(one: Tensors, other: Tensors) -> float:
+    """<one, other>, tensor by tensor: whole weights must not be copied together."""
+    products = (one[key].double().flatten() @ other[key].double().flatten() for key in sorted(one))
+    return float(sum(products))

@@ -1,4 +1,4 @@
-"""A learner as coordination sees it: adapter tensors, their shape, and how well it does."""
+"""A learner as coordination sees it: its tensors, their shape, and how well it does."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from torch import Tensor
 from srl_envs.errors import ModelError
 
 Tensors = dict[str, Tensor]
-"""By the names of PEFT's adapter files; factors end in ``.lora_A.weight`` and ``.lora_B.weight``."""
+"""By their names in files; LoRA's factors end in ``.lora_A.weight`` and ``.lora_B.weight``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdapterShape:
-    """What two adapters must have in common before their tensors may meet."""
+    """What two learners' tensors must have in common before they may meet."""
 
     base: str
     """Name of the frozen model."""
-    rank: int
-    scaling: float
+    rank: int | None
+    """Of LoRA's factors; None: the tensors are whole weights."""
+    scaling: float = 1.0
     """alpha / rank: the adapter adds scaling * B @ A."""
 
 
@@ -52,13 +53,20 @@ class Decision:
 
 
 def require_alike(members: Sequence[Member]) -> None:
-    """Refuse adapters whose tensors cannot be combined.
+    """Refuse learners whose tensors cannot be combined.
 
     Raises:
-        ModelError: bases, ranks, scales, or names or shapes of tensors differ.
+        ModelError: kinds of weights, bases, ranks, scales, or names or shapes of tensors differ.
     """
     first, *others = members
     for other in others:
+        if (first.shape.rank is None) != (other.shape.rank is None):
+            whole, low = (first, other) if first.shape.rank is None else (other, first)
+            raise ModelError(
+                f"{whole.name!r} learns whole weights and {low.name!r} a LoRA adapter, which cannot "
+                "be combined: train all with the same parameters, or use kind 'independent' or "
+                "'distillation'."
+            )
         for what in ("base", "rank", "scaling"):
             mine, theirs = getattr(first.shape, what), getattr(other.shape, what)
             if mine != theirs:

@@ -1,13 +1,14 @@
-"""Several low-rank adapters into one: by their products, or by their factors.
+"""Several learners' weights into one: entry by entry, or LoRA's factors by their products.
 
-An adapter adds scaling * B @ A to a layer: B is (out, r), A is (r, in). Sum w_j B_j A_j is the average of
-what the adapters do; (sum w_j B_j)(sum w_j A_j) also holds every B_i A_j, which nobody trained.
+Of whole weights the average is that of their entries. An adapter adds scaling * B @ A to a layer: B is
+(out, r), A is (r, in). Sum w_j B_j A_j is the average of what the adapters do; (sum w_j B_j)(sum w_j A_j)
+also holds every B_i A_j, which nobody trained.
 Source: the difference, arXiv:2410.09432 section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from torch import Tensor
 from srl_agents.coordination.members import Tensors
 from srl_envs.errors import ConfigError
 
+Merge = Callable[[Sequence[Tensors], Sequence[float], Tensors], Tensors]
+"""(tensors of the learners, their weights, tensors of the learner that continues) -> merged."""
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 _ZERO = 1e-10
 """Singular values below this share of the factors' norms are rounding."""
@@ -29,8 +32,10 @@ def softmax_weights(performance: Mapping[str, float], temperature: float) -> dic
     return {name: value / total for name, value in raw.items()}
 
 
-def merge_factors(adapters: Sequence[Tensors], weights: Sequence[float]) -> Tensors:
-    """A = sum w_j A_j and B = sum w_j B_j, tensor by tensor; weight 0 has no influence.
+def merge_entries(adapters: Sequence[Tensors], weights: Sequence[float]) -> Tensors:
+    """sum w_j x_j for every entry of every tensor; weight 0 has no influence.
+
+    Of whole weights that is their average, of LoRA's factors A = sum w_j A_j and B = sum w_j B_j.
 
     Args:
         adapters: of one shape.
@@ -81,11 +86,30 @@ def merge_products(
     return {key: merged[key] for key in nearest_to}
 
 
+def merge_of(rank: int | None, by_product: bool) -> Merge:
+    """How tensors of one kind are merged.
+
+    Args:
+        rank: of LoRA's factors; None for whole weights.
+        by_product: average what factors do; of whole weights their entries are what they do.
+
+    Raises:
+        ConfigError: factors of whole weights.
+    """
+    if rank is None and not by_product:
+        raise ConfigError(
+            "coordination.merge='factors': whole weights have no factors; leave it out."
+        )
+    if rank is None or not by_product:
+        return lambda adapters, weights, _: merge_entries(adapters, weights)
+    return merge_products
+
+
 def merge_gap(adapters: Sequence[Tensors], weights: Sequence[float], merged: Tensors) -> float:
     """How far a merged adapter is from the average of what the adapters do.
 
     |sum w_j B_j A_j - B A| / |sum w_j B_j A_j|, Frobenius norms over all layers; 0 if the average is 0
-    and the merged one too. For `merge_products` it is what the rank cut off, for `merge_factors` the
+    and the merged one too. For `merge_products` it is what the rank cut off, for `merge_entries` the
     error of mixing one learner's B with another's A.
     """
     shares = _shares(adapters, weights)

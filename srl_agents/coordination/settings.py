@@ -44,7 +44,8 @@ class CoordinationSettings:
     temperature: float = 0.2
     """federated, by performance: weights are softmax(performance / temperature); in reward units."""
     merge: Literal["product", "factors"] = "product"
-    """federated, asynchronous: average B @ A and factor it again, or average A and B apart."""
+    """federated, asynchronous: average what the learners' weights do, which of LoRA adapters means
+    B @ A, factored again, and of whole weights every entry; or, LoRA alone, average A and B apart."""
     moments: Literal["reset", "keep"] = "reset"
     """federated, asynchronous: the optimizer's moments after a merge."""
     select: Literal["top", "signs"] = "top"
@@ -96,7 +97,7 @@ class CoordinationSettings:
         """Whether all learners get the same initial weights.
 
         Gradients and signs of factors mean the same only where the factors are the same to begin
-        with; merged learners then have one origin.
+        with; merged learners then have one origin. Copies of whole weights begin as the base anyway.
         """
         return self.kind in ("synchronized", "federated", "asynchronous") or (
             self.kind == "selective" and self.select == "signs"

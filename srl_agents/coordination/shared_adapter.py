@@ -1,4 +1,4 @@
-"""One adapter that learners write to and continue from, each when it is ready."""
+"""One set of weights that learners write to and continue from, each when it is ready."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from srl_agents.coordination.members import Tensors
-from srl_agents.coordination.merging import merge_factors, merge_products
+from srl_agents.coordination.merging import Merge
 
 _TENSORS = "shared/"
 
@@ -28,12 +28,10 @@ class SharedAdapter:
         mixing: weight of a learner that is not stale.
         power: how fast staleness takes weight away.
         ready_rows: rows between two merges of one learner.
-        by_product: merge products (`merge_products`) rather than factors.
     """
 
-    def __init__(self, mixing: float, power: float, ready_rows: int, by_product: bool) -> None:
+    def __init__(self, mixing: float, power: float, ready_rows: int) -> None:
         self.mixing, self.power, self.ready_rows = mixing, power, ready_rows
-        self.by_product = by_product
         self.version = 0
         self.weights: Tensors = {}
         self._taken: dict[str, int] = {}
@@ -49,8 +47,13 @@ class SharedAdapter:
         self._rows[learner] = self._rows.get(learner, 0) + rows
         return self._rows[learner] >= self.ready_rows
 
-    def merge(self, learner: str, adapter: Tensors) -> tuple[Tensors, int, float]:
+    def merge(self, learner: str, adapter: Tensors, merge: Merge) -> tuple[Tensors, int, float]:
         """Mix the learner in.
+
+        Args:
+            learner: who is ready.
+            adapter: its weights.
+            merge: how weights of its kind are averaged.
 
         Returns:
             Copies of the new shared weights, the learner's staleness, and the weight it got.
@@ -59,11 +62,7 @@ class SharedAdapter:
         weight = staleness_weight(self.mixing, staleness, self.power)
         pair = [self.weights, adapter]
         if weight > 0:
-            self.weights = (
-                merge_products(pair, [1 - weight, weight], nearest_to=adapter)
-                if self.by_product
-                else merge_factors(pair, [1 - weight, weight])
-            )
+            self.weights = merge(pair, [1 - weight, weight], adapter)
         self.version += 1
         self._taken[learner] = self.version
         self._rows[learner] = 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from srl_agents.coordination.members import Tensors
 from srl_agents.coordination.merging import (
-    merge_factors,
+    merge_entries,
     merge_gap,
     merge_products,
     softmax_weights,
@@ -46,7 +46,7 @@ def average(adapters: list[Tensors], weights: list[float]) -> Tensors:
 def test_factors_by_hand() -> None:
     one = {"l.lora_A.weight": torch.tensor([[1.0, 0.0]]), "l.lora_B.weight": torch.tensor([[2.0]])}
     two = {"l.lora_A.weight": torch.tensor([[0.0, 1.0]]), "l.lora_B.weight": torch.tensor([[4.0]])}
-    merged = merge_factors([one, two], [0.75, 0.25])
+    merged = merge_entries([one, two], [0.75, 0.25])
     assert merged["l.lora_A.weight"].tolist() == [[0.75, 0.25]]
     assert merged["l.lora_B.weight"].tolist() == [[2.5]]
     # wanted 0.75 * [2, 0] + 0.25 * [0, 4] = [1.5, 1]; got 2.5 * [0.75, 0.25] = [1.875, 0.625]
@@ -76,7 +76,7 @@ def test_products_are_the_best_of_their_rank(shares: list[int], rank: int) -> No
         )
     gap = merge_gap(adapters, weights, merged)
     assert gap == pytest.approx((missed / whole) ** 0.5, abs=1e-4)
-    assert gap <= merge_gap(adapters, weights, merge_factors(adapters, weights)) + 1e-6
+    assert gap <= merge_gap(adapters, weights, merge_entries(adapters, weights)) + 1e-6
 
 
 def test_equal_adapters_keep_their_product_and_give_equal_results() -> None:
@@ -86,12 +86,12 @@ def test_equal_adapters_keep_their_product_and_give_equal_results() -> None:
         assert torch.allclose(products(merged[0])[layer], wanted, atol=1e-5)
     for other in merged[1:]:
         assert all(torch.equal(other[key], merged[0][key]) for key in other)
-    factors = merge_factors(adapters, [0.2, 0.3, 0.5])
+    factors = merge_entries(adapters, [0.2, 0.3, 0.5])
     assert all(torch.allclose(factors[key], adapters[0][key]) for key in factors)
     assert merge_gap(adapters, [0.2, 0.3, 0.5], factors) < 1e-6
 
 
-@pytest.mark.parametrize("merge", [merge_factors, lambda a, w: merge_products(a, w, a[0])])
+@pytest.mark.parametrize("merge", [merge_entries, lambda a, w: merge_products(a, w, a[0])])
 def test_weight_zero_has_no_influence(merge: object) -> None:
     nonsense = {key: torch.full_like(t, torch.nan) for key, t in adapter(1).items()}
     with_it = merge([adapter(0), nonsense, adapter(2)], [0.5, 0.0, 0.5])  # type: ignore[operator]
@@ -134,4 +134,4 @@ def test_softmax_weights_by_hand() -> None:
 def test_weights_must_be_shares() -> None:
     for weights in ([0.5, 0.6], [1.5, -0.5], [1.0]):
         with pytest.raises(ConfigError, match="sum 1"):
-            merge_factors([adapter(0), adapter(1)], weights)
+            merge_entries([adapter(0), adapter(1)], weights)
