@@ -77,11 +77,17 @@ def places(batch: TrainingBatch, micro_batch_rows: int, way: str, width: int) ->
     for _, part in micro_batches(
         batch, micro_batch_rows, torch.device("cpu"), share=way == "shared"
     ):
-        columns = [
-            part[f"{kind}_{what}"] for kind in ("prompt", "completion") for what in ("ids", "mask")
-        ]
         if way == "shared":
-            total += share_prefixes(*columns, width=width).input_ids_GL.numel()
+            masks = part["prompt_mask"].bool(), part["completion_mask"].bool()
+            prompts, replies = (
+                [
+                    ids[mask].numpy()
+                    for ids, mask in zip(part[f"{kind}_ids"], kind_mask, strict=True)
+                ]
+                for kind, kind_mask in zip(("prompt", "completion"), masks, strict=True)
+            )
+            layout = share_prefixes(prompts, replies, width=width, device=torch.device("cpu"))
+            total += layout.input_ids_GL.numel()
         else:
             total += part["prompt_ids"].numel() + part["completion_ids"].numel()
     return total

@@ -137,20 +137,21 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         self._used_layout = layout
         with self.accelerator.autocast():
             output = model(
-                **_inputs(layout, model.dtype), shift_labels=layout.labels_GL, fused_lm_head=True
+                **layout.inputs(model.dtype), shift_labels=layout.labels_GL, fused_lm_head=True
             )
         return layout.rows(output.log_probs), layout.rows(output.entropy)
 
     def _layout(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int
     ) -> SharedPrefixes:
-        prompt, completion = slice(None, -logits_to_keep), slice(-logits_to_keep, None)
+        ids_RL, mask_RL = input_ids.cpu().numpy(), attention_mask.bool().cpu().numpy()
         return share_prefixes(
-            input_ids[:, prompt],
-            attention_mask[:, prompt],
-            input_ids[:, completion],
-            attention_mask[:, completion],
+            *(
+                [ids[mask] for ids, mask in zip(ids_RL[:, part], mask_RL[:, part], strict=True)]
+                for part in (slice(-logits_to_keep), slice(-logits_to_keep, None))
+            ),
             width=self.base.model.config.get_text_config().hidden_size,
+            device=input_ids.device,
         )
 
     def last_hidden(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -161,7 +162,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         layout = self._layout(ids, mask, tokens) if self.share else None
         inputs = {"input_ids": ids, "attention_mask": mask}
         if layout is not None:
-            inputs = _inputs(layout, self.backbone.dtype)
+            inputs = layout.inputs(self.backbone.dtype)
         with self.accelerator.autocast():
             hidden = self.backbone(**inputs, use_cache=False).last_hidden_state
         return self._of_tokens(hidden, tokens, layout)
@@ -172,7 +173,9 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         return self.base.model.get_base_model().base_model
 
     @staticmethod
-    def _of_tokens(hidden: torch.Tensor, tokens: int, layout: SharedPrefixes | None) -> torch.Tensor:
+    def _of_tokens(
+        hidden: torch.Tensor, tokens: int, layout: SharedPrefixes | None
+    ) -> torch.Tensor:
         """(R, T, H) the states from which completion tokens were written, of a forward's output."""
         return hidden[:, -tokens - 1 : -1] if layout is None else layout.rows(hidden)
 
@@ -282,15 +285,6 @@ class LeaveOneOutTrainer(RowTrainer):
             (ratio_R > 1 + self.epsilon_high) & (advantages > 0)
         )
         return clipped_R[:, None]
-
-
-def _inputs(layout: SharedPrefixes, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """What a transformers model reads."""
-    return {
-        "input_ids": layout.input_ids_GL,
-        "position_ids": layout.position_ids_GL,
-        "attention_mask": layout.attention_mask(dtype),
-    }
 
 
 def _no_reward(completions: list[Any], **_: Any) -> list[float]:

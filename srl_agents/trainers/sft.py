@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from trl import SFTTrainer
@@ -15,6 +16,7 @@ from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead
 from srl_agents.trainers.sft_settings import SFTSettings
+from srl_agents.trainers.shared_prefixes import share_prefixes
 
 _IGNORED = -100
 """TRL's label of a token that is read and not learned."""
@@ -74,7 +76,8 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             The loss, and means over those tokens of ``entropy`` (nats) and ``token_accuracy``
             (the likeliest token is the one that was written).
         """
-        rows = sorted(batch.demonstrations, key=lambda d: -len(d.prompt_ids) - len(d.reply_ids))
+        sharing = self.settings.share_prefixes
+        rows = sorted(batch.demonstrations, key=_prompt if sharing else _fewer_tokens)
         tokens = sum(len(row.reply_ids) for row in rows)
         size = self.settings.micro_batch_rows
         loss, entropy, accuracy = 0.0, 0.0, 0.0
@@ -82,7 +85,9 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
         for part in (rows[start : start + size] for start in range(0, len(rows), size)):
             with self._head.worn():
                 loss += self._trainer.training_step(
-                    self.base.model, self._inputs(part), torch.tensor(tokens)
+                    self.base.model,
+                    self._shared(part) if sharing else self._padded(part),
+                    torch.tensor(tokens),
                 ).item()
             seen = self._trainer._metrics["train"]
             share = sum(len(row.reply_ids) for row in part) / tokens
@@ -91,8 +96,8 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             seen.clear()
         return loss, {"entropy": entropy, "token_accuracy": accuracy}
 
-    def _inputs(self, rows: Sequence[Demonstration]) -> dict[str, torch.Tensor]:
-        """Padded rows under TRL's names."""
+    def _padded(self, rows: Sequence[Demonstration]) -> dict[str, torch.Tensor]:
+        """One sequence per row, under TRL's names."""
         padded = self._trainer.data_collator(
             [
                 {
@@ -103,3 +108,21 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             ]
         )
         return {key: tensor.to(self.base.device) for key, tensor in padded.items()}
+
+    def _shared(self, rows: Sequence[Demonstration]) -> dict[str, torch.Tensor]:
+        """Rows that begin alike in one sequence; TRL's loss sums over its tokens all the same."""
+        layout = share_prefixes(
+            [np.array(row.prompt_ids) for row in rows],
+            [np.array(row.reply_ids) for row in rows],
+            width=self.base.model.config.get_text_config().hidden_size,
+            device=self.base.device,
+        )
+        return layout.inputs(self.base.model.dtype) | {"shift_labels": layout.labels_GL}
+
+
+def _prompt(row: Demonstration) -> tuple[int, ...]:
+    return row.prompt_ids
+
+
+def _fewer_tokens(row: Demonstration) -> int:
+    return -len(row.prompt_ids) - len(row.reply_ids)

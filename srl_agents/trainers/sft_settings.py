@@ -21,6 +21,9 @@ class SFTSettings(UpdateSettings):
     """``nll`` is maximum likelihood; ``dft`` weighs each token by its own probability, so that what
     the learner finds impossible moves it less (arXiv:2508.05629)."""
 
+    share_prefixes: bool = False
+    """Read what rows of a micro-batch begin with alike once instead of once per row."""
+
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
         check_positive(self, "batch_rows")

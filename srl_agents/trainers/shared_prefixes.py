@@ -16,9 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+
+Tokens = NDArray[np.int64]
 
 _LENGTHS_TRIED = 24
 """Lengths of sequences that are compared, from that of the longest row to that of all rows in one."""
@@ -39,10 +43,18 @@ class SharedPrefixes:
     mask_RT: torch.Tensor
     """Which completion tokens there are."""
 
-    def attention_mask(self, dtype: torch.dtype) -> torch.Tensor:
-        """(G, 1, L, L) what to add to attention scores."""
+    def inputs(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+        """What a transformers model of that type reads; (G, L) but for the attention mask.
+
+        The mask is (G, 1, L, L), what to add to attention scores.
+        """
         hidden = torch.zeros(self.visible_GLL.shape, dtype=dtype, device=self.visible_GLL.device)
-        return hidden.masked_fill_(~self.visible_GLL, torch.finfo(dtype).min)[:, None]
+        hidden.masked_fill_(~self.visible_GLL, torch.finfo(dtype).min)
+        return {
+            "input_ids": self.input_ids_GL,
+            "position_ids": self.position_ids_GL,
+            "attention_mask": hidden[:, None],
+        }
 
     def rows(self, values_GL: torch.Tensor) -> torch.Tensor:
         """(G, L, ...) values at places to (R, T, ...) values of completion tokens; 0 where masked."""
@@ -52,38 +64,18 @@ class SharedPrefixes:
 
 
 def share_prefixes(
-    prompt_ids_RP: torch.Tensor,
-    prompt_mask_RP: torch.Tensor,
-    completion_ids_RT: torch.Tensor,
-    completion_mask_RT: torch.Tensor,
-    *,
-    width: int,
+    prompts: Sequence[Tokens], replies: Sequence[Tokens], *, width: int, device: torch.device
 ) -> SharedPrefixes:
-    """Lay out rows, whose prompts are padded on the left and completions on the right.
+    """Lay out rows, each a prompt and its reply.
 
     Args:
-        prompt_ids_RP: (R, P) tokens.
-        prompt_mask_RP: (R, P) 0 where padded.
-        completion_ids_RT: (R, T) tokens.
-        completion_mask_RT: (R, T) 0 where padded.
+        prompts: of one token or more.
+        replies: as many.
         width: of the model's hidden states; it says what a long sequence costs.
+        device: that the layout is put on.
     """
-    device, mask_RT = completion_ids_RT.device, completion_mask_RT.bool().cpu()
-    prompts = [
-        ids[mask]
-        for ids, mask in zip(
-            prompt_ids_RP.cpu().numpy(), prompt_mask_RP.bool().cpu().numpy(), strict=True
-        )
-    ]
-    replies = [
-        ids[mask]
-        for ids, mask in zip(completion_ids_RT.cpu().numpy(), mask_RT.numpy(), strict=True)
-    ]
     order = sorted(range(len(prompts)), key=lambda row: prompts[row].tolist())
-    shared = [0] + [
-        _common(prompts[before], prompts[row])
-        for before, row in zip(order, order[1:], strict=False)
-    ]
+    shared = [0] + [_common(prompts[before], prompts[row]) for before, row in pairwise(order)]
     sizes = [len(prompts[row]) - 1 + len(replies[row]) for row in order]
     sequences = _sequences(sizes, shared, width)
     length = max(_length(sizes, shared, sequence) for sequence in sequences)
@@ -93,7 +85,8 @@ def share_prefixes(
     labels = np.full(shape, -100, dtype=np.int64)
     # a place that sees nothing has no attention weights: padding sees itself
     visible = np.broadcast_to(np.eye(length, dtype=bool), (*shape, length)).copy()
-    place_RT = np.zeros(mask_RT.shape, dtype=np.int64)
+    place_RT = np.zeros((len(replies), max(map(len, replies))), dtype=np.int64)
+    mask_RT = np.zeros(place_RT.shape, dtype=bool)
     for g, sequence in enumerate(sequences):
         start = 0
         path = np.zeros(0, dtype=np.int64)  # places of the row's prompt without its last token
@@ -108,15 +101,14 @@ def share_prefixes(
             visible[g, start:stop, start:stop] = np.tri(stop - start, dtype=bool)
             labels[g, written:stop] = reply
             place_RT[order[number], : len(reply)] = g * length + np.arange(written, stop)
+            mask_RT[order[number], : len(reply)] = True
             path = np.concatenate([path[:kept], np.arange(start, written)])
             start = stop
-    return SharedPrefixes(
-        *(torch.from_numpy(a).to(device) for a in (input_ids, positions, visible, labels, place_RT)),
-        mask_RT=mask_RT.to(device),
-    )
+    arrays = (input_ids, positions, visible, labels, place_RT, mask_RT)
+    return SharedPrefixes(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def _common(first: np.ndarray, second: np.ndarray) -> int:
+def _common(first: Tokens, second: Tokens) -> int:
     """Tokens that two prompts begin with alike, their last ones not counted."""
     most = min(len(first), len(second)) - 1
     different = np.flatnonzero(first[:most] != second[:most])
@@ -127,14 +119,15 @@ def _sequences(sizes: Sequence[int], shared: Sequence[int], width: int) -> list[
     """The cheapest cut of sorted rows into sequences.
 
     A place costs what its matrix products do and what it sees. With 12 width**2 weights a layer, that
-    is 24 width**2 operations and 4 width for each place of its sequence: as 6 width to 1.
+    is 24 width**2 operations and 4 width for each place of its sequence, and attention under a dense
+    mask was measured to take three times as long per operation: as 2 width to 1.
     """
     best, least = [], float("inf")
     whole = _length(sizes, shared, range(len(sizes)))
     for length in np.geomspace(max(sizes), whole, _LENGTHS_TRIED):
         cut = _cut(sizes, shared, round(length))
         longest = max(_length(sizes, shared, sequence) for sequence in cut)
-        cost = len(cut) * longest * (6 * width + longest)
+        cost = len(cut) * longest * (2 * width + longest)
         if cost < least:
             best, least = cut, cost
     return best

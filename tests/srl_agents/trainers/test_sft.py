@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,12 @@ def batch(some: tuple[Demonstration, ...], name: str = "alice") -> Demonstration
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing")
+@pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("loss_type", ["nll", "dft"])
 def test_loss_gradient_and_metrics_are_those_of_plain_trl(
-    base: BaseModel, model_folder: Path, tmp_path: Path, loss_type: Any
+    base: BaseModel, model_folder: Path, tmp_path: Path, loss_type: Any, share: bool
 ) -> None:
-    agent = learner(base, loss_type=loss_type, micro_batch_rows=2)
+    agent = learner(base, loss_type=loss_type, micro_batch_rows=3, share_prefixes=share)
     generator = torch.Generator().manual_seed(3)
     weights = {
         key: tensor + 0.05 * torch.randn(tensor.shape, generator=generator)
@@ -57,6 +59,7 @@ def test_loss_gradient_and_metrics_are_those_of_plain_trl(
     }
     base.set_adapter_tensors("alice", weights)
     some = rows()
+    some += tuple(replace(row, prompt_ids=(*some[0].prompt_ids[:-1], 7)) for row in rows(3, seed=1))
 
     config = LoraConfig(r=4, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
     plain = get_peft_model(

@@ -1,5 +1,6 @@
 """Prefixes read once give what prefixes read once per row give."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,7 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.policy_gradient import micro_batches
 from srl_agents.trainers.ppo import PPOLearner
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
-from srl_agents.trainers.shared_prefixes import share_prefixes
+from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
 
 
 def grouped(batch: TrainingBatch) -> TrainingBatch:
@@ -101,15 +102,18 @@ def test_ppo_gradients_and_values(base: BaseModel, sample: Any, critic: Any) -> 
     assert shared.values(batch) == pytest.approx(padded.values(batch), abs=1e-5)
 
 
+CPU = torch.device("cpu")
+
+
+def laid_out(rows: Sequence[tuple[list[int], list[int]]], width: int) -> SharedPrefixes:
+    prompts, replies = ([np.array(row[part]) for row in rows] for part in (0, 1))
+    return share_prefixes(prompts, replies, width=width, device=CPU)
+
+
 def test_layout_by_hand() -> None:
     """Two replies to the prompt 5 6 7, one to 5 6 8 9, one to 4; a long sequence costs nothing."""
-    layout = share_prefixes(
-        torch.tensor([[0, 5, 6, 7], [5, 6, 8, 9], [0, 5, 6, 7], [0, 0, 0, 4]]),
-        torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]]),
-        torch.tensor([[10, 11], [12, 0], [13, 0], [14, 0]]),
-        torch.tensor([[1, 1], [1, 0], [1, 0], [1, 0]]),
-        width=10**6,
-    )
+    rows = [([5, 6, 7], [10, 11]), ([5, 6, 8, 9], [12]), ([5, 6, 7], [13]), ([4], [14])]
+    layout = laid_out(rows, width=10**6)
     assert layout.input_ids_GL.tolist() == [[4, 5, 6, 7, 10, 7, 8, 9]]
     assert layout.position_ids_GL.tolist() == [[0, 0, 1, 2, 3, 2, 2, 3]]
     assert layout.labels_GL.tolist() == [[14, -100, -100, 10, 11, 13, -100, 12]]
@@ -126,15 +130,6 @@ def test_layout_by_hand() -> None:
     assert layout.rows(torch.arange(8)[None]).tolist() == [[3, 4], [7, 0], [5, 0], [0, 0]]
 
 
-def padded(rows: list[list[int]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    most = max(map(len, rows))
-    ids, mask = torch.zeros(len(rows), most, dtype=torch.long), torch.zeros(len(rows), most)
-    for number, row in enumerate(rows):
-        span = slice(most - len(row), most) if left else slice(len(row))
-        ids[number, span], mask[number, span] = torch.tensor(row), 1
-    return ids, mask
-
-
 tokens = st.lists(st.integers(1, 3), min_size=1, max_size=6)
 
 
@@ -142,8 +137,7 @@ tokens = st.lists(st.integers(1, 3), min_size=1, max_size=6)
 def test_every_token_sees_its_own_row_and_nothing_else(
     rows: list[tuple[list[int], list[int]]], width: int
 ) -> None:
-    prompts, replies = [row[0] for row in rows], [row[1] for row in rows]
-    layout = share_prefixes(*padded(prompts, left=True), *padded(replies, left=False), width=width)
+    layout = laid_out(rows, width)
     length = layout.input_ids_GL.shape[1]
     for number, (prompt, reply) in enumerate(rows):
         for at, token in enumerate(reply):
@@ -153,7 +147,7 @@ def test_every_token_sees_its_own_row_and_nothing_else(
             seen = seen[layout.position_ids_GL[g, seen].argsort()]
             assert layout.input_ids_GL[g, seen].tolist() == prompt + reply[:at]
             assert layout.position_ids_GL[g, seen].tolist() == list(range(len(prompt) + at))
-    assert (layout.labels_GL >= 0).sum() == sum(map(len, replies))
+    assert (layout.labels_GL >= 0).sum() == sum(len(reply) for _, reply in rows)
     assert layout.visible_GLL.any(dim=2).all()
 
 
@@ -161,11 +155,7 @@ def test_every_token_sees_its_own_row_and_nothing_else(
 def test_never_more_places_than_padded_rows_and_one_sequence_is_the_prefix_tree(
     rows: list[tuple[list[int], list[int]]],
 ) -> None:
-    layout = share_prefixes(
-        *padded([row[0] for row in rows], left=True),
-        *padded([row[1] for row in rows], left=False),
-        width=10**6,
-    )
+    layout = laid_out(rows, width=10**6)
     sequences, length = layout.input_ids_GL.shape
     assert sequences * length <= len(rows) * max(len(p) + len(r) - 1 for p, r in rows)
     if sequences == 1:
@@ -175,13 +165,10 @@ def test_never_more_places_than_padded_rows_and_one_sequence_is_the_prefix_tree(
 
 def test_rows_that_share_nothing_stay_apart() -> None:
     """Sixteen rows of 200 tokens each: one sequence would look at sixteen times as many pairs."""
-    ids = torch.arange(16 * 200).reshape(16, 200) + 1
-    replies = torch.ones(16, 1, dtype=torch.long)
-    layout = share_prefixes(ids, torch.ones_like(ids), replies, replies, width=64)
-    assert layout.input_ids_GL.shape == (16, 200)
-    ids[:, :180] = ids[0, :180]
-    layout = share_prefixes(ids, torch.ones_like(ids), replies, replies, width=64)
-    assert layout.input_ids_GL.shape[0] < 4
+    apart = [(list(range(200 * row, 200 * row + 200)), [1]) for row in range(16)]
+    assert laid_out(apart, width=64).input_ids_GL.shape == (16, 200)
+    alike = [(list(range(180)) + prompt[180:], reply) for prompt, reply in apart]
+    assert laid_out(alike, width=64).input_ids_GL.shape[0] < 4
 
 
 def test_rows_that_begin_alike_stand_together(base: BaseModel, sample: Any) -> None:
