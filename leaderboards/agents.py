@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.names import lineage
-from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy, parse_model_name
+from srl_agents.policies import (
+    EndpointPolicy,
+    ModelPolicy,
+    Policy,
+    ScriptedPolicy,
+    parse_model_name,
+)
 from srl_agents.policies.catalog import adapter_shape, require_model
+from srl_agents.policies.endpoint import Endpoint, EndpointSettings
 from srl_agents.policies.prompt_file import (
     NO_PROMPT,
     PROMPT,
@@ -37,6 +44,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:/+\-]{0,79}")
 """What an agent may be called."""
 SHOWN = "shown"
 """Key of a model's prompt, word for word, in its spec; ``prompt`` holds the hash."""
+ENDPOINT = "endpoint"
+"""Key of where a served model is, in its spec; and, with a colon, what its source begins with."""
+API = "openai-chat"
+"""How endpoints are asked."""
 
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
@@ -51,7 +62,7 @@ class Entrant:
     name: str
     """Its id on the board."""
     source: str
-    """A bot of the environment, a model, or MODEL+ADAPTER_FOLDER."""
+    """A bot of the environment, a model, MODEL+ADAPTER_FOLDER, or ``endpoint:MODEL@URL``."""
     prompt: PromptSettings = NO_PROMPT
     """What a model is shown before every observation."""
 
@@ -170,6 +181,9 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
         if equals and name != BOT + bot:
             raise ConfigError(f"{text}: a bot keeps its own name, {BOT}{bot}.")
         return Entrant(BOT + bot, BOT + bot)
+    if source.startswith(f"{ENDPOINT}:"):
+        model, url = _served(source)
+        return Entrant(name if equals else model, endpoint_source(url, model))
     wanted = parse_model_name(source)
     require_model(wanted.model)
     if wanted.adapter_folder is not None:
@@ -179,19 +193,57 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
     return Entrant(name if equals else wanted.model, source)
 
 
-def build_agents(protocol: Protocol, entrants: Sequence[Entrant], max_new_tokens: int) -> Built:
-    """Policies and versions of references and entrants; a model is loaded once for all its adapters.
+def endpoint_source(url: str, model: str) -> str:
+    """The source of a served model.
 
     Raises:
-        ModelError: a model or adapter cannot be loaded.
+        ConfigError: the address is none, or holds what should not be written down.
+    """
+    EndpointSettings(url=url, model=model)
+    return f"{ENDPOINT}:{model}@{url}"
+
+
+def _served(source: str) -> tuple[str, str]:
+    """(model, address) of a served model; a model's name may hold an ``@``, an address does not."""
+    model, _, url = source.removeprefix(f"{ENDPOINT}:").rpartition("@")
+    return model, url
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """How endpoints are asked; no part of what an agent is."""
+
+    concurrency: int = 8
+    """Requests at once."""
+    timeout_s: float = 120.0
+    """For one reply."""
+
+
+def build_agents(
+    protocol: Protocol,
+    entrants: Sequence[Entrant],
+    max_new_tokens: int,
+    asking: Asking | None = None,
+) -> Built:
+    """Policies and versions of references and entrants; a model is loaded once for all its adapters.
+
+    Endpoints are asked for a token each before any model is loaded.
+
+    Raises:
+        ModelError: a model or adapter cannot be loaded, or an endpoint does not answer.
     """
     bots = [*protocol.references, *(e.name for e in entrants if e.source.startswith(BOT))]
     built = Built(
         policies={name: ScriptedPolicy(name.removeprefix(BOT)) for name in bots},
         versions=[bot_version(name, protocol) for name in bots],
     )
+    for entrant in entrants:
+        if entrant.source.startswith(f"{ENDPOINT}:"):
+            endpoint = _endpoint(entrant, protocol, max_new_tokens, asking or Asking())
+            built.policies[entrant.name] = EndpointPolicy(endpoint, entrant.prompt)
+            built.versions.append(_endpoint_version(entrant, endpoint.settings, protocol))
     engines: dict[_EngineKey, TransformersEngine] = {}
-    models = [e for e in entrants if not e.source.startswith(BOT)]
+    models = [e for e in entrants if not e.source.startswith((BOT, f"{ENDPOINT}:"))]
     bare = {(e.source, e.prompt): e.name for e in models if "+" not in e.source}
     shapes = _shapes(models)
     for number, entrant in enumerate(models):
@@ -221,6 +273,48 @@ def build_agents(protocol: Protocol, entrants: Sequence[Entrant], max_new_tokens
     order = {name: k for k, name in enumerate(protocol.references)}
     built.versions.sort(key=lambda v: (order.get(v.agent_id, len(order)), v.agent_id))
     return built
+
+
+def _endpoint(
+    entrant: Entrant, protocol: Protocol, max_new_tokens: int, asking: Asking
+) -> Endpoint:
+    """An endpoint that answers, and samples as the protocol says."""
+    model, url = _served(entrant.source)
+    endpoint = Endpoint(
+        EndpointSettings(
+            url=url,
+            model=model,
+            temperature=protocol.decoding.temperature,
+            max_new_tokens=max_new_tokens,
+            stop=protocol.decoding.stop,
+            timeout_s=asking.timeout_s,
+            concurrency=asking.concurrency,
+        )
+    )
+    endpoint.check()
+    return endpoint
+
+
+def _endpoint_version(
+    entrant: Entrant, settings: EndpointSettings, protocol: Protocol
+) -> AgentVersion:
+    """The version of a served model: who was asked, and how. What replied, only its host knows."""
+    return AgentVersion(
+        agent_id=entrant.name,
+        lineage=lineage(entrant.name),
+        role="frozen",
+        step=_step(entrant.name),
+        spec={
+            ENDPOINT: {"api": API, "url": settings.url, "model": settings.model},
+            **({} if entrant.prompt == NO_PROMPT else {SHOWN: dump(entrant.prompt)}),
+            "sampling": {
+                "temperature": settings.temperature,
+                "max_new_tokens": settings.max_new_tokens,
+            },
+            "stop": list(settings.stop),
+            "parser": protocol.env,
+        },
+    )
 
 
 def _shapes(models: Sequence[Entrant]) -> dict[str, Shape]:
@@ -317,8 +411,13 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
 
 
 def is_model(version: AgentVersion) -> bool:
-    """Whether an agent has tokens."""
+    """Whether an agent has tokens, and weights to audit."""
     return "base" in version.spec
+
+
+def is_served(version: AgentVersion) -> bool:
+    """Whether an agent answered through an endpoint, so that nobody can audit its replies."""
+    return ENDPOINT in version.spec
 
 
 def version_data(version: AgentVersion) -> dict[str, Any]:

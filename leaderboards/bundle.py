@@ -18,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from leaderboards.agents import ENDPOINT
 from leaderboards.claims import ratings
 from leaderboards.protocol import Protocol, load_protocol, schedule
 from leaderboards.provenance import provenance
@@ -374,7 +375,7 @@ def _protocol(claim: Mapping[str, Any]) -> Protocol:
 def _copy_adapters(header: Mapping[str, Any], work: Path) -> None:
     for name, source in header["sources"].items():
         _, plus, folder = source.partition("+")
-        if plus:
+        if plus and not source.startswith(f"{ENDPOINT}:"):
             target = adapter_folder(work, name)
             target.mkdir(parents=True)
             for file in ADAPTER_FILES:

@@ -122,7 +122,7 @@ def record_of(episode: Episode, transcript: Transcript, faults: tuple[str, ...])
                 for turn in t.turns
             )
             for t in episode.trajectories
-            if any(turn.finish != "scripted" for turn in t.turns)
+            if any(turn.finish in ("stop", "length") for turn in t.turns)
         },
         faults=faults,
     )

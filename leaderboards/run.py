@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agents import Entrant, build_agents, version_data
+from leaderboards.agents import Asking, Entrant, build_agents, version_data
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
 from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
@@ -54,9 +54,11 @@ class BoardRun:
         max_new_tokens: per reply of a model; the protocol's limit if None.
         declared: goes into the bundle.
         command: goes into the bundle.
+        asking: how endpoints are asked.
 
     Raises:
         ConfigError: the folder holds another run, or a value is impossible.
+        ModelError: a model cannot be loaded, or an endpoint does not answer.
         StoreError: another process plays in this folder.
     """
 
@@ -70,6 +72,7 @@ class BoardRun:
         max_new_tokens: int | None = None,
         declared: Declared | None = None,
         command: str = "",
+        asking: Asking | None = None,
     ) -> None:
         limit = protocol.decoding.max_new_tokens
         tokens = limit if max_new_tokens is None else max_new_tokens
@@ -92,7 +95,7 @@ class BoardRun:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _take(folder)
         try:
-            built = build_agents(protocol, entrants, tokens)
+            built = build_agents(protocol, entrants, tokens, asking)
             agents = [version_data(version) for version in built.versions]
             self.header = _start(folder, wanted, agents, command)
             self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
@@ -109,6 +112,7 @@ class BoardRun:
 
         Raises:
             SandboxError: a match stays void; the run can be continued once the cause is mended.
+            ModelError: an endpoint stopped answering; likewise.
         """
         faults: dict[str, list[str]] = {}
         with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:

@@ -8,9 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from leaderboards.agents import NAME, SAMPLER, bot_version, is_model, shown_to
+from leaderboards.agents import (
+    API,
+    ENDPOINT,
+    NAME,
+    SAMPLER,
+    SHOWN,
+    bot_version,
+    is_model,
+    is_served,
+    shown_to,
+)
 from leaderboards.audit import Auditor
 from leaderboards.bundle import (
     ADAPTER_FILES,
@@ -32,6 +42,7 @@ from leaderboards.record import MatchRecord, SampledTurn, first_difference, resu
 from leaderboards.replaying import replay_all
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.rows import check_fit
+from srl_agents.policies.endpoint import EndpointSettings
 from srl_agents.records import digest
 from srl_envs import spec
 from srl_envs.errors import ConfigError, StoreError
@@ -126,6 +137,11 @@ def _integrity(bundle: Bundle, verdict: Verdict, tell: Told) -> None:
     attempts = bundle.claim["declared"]["attempts"]
     if attempts > 1:
         verdict.notes.append(f"chosen from {attempts} attempts, as declared")
+    verdict.notes += [
+        f"{agent.agent_id} answered through an endpoint: which weights replied, nobody can check"
+        for agent in bundle.entrants
+        if is_served(agent)
+    ]
 
 
 def _check_agents(bundle: Bundle) -> None:
@@ -165,18 +181,26 @@ def _sampling_fault(agent: AgentVersion, protocol: Protocol) -> str:
     told, decoding = agent.spec, protocol.decoding
     sampling = told.get("sampling")
     most = sampling.get("max_new_tokens") if isinstance(sampling, dict) else None
-    wanted = {
+    wanted: dict[str, Any] = {
         "sampling": {"temperature": decoding.temperature, "max_new_tokens": most},
         "stop": list(decoding.stop),
         "parser": protocol.env,
-        "sampler": SAMPLER,
-        "root_seed": ROOT_SEED,
     }
+    if not is_served(agent):
+        wanted |= {"sampler": SAMPLER, "root_seed": ROOT_SEED}
     for key, value in wanted.items():
         if told.get(key) != value:
             return f"{key} is {told.get(key)!r}, the protocol wants {value!r}"
     if type(most) is not int or not 1 <= most <= decoding.max_new_tokens:
         return f"max_new_tokens is {most!r}, the protocol allows 1 to {decoding.max_new_tokens}"
+    try:
+        shown_to(told)
+    except ConfigError as error:
+        return str(error)
+    return _endpoint_fault(told) if is_served(agent) else _weights_fault(told)
+
+
+def _weights_fault(told: Mapping[str, Any]) -> str:
     for key in ("base", "base_sha256", "prompt", "tokenizer"):
         if not told.get(key) or not isinstance(told[key], str):
             return f"{key} is missing"
@@ -184,9 +208,19 @@ def _sampling_fault(agent: AgentVersion, protocol: Protocol) -> str:
         return "base_sha256 is no hash"
     if "adapter" not in told or not isinstance(told["adapter"], (str, type(None))):
         return "adapter is neither a hash nor null"
+    return ""
+
+
+def _endpoint_fault(told: Mapping[str, Any]) -> str:
+    """A served model declares whom it asked, and no weights beside that."""
+    if more := set(told) - {ENDPOINT, SHOWN, "sampling", "stop", "parser"}:
+        return f"it answers through an endpoint, which cannot have {min(more)}"
+    where = told[ENDPOINT]
+    if not isinstance(where, dict) or set(where) != {"api", "url", "model"} or where["api"] != API:
+        return f"{ENDPOINT} is {where!r}; it names api ({API}), url and model"
     try:
-        shown_to(told)
-    except ConfigError as error:
+        EndpointSettings(url=where["url"], model=where["model"])
+    except (ConfigError, TypeError, ValueError, AttributeError) as error:
         return str(error)
     return ""
 
@@ -255,7 +289,13 @@ def _replays(
     """One pass for both levels; a false reply does not hide a false result that comes later."""
     auditor, forged = None, ""
     audited = verdict.asked == "L3"
-    if audited:
+    served = next((agent for agent in bundle.entrants if is_served(agent)), None)
+    if audited and served is not None:
+        forged = (
+            f"agent {served.agent_id} answered through an endpoint: there are no weights to audit, so "
+            "its bundle reaches L2 at most."
+        )
+    elif audited:
         try:
             auditor = Auditor(bundle, sources)
         except BundleError as error:

@@ -104,7 +104,8 @@ class Turn:
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     """Log-probability of each completion token under the policy that sampled it."""
-    finish: Literal["stop", "length", "scripted"] = "scripted"
+    finish: Literal["stop", "length", "scripted", "served"] = "scripted"
+    """``served``: by an endpoint, which tells no tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,11 +27,16 @@ an agent is
   MODEL+ADAPTER_FOLDER       a model with a trained adapter
 and NAME=AGENT gives it a name on the board.
 
+any other engine or provider enters as an OpenAI-compatible endpoint; the key, if it wants one, comes from
+the environment (SRL_ENDPOINT_API_KEY). Nobody can audit its weights: such bundles reach L2 at most.
+
 examples:
   srl leaderboard run connect_four-v0 --agent tiny --out runs/board
   srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
       --agent tiny --agent alice@30=tiny+runs/quickstart-tiny-seed0/snapshots/alice@30
   srl leaderboard run kuhn_poker nim --seeds 8 --out runs/look
+  srl leaderboard run kuhn_poker --out runs/look \\
+      --endpoint http://localhost:8000/v1 --endpoint-model me=org/model
   srl leaderboard run --all --out runs/references
 
 Each environment gets a folder below DIR. Interrupted, or killed? The same command goes on where it was.
@@ -42,13 +47,19 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 played, 2 the user has something to fix, 130 interrupted."""
     options = _parser().parse_args(argv)
 
-    from leaderboards.agents import parse_entrants
+    from leaderboards.agents import endpoint_source, parse_entrants
     from leaderboards.protocol import load_protocol, protocol_names
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
-    entrants = [parse_entrants(options.agent, protocol, options.prompt) for protocol in protocols]
+    if bool(options.endpoint) != bool(options.endpoint_model):
+        raise ConfigError("--endpoint URL and --endpoint-model NAME belong together.")
+    agents = list(options.agent)
+    for text in options.endpoint_model:
+        name, equals, model = text.partition("=")
+        agents.append(f"{name}={endpoint_source(options.endpoint, model if equals else text)}")
+    entrants = [parse_entrants(agents, protocol, options.prompt) for protocol in protocols]
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
     with ProgressBar(options.json) as bar:
@@ -75,6 +86,7 @@ def _play(
     bar: ProgressBar,
 ) -> dict[str, Any]:
     """Play one environment; what is told of it as JSON."""
+    from leaderboards.agents import Asking
     from leaderboards.run import BoardRun, Declared, opened
 
     run = BoardRun(
@@ -89,6 +101,7 @@ def _play(
             submitter=options.submitter,
         ),
         command=command,
+        asking=Asking(concurrency=options.concurrency, timeout_s=options.timeout_s),
     )
     with opened(run):
         before = len(run.done)
@@ -123,6 +136,22 @@ def _parser() -> argparse.ArgumentParser:
         metavar="[AGENT=]FILE",
         help="what all models, or one, are shown before every observation: a prompt.json, a recipe, "
         "or the folder of an adapter or a run; adapters bring the one that they were trained behind",
+    )
+    parser.add_argument(
+        "--endpoint", default="", metavar="URL", help="an OpenAI-compatible API, as a rule .../v1"
+    )
+    parser.add_argument(
+        "--endpoint-model",
+        action="append",
+        default=[],
+        metavar="[AGENT=]NAME",
+        help="a model that it serves enters; may be repeated",
+    )
+    parser.add_argument(
+        "--concurrency", type=int, default=8, metavar="N", help="requests to the endpoint at once"
+    )
+    parser.add_argument(
+        "--timeout-s", type=float, default=120.0, metavar="S", help="for one reply of the endpoint"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
     parser.add_argument(

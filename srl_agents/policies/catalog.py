@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.policies.players import ModelPolicy, TurnRequest, answer
-from srl_agents.policies.prompt_file import NO_PROMPT, read_prompt
+from srl_agents.policies.prompt_file import read_prompt
 from srl_envs import make_bot, spec
 from srl_envs.errors import UnknownPolicyError, nearest
 
@@ -105,13 +105,13 @@ def _model_policy(
     )
 
     folder = wanted.adapter_folder
-    prompt = NO_PROMPT if folder is None else read_prompt(folder)
+    prompt = read_prompt(Path(wanted.model) if folder is None else folder)
     rank, alpha = adapter_shape(folder)
     base = BaseModel.load(
         wanted.model, lora_rank=rank, lora_alpha=alpha, prompt=Prompt(system=prompt.system)
     )
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=max_new_tokens))
-    policy = ModelPolicy(engine)
+    policy = ModelPolicy(engine, examples=prompt.pairs)
     if folder is not None:
         base.load_adapter(_ADAPTER, folder)
         policy = ModelPolicy(engine, _ADAPTER, prompt.pairs)

@@ -1,7 +1,8 @@
 """Policies as the rollouts use them: many requests at once, replies with exact tokens.
 
-A scripted policy makes a fresh bot for every episode and seat, seeded by the match; a model policy
-is an adapter on an engine's base, and has no state between turns.
+A scripted policy makes a fresh bot for every episode and seat, seeded by the match. A model policy is
+an adapter on an engine's base, an endpoint's policy a model that somebody serves; neither has a state
+between turns.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from srl_agents.policies.prompt_file import NO_PROMPT, PromptSettings
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.policies.endpoint import Endpoint
+
+Message = dict[str, str]
+"""One of a chat: ``role`` and ``content``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +42,8 @@ class Reply:
     prompt_ids: tuple[int, ...] = ()
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
-    finish: Literal["stop", "length", "scripted"] = "scripted"
+    finish: Literal["stop", "length", "scripted", "served"] = "scripted"
+    """``served``: by an endpoint, which tells no tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,23 @@ class ModelPolicy:
     """(observation, reply) pairs shown before every observation; part of what the policy is."""
 
 
-Policy = ScriptedPolicy | ModelPolicy
+@dataclass(frozen=True, slots=True)
+class EndpointPolicy:
+    """A served model behind a prompt; it has no state between turns."""
+
+    endpoint: Endpoint
+    prompt: PromptSettings = NO_PROMPT
+
+    def chat(self, observation: str) -> list[Message]:
+        """The messages that the next reply answers."""
+        system = self.prompt.system
+        chat = [] if system is None else [{"role": "system", "content": system}]
+        for shown, reply in self.prompt.pairs:
+            chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
+        return [*chat, {"role": "user", "content": observation}]
+
+
+Policy = ScriptedPolicy | ModelPolicy | EndpointPolicy
 
 
 def answer(

@@ -2,7 +2,8 @@
 
 All live matches advance by one joint step per tick: scripted seats reply at once, and the requests
 of all model seats, of all matches, go to the engine as one batch. What a reply is depends on the
-match, the seat and the turn alone, never on which matches happened to run beside it.
+match, the seat and the turn alone, never on which matches happened to run beside it. (Of an endpoint's
+replies nobody knows what they depend on.)
 """
 
 from __future__ import annotations
@@ -11,9 +12,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.policies.players import ModelPolicy, Policy, Reply, TurnRequest, answer
+from srl_agents.policies.players import (
+    EndpointPolicy,
+    ModelPolicy,
+    Policy,
+    Reply,
+    ScriptedPolicy,
+    TurnRequest,
+    answer,
+)
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, canonical_json
 from srl_envs import make
 from srl_envs.episode import Recorder, Transcript
@@ -62,7 +72,7 @@ class _Match:
         self.bots: dict[int, TextPolicy] = {
             seat: policy.player(spec.env_id, bot_seed(spec, seat))
             for seat, policy in enumerate(self.policies)
-            if not isinstance(policy, ModelPolicy)
+            if isinstance(policy, ScriptedPolicy)
         }
         self.turns: list[list[_Turn]] = [[] for _ in spec.seats]
         self.count = 0
@@ -123,6 +133,20 @@ class _Match:
             fault=fault,
             transcript_sha256=transcript.digest,
         )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Requests of one tick to one engine or endpoint."""
+
+    answer: Callable[[list[Any]], list[Reply]]
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """(match, seat) of each request."""
+    requests: list[Any] = field(default_factory=list)
+
+    def add(self, match: int, seat: int, request: Any) -> None:
+        self.places.append((match, seat))
+        self.requests.append(request)
 
 
 class Runner:
@@ -221,29 +245,30 @@ class Runner:
         """Seat -> reply of each match, and what went wrong in those whose bot raised."""
         replies: list[dict[int, Reply]] = [{} for _ in matches]
         faults: dict[int, str] = {}
-        asked: dict[int, list[tuple[int, int, str | None, TurnRequest]]] = {}
-        engines = {}
+        batches: dict[int, _Batch] = {}
         for i, match in enumerate(matches):
             for seat in match.seats_on_move():
                 policy, text = match.policies[seat], match.text(seat)
                 if isinstance(policy, ModelPolicy):
-                    turn = len(match.turns[seat])
-                    key = sampling_key(self.root_seed, match.spec, seat, turn)
-                    engines[id(policy.engine)] = policy.engine
-                    request = TurnRequest(observation=text, key=key, examples=policy.examples)
-                    asked.setdefault(id(policy.engine), []).append(
-                        (i, seat, policy.adapter, request)
-                    )
-                    continue
-                try:
-                    replies[i][seat] = Reply(text=match.bots[seat](text))
-                except Exception as error:  # noqa: BLE001 - foreign code: it voids its match alone
-                    faults[i] = f"PolicyError: seat {seat} raised {type(error).__name__}: {error}"
-        for engine_id, items in asked.items():
-            written = answer(
-                engines[engine_id], [(adapter, request) for *_, adapter, request in items]
-            )
-            for (i, seat, _, _), reply in zip(items, written, strict=True):
+                    key = sampling_key(self.root_seed, match.spec, seat, len(match.turns[seat]))
+                    asked = TurnRequest(observation=text, key=key, examples=policy.examples)
+                    engine = policy.engine
+                    batch = batches.setdefault(id(engine), _Batch(partial(answer, engine)))
+                    batch.add(i, seat, (policy.adapter, asked))
+                elif isinstance(policy, EndpointPolicy):
+                    endpoint = policy.endpoint
+                    batch = batches.setdefault(id(endpoint), _Batch(endpoint.answer))
+                    batch.add(i, seat, policy.chat(text))
+                else:
+                    try:
+                        replies[i][seat] = Reply(text=match.bots[seat](text))
+                    except Exception as error:  # noqa: BLE001 - foreign code: it voids its match alone
+                        faults[i] = (
+                            f"PolicyError: seat {seat} raised {type(error).__name__}: {error}"
+                        )
+        for batch in batches.values():
+            written = batch.answer(batch.requests)
+            for (i, seat), reply in zip(batch.places, written, strict=True):
                 replies[i][seat] = reply
         return replies, faults
 

@@ -1,0 +1,228 @@
+"""A model behind an OpenAI-compatible chat endpoint: vLLM, SGLang, llama.cpp, Ollama or a provider.
+
+Replies are text alone. An endpoint shows neither its weights nor the random numbers that it drew, so
+what it says can be recorded and replayed, and nobody can check who said it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from srl_agents.policies.players import Message, Reply
+from srl_envs.errors import ConfigError, ModelError, nearest
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, OpenAI
+
+API_KEY = "SRL_ENDPOINT_API_KEY"
+"""Environment variable with the key. Not OPENAI_API_KEY: that one is for one provider, and every
+endpoint that is named on a command line would be sent it."""
+_NO_KEY = "none"
+"""What servers that want no key are sent; the client insists on one."""
+_CONNECT_S = 5.0
+_LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
+"""How requests call the longest reply. Local servers know the first, some providers the second only."""
+_TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the available context")
+"""In the code or message of a refused request whose prompt leaves no room for a reply."""
+
+_QUOTED = 300
+"""Characters of a server's own words in our messages."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndpointSettings:
+    """Where a served model is and how it writes."""
+
+    url: str
+    """Base address of the API, which ends in ``/v1`` as a rule."""
+    model: str
+    """As the server calls it."""
+    temperature: float = 1.0
+    max_new_tokens: int = 128
+    """Per reply."""
+    stop: tuple[str, ...] = ("</action>",)
+    """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
+    timeout_s: float = 120.0
+    """For one reply."""
+    retries: int = 6
+    """Further tries where the server is busy, fails or is silent; each waits longer, 8 s at most."""
+    concurrency: int = 8
+    """Requests at once."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(
+                f"endpoint {self.url!r}: give an address such as http://host:8000/v1."
+            )
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ConfigError(
+                f"endpoint at {parts.hostname}: an address is written down with the results, so it may "
+                f"hold no user, query or fragment. A key belongs into {API_KEY}."
+            )
+        if not self.model:
+            raise ConfigError(f"endpoint {self.url}: name a model that it serves.")
+        for name in ("timeout_s", "concurrency", "max_new_tokens"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use more than 0.")
+        if self.retries < 0:
+            raise ConfigError(f"endpoint: retries={self.retries}: use 0 or more.")
+
+
+class Endpoint:
+    """Asks one served model, several requests at once.
+
+    Args:
+        settings: where it is and how it writes. The key comes from the environment.
+    """
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self.settings = settings
+        self._key = os.environ.get(API_KEY) or _NO_KEY
+        self._client = self._connect(settings.retries)
+        self._length_name = _LENGTH_NAMES[0]
+
+    def _connect(self, retries: int) -> OpenAI:
+        """A client; never a copy of one, which would read the variables of one provider again."""
+        from openai import OpenAI, Timeout  # noqa: PLC0415 - an extra, and slow to import
+
+        client = OpenAI(
+            api_key=self._key,
+            base_url=self.settings.url,
+            timeout=Timeout(self.settings.timeout_s, connect=_CONNECT_S),
+            max_retries=retries,
+        )
+        client.organization = client.project = None  # of that provider, too
+        return client
+
+    def check(self) -> None:
+        """Ask for one token, with one retry, so that what cannot work fails before anything slow.
+
+        Raises:
+            ModelError: nobody answers there, the key is refused, or the model is not served.
+        """
+        from openai import BadRequestError  # noqa: PLC0415
+
+        quick = self._connect(min(1, self.settings.retries))
+        greeting = [{"role": "user", "content": "Hello"}]
+        try:
+            self._ask(quick, greeting, 1)
+        except BadRequestError as error:
+            if _LENGTH_NAMES[0] not in _words(error):
+                raise self._named(error) from None
+            self._length_name = _LENGTH_NAMES[1]
+            self._ask(quick, greeting, 1)
+
+    def answer(self, chats: Sequence[Sequence[Message]]) -> list[Reply]:
+        """One reply per chat, in their order.
+
+        A prompt that leaves no room in the model's context gets an empty reply, which the environment
+        treats as malformed: the run goes on.
+
+        Raises:
+            ModelError: a reply does not come, however often it is asked for.
+        """
+        pool = ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="endpoint")
+        try:
+            return [Reply(text=text, finish="served") for text in pool.map(self._reply, chats)]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _reply(self, chat: Sequence[Message]) -> str:
+        from openai import BadRequestError  # noqa: PLC0415
+
+        try:
+            text = self._ask(self._client, chat, self.settings.max_new_tokens)
+        except BadRequestError as error:
+            if any(words in _words(error) for words in _TOO_LONG):
+                return ""
+            raise self._named(error) from None
+        ends = [text.find(stop) + len(stop) for stop in self.settings.stop if stop in text]
+        return text[: min(ends)] if ends else text
+
+    def _ask(self, client: OpenAI, chat: Sequence[Message], most: int) -> str:
+        """One request, with the retries of ``client``.
+
+        Raises:
+            BadRequestError: the server refuses it; the caller may know why.
+            ModelError: anything else.
+        """
+        import openai  # noqa: PLC0415
+
+        request: Any = {
+            "model": self.settings.model,
+            "messages": chat,
+            "temperature": self.settings.temperature,
+            self._length_name: most,
+        }
+        try:
+            found: Any = client.chat.completions.create(**request)
+        except openai.BadRequestError:
+            raise
+        except openai.APIStatusError as error:
+            raise self._named(error) from None
+        except openai.APITimeoutError:
+            raise ModelError(
+                f"{self.settings.url} gave no reply within {self.settings.timeout_s:g} s, in "
+                f"{client.max_retries + 1} tries."
+            ) from None
+        except openai.APIConnectionError as error:
+            reason = f"{type(error.__cause__).__name__}: {error.__cause__}"
+            raise ModelError(
+                f"{self.settings.url} does not answer ({reason}). Is the server running, and is the "
+                "address right?"
+            ) from None
+        except (openai.OpenAIError, ValueError) as error:
+            raise self._strange(f"{type(error).__name__}: {error}") from None
+        try:
+            return found.choices[0].message.content or ""
+        except (AttributeError, IndexError, TypeError):
+            raise self._strange(str(found)) from None
+
+    def _named(self, error: APIStatusError) -> ModelError:
+        """What the server's refusal means for whoever named it."""
+        url, status = self.settings.url, error.status_code
+        if status in (401, 403):
+            given = "no key" if self._key == _NO_KEY else "this key"
+            return ModelError(
+                f"{url} refuses {given} ({status}): put the right one into {API_KEY}."
+            )
+        if status == 404:
+            served = self._served()
+            if self.settings.model in served or not served:
+                return ModelError(
+                    f"{url} is no address of a chat API (404): most end in /v1, for example "
+                    "http://host:8000/v1."
+                )
+            return ModelError(
+                f"{url} serves no model {self.settings.model!r}."
+                f"{nearest(self.settings.model, served)} It serves: {', '.join(served)}."
+            )
+        said = error.message.replace(self._key, "***")[:_QUOTED]
+        return ModelError(f"{url} answered {status}: {said}")
+
+    def _served(self) -> list[str]:
+        """Models that the server lists; none if it lists nothing."""
+        import openai  # noqa: PLC0415
+
+        try:
+            listed = self._connect(0).models.list()
+            return sorted(model.id for model in listed.data)
+        except (openai.OpenAIError, ValueError, AttributeError, TypeError):
+            return []
+
+    def _strange(self, found: str) -> ModelError:
+        return ModelError(
+            f"{self.settings.url} answered with something else than a chat completion: "
+            f"{found.replace(self._key, '***')[:_QUOTED]!r}"
+        )
+
+
+def _words(error: APIStatusError) -> str:
+    """Code and message of a refusal."""
+    return f"{error.code} {error.message}"

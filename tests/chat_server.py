@@ -1,0 +1,117 @@
+"""A real HTTP server that answers as an OpenAI-compatible API does, in a thread of the test."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "org/parrot"
+
+
+@dataclass
+class ChatServer:
+    """What it answers may be changed at any moment; what it was asked is kept."""
+
+    reply: Callable[[dict[str, Any]], Any] = lambda request: "<action>bet</action>"
+    """Request -> text of the reply, or None."""
+    key: str | None = None
+    """Wanted of every request."""
+    refusals: list[tuple[int, str]] = field(default_factory=list)
+    """(status, message) of the next requests, before any reply."""
+    length_name: str = "max_tokens"
+    """How it wants the longest reply to be called."""
+    body: bytes | None = None
+    """Sent in place of a completion."""
+    delay_s: float = 0.0
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    at_once: int = 0
+    """Most requests that were open together."""
+    url: str = ""
+    _open: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, request: dict[str, Any]) -> tuple[int, Any]:
+        """(status, body) for a chat."""
+        if self.refusals:
+            status, message = self.refusals.pop(0)
+            return status, error(message)
+        if request["model"] != MODEL:
+            return 404, error(f"The model `{request['model']}` does not exist.")
+        others = {"max_tokens", "max_completion_tokens"} - {self.length_name}
+        if found := others & set(request):
+            return 400, error(f"Unsupported parameter: '{found.pop()}'.")
+        message = {"role": "assistant", "content": self.reply(request)}
+        return 200, {
+            "id": "chat-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        }
+
+
+def error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
+
+
+@contextmanager
+def chat_server(**settings: Any) -> Iterator[ChatServer]:
+    """A server on a free port; gone at the end."""
+    chat = ChatServer(**settings)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            known = self.path == "/v1/models"
+            self._send(200 if known else 404, {"object": "list", "data": [{"id": MODEL}]})
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path != "/v1/chat/completions":
+                self._send(404, {"detail": "Not Found"})
+                return
+            if chat.key is not None and self.headers["Authorization"] != f"Bearer {chat.key}":
+                self._send(401, error(f"Incorrect API key: {self.headers['Authorization']}"))
+                return
+            with chat._lock:
+                chat.requests.append(request)
+                chat.headers.append(dict(self.headers))
+                chat._open += 1
+                chat.at_once = max(chat.at_once, chat._open)
+                status, body = chat.answer(request)
+            time.sleep(chat.delay_s)
+            with chat._lock:
+                chat._open -= 1
+            self._send(status, body, chat.body if status == 200 else None)
+
+        def _send(self, status: int, body: Any, raw: bytes | None = None) -> None:
+            data = json.dumps(body).encode() if raw is None else raw
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Retry-After-Ms", "1")  # so that retries do not wait in tests
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    chat.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield chat
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,167 @@
+"""Models behind endpoints: they play, their bundles replay, and nobody pretends to have audited them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from forging import Open
+
+from leaderboards.board import publish, read_board
+from leaderboards.bundle import Bundle, open_bundle
+from leaderboards.cli.main import main
+from leaderboards.verify import verify
+from srl_agents.policies.endpoint import API_KEY
+from tests.chat_server import MODEL, ChatServer, chat_server
+
+KEY = "sk-never-written"
+
+
+def run(folder: Path, server: ChatServer, *more: str) -> int:
+    played = ["run", "kuhn_poker-v0", "--seeds", "1", "--out", str(folder), "--json"]
+    asked = ["--endpoint", server.url, "--endpoint-model", f"me={MODEL}"]
+    return main([*played, *asked, *more])
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A model that bets, behind a prompt; its server wants a key."""
+    folder = tmp_path_factory.mktemp("served")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        "prompt: {system: Be brief., examples: [{observation: a card, reply: bet}]}\n"
+    )
+    with pytest.MonkeyPatch.context() as patch, chat_server(key=KEY) as server:
+        patch.setenv(API_KEY, KEY)
+        assert run(folder / "run", server, "--prompt", str(recipe)) == 0
+    assert main(["bundle", str(folder / "run"), "--with-adapters"]) == 0
+    for path in folder.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+    return open_bundle(next((folder / "run/bundles/kuhn_poker-v0").iterdir()))
+
+
+def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -> None:
+    (me,) = bundle.entrants
+    where = me.spec.pop("endpoint")
+    assert (where["api"], where["model"]) == ("openai-chat", MODEL)
+    assert where["url"].startswith("http://127.0.0.1:")
+    assert me.spec == {
+        "shown": {"system": "Be brief.", "examples": [{"observation": "a card", "reply": "bet"}]},
+        "sampling": {"temperature": 1.0, "max_new_tokens": 128},
+        "stop": ["</action>"],
+        "parser": "kuhn_poker-v0",
+    }
+    replies = [
+        step.replies[seat]
+        for record in bundle.records()
+        for step in record.transcript.steps
+        for seat in step.replies
+        if record.spec.seats[seat] == "me"
+    ]
+    assert set(replies) == {"<action>bet</action>"}
+    assert not (bundle.folder / "tokens.jsonl.xz").exists()
+
+
+def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path) -> None:
+    verdict = verify(bundle.folder, "L2", workers=0)
+    assert verdict.accepted, verdict.rejected
+    assert (
+        "me answered through an endpoint: which weights replied, nobody can check" in verdict.notes
+    )
+    assert publish(bundle, verdict, tmp_path / "board")
+    (group,) = read_board(tmp_path / "board")
+    assert group.levels["me"] == "L2"
+
+    audited = verify(bundle.folder, "L3", workers=0)
+    assert audited.reached == "L2"
+    assert (
+        "agent me answered through an endpoint: there are no weights to audit" in audited.rejected
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"endpoint": None}, "endpoint is None"),
+        ({"endpoint": {"api": "openai-chat", "url": "http://h/v1"}}, "it names api"),
+        ({"endpoint": {"api": "telnet", "url": "http://h/v1", "model": "m"}}, "it names api"),
+        ({"endpoint": {"api": "openai-chat", "url": "h", "model": "m"}}, "give an address"),
+        ({"endpoint": {"api": "openai-chat", "url": 7, "model": "m"}}, "agent me"),
+        ({"base": "tiny"}, "cannot have base"),
+        ({"sampling": {"temperature": 0.0, "max_new_tokens": 128}}, "sampling"),
+        ({"stop": []}, "stop"),
+        ({"shown": {}}, "shown"),
+    ],
+)
+def test_a_served_model_that_declares_something_else_may_not_enter(
+    change: dict[str, object], words: str, bundle: Bundle, tmp_path: Path
+) -> None:
+    forged = Open.of(bundle, tmp_path)
+    forged.manifest["claim"]["agents"][-1]["spec"] |= change
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert "agent me" in verdict.rejected
+    assert words in verdict.rejected
+
+
+def test_an_edited_reply_of_a_served_model_does_not_replay(bundle: Bundle, tmp_path: Path) -> None:
+    """The forger hashes everything again, and keeps what the reply came to."""
+    forged = Open.of(bundle, tmp_path)
+    place = next(k for k, spec in enumerate(bundle.specs) if spec.seats[0] == "me")
+    forged.transcripts[place]["steps"][0]["replies"]["0"] = "<action>check</action>"
+    forged.recompute_ratings()
+    verdict = verify(forged.rehash(), "L2", workers=0)
+    assert verdict.reached == "L1"
+    assert f"record {place} " in verdict.rejected
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_where_the_endpoint_went_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "run/kuhn_poker-v0/matches.jsonl"
+    with chat_server() as server:
+
+        def reply(_: object) -> str:
+            if journal.exists() and journal.stat().st_size:
+                server.refusals[:] = [(403, "quota")] * 2
+            return "<action>check</action>"
+
+        server.reply = reply
+        assert run(tmp_path / "run", server) == 2
+        assert "refuses no key (403)" in capsys.readouterr().err
+        done = journal.read_bytes().count(b"\n")
+        server.refusals.clear()
+        server.reply = lambda _: "<action>check</action>"
+        assert run(tmp_path / "run", server) == 0
+        (played,) = json.loads(capsys.readouterr().out)
+        assert played["played_before"] == done
+        assert played["matches"] > done > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--endpoint", "http://127.0.0.1:9/v1"], "belong together"),
+        (["--endpoint-model", "m"], "belong together"),
+        (["--endpoint", "host", "--endpoint-model", "m"], "give an address"),
+        (["--endpoint", "http://a:b@host/v1", "--endpoint-model", "m"], API_KEY),
+        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"], "does not answer"),
+        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "/a"], "agent name '/a'"),
+        (
+            ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m", "--concurrency", "0"],
+            "concurrency",
+        ),
+    ],
+)
+def test_what_cannot_work_is_said_in_one_line(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), *arguments]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run/kuhn_poker-v0/run.json").exists()
