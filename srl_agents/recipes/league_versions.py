@@ -125,6 +125,8 @@ class LeagueVersions:
 
     def _freeze(self, learner: str, done: int) -> None:
         """Save the learner's adapter under its version and let the league use it as an opponent."""
+        # whoever starts again at once never plays under this id as a live version
+        self._add(learner)
         frozen, dropped = self.league.freeze(learner, done)
         folder = self._folder_of(frozen)
         if not folder.is_dir():
@@ -145,7 +147,7 @@ class LeagueVersions:
 
     def _load(self, version: str) -> None:
         if version not in self.base.adapters:
-            self.base.load_adapter(version, self._folder_of(version))
+            self.base.load_frozen(version, self._folder_of(version))
         prompt = read_prompt(self._folder_of(version))
         own = prompt.pairs[len(self.recipe.prompt.examples) :]  # the recipe's are the base's
         self.policies[version] = ModelPolicy(self.engine, version, own)
