@@ -54,6 +54,8 @@ class Arena:
     """YAML of a league recipe without its name."""
     conditions: Mapping[str, tuple[str, ...]]
     """Name -> KEY=VALUE settings over the recipe."""
+    corpus: str = ""
+    """A model of `small_games.CORPORA` that takes the place of the recipe's, built when needed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +106,31 @@ snapshot_every: 8
 checkpoint_every: 4
 """,
             conditions={BASELINE: (), **_MODES, **_TEAM_SHARES},
+        ),
+        "hanabi_mini": Arena(
+            recipe="""
+model: tiny
+env: hanabi_mini-v0
+env_options: {colours: 1, hand: 2, clues: 3, max_retries: 0}
+learners: [alice, bob]
+updates: 10
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 3, group_size: 6, max_new_tokens: 8}
+opponents: {mirror: 1, live: 1, past: 0}
+training: {learning_rate: 6.0e-3, kl_coef: 0.005, optimizer: adamw_8bit, micro_batch_rows: 128}
+evaluation: {every: 0, final_pairs: 30, bots: []}
+snapshot_every: 10
+checkpoint_every: 5
+""",
+            conditions={
+                BASELINE: (),
+                "cooperative": _MODES["cooperative"],
+                "adaptive": _MODES["adaptive"],
+                **_TEAM_SHARES,
+                "synchronized": _COORDINATION["synchronized"],
+                "federated-product": _COORDINATION["federated-product"],
+            },
+            corpus="hanabi",
         ),
         "connect_four": Arena(
             recipe="""
@@ -185,6 +212,23 @@ TABLES = (
         measures={
             "together": "outcome of all seats",
             "outcome_start": "own outcome against the start",
+            "refused": "refused replies per game",
+        },
+    ),
+    Table(
+        title="Coordination, modes and team shares, mini Hanabi (cooperative)",
+        name="hanabi_mini",
+        arena="hanabi_mini",
+        conditions=(
+            "cooperative",
+            "adaptive",
+            *_TEAM_SHARES,
+            "synchronized",
+            "federated-product",
+        ),
+        measures={
+            "together": "outcome of the learners' team",
+            "outcome_start": "outcome with the start",
             "refused": "refused replies per game",
         },
     ),

@@ -34,6 +34,7 @@ import numpy as np
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.conditions import ARENAS, BASELINE, TABLES, Table
 from benchmarks.learning.outcomes import measure
+from benchmarks.learning.small_games import require
 from srl_agents.league.intervals import t_quantile
 from srl_agents.records import canonical_json
 
@@ -72,6 +73,8 @@ def run_one(key: Key, folder: Path) -> Row | None:
         Its row; None if it failed, with the reason on the standard error stream.
     """
     args = arguments(key, folder)
+    if corpus := ARENAS[key[0]].corpus:
+        args += ["--set", f"model={require(corpus)}"]
     spent = in_child(lambda: train(args), folder / "-".join(map(str, key)))
     if spent is None:
         return None
