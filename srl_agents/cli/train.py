@@ -64,6 +64,7 @@ def train(options: TrainOptions) -> int:
     check_folder(recipe, folder)
 
     from srl_agents.metrics import ConsoleView
+    from srl_agents.recipes.adapters import FOLDERS
     from srl_agents.recipes.league_training import LeagueTraining
 
     view = ConsoleView(f"{recipe.name}: {recipe.env} with {recipe.model}", recipe.updates)
@@ -89,6 +90,7 @@ def train(options: TrainOptions) -> int:
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
         f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "
         f"--out {folder}/site\n"
-        f"Its curves:  srl report {folder}"
+        f"Its curves:  srl report {folder}\n"
+        f"Its {FOLDERS[recipe.parameters]}:  {folder / FOLDERS[recipe.parameters]}"
     )
     return 0

@@ -6,10 +6,9 @@ The loop holds no randomness of its own: matches come from the league by number,
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,8 @@ from srl_agents import checkpoints
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member
 from srl_agents.credit.assignment import CreditAssigner
-from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.device_memory import allocated_gb
-from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
-from srl_agents.league.manager import BOT, FINAL, Arena, League
-from srl_agents.league.modes import resolve
+from srl_agents.league.manager import BOT, FINAL
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
 from srl_agents.metrics.play import reward_statistics
@@ -32,25 +28,32 @@ from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.experience import make_experience
 from srl_agents.recipes.folder import check_folder, write_recipe
+from srl_agents.recipes.league_parts import (
+    load_base,
+    make_engine,
+    make_league,
+    make_learned_reward,
+    make_learners,
+    make_sharing,
+    seeds_of,
+)
 from srl_agents.recipes.league_versions import LeagueVersions
-from srl_agents.recipes.learned_reward import LearnedReward, rule_reward
+from srl_agents.recipes.learned_reward import rule_reward
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.recipes.sharing import Sharing
 from srl_agents.recipes.warm_start import warm_start
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.rollouts.runner import Finished
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
-from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.learner import Batch
-from srl_envs import spec as env_spec
-from srl_envs.errors import ConfigError, ModelError, SandboxError
-from srl_envs.registry import count_seats
+from srl_envs.errors import ModelError, SandboxError
 
 STORE = "league.db"
 COORDINATION = "coordination"
 """Group of a checkpoint's tensors."""
+_EXPORTED = {"lora": "adapter", "full": "model"}
+"""What a run calls the folders that it leaves behind."""
 
 
 class LeagueTraining:
@@ -71,70 +74,17 @@ class LeagueTraining:
         require_trackers(recipe.report_to)
         check_folder(recipe, folder)
         view.phase(f"loading {recipe.model}")
-        self.base = BaseModel.load(
-            recipe.model,
-            lora_rank=recipe.lora.rank,
-            lora_alpha=recipe.lora.alpha,
-            dtype=recipe.dtype,
-            device=recipe.device,
-            prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
-        )
-        budget = recipe.rollout.max_new_tokens
-        if budget >= self.base.context_length:
-            raise ConfigError(
-                f"rollout.max_new_tokens={budget}: {recipe.model} reads {self.base.context_length} "
-                "tokens in all, prompt and reply together."
-            )
+        self.base = load_base(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         self.store = LeagueStore(folder / STORE)
         write_recipe(recipe, folder)
-        known = env_spec(recipe.env)
-        arena = Arena(
-            env_id=known.id,
-            options=recipe.env_options,
-            seats=count_seats(recipe.env, **recipe.env_options),
-            mode=known.mode,
-            teams=recipe.teams,
-        )
-        self.league = League(
-            arena=arena,
-            learners=recipe.learners,
-            start=recipe.model,
-            opponents=resolve(recipe.opponents, known.mode, arena.seats),
-            seed=recipe.seed,
-            roles=recipe.roles,
-            exploiters=recipe.exploiters,
-        )
-        alike = recipe.coordination.starts_alike
-        seeds = {
-            name: _derived_seed(recipe.seed, "all" if alike else name) for name in recipe.learners
-        }
+        self.league = make_league(recipe)
+        seeds = seeds_of(recipe)
         warm_start(recipe, self.base, seeds, folder, view)
-        self.learners = {
-            name: make_learner(
-                name,
-                self.base,
-                recipe.training,
-                temperature=recipe.rollout.temperature,
-                seed=seed,
-            )
-            for name, seed in seeds.items()
-        }
+        self.learners = make_learners(recipe, self.base, seeds)
         self.replays = Replays()
-        self.sharing = (
-            None
-            if recipe.sharing is None
-            else Sharing(
-                recipe.sharing, self.base, self.learners, seeds, recipe.rollout.max_new_tokens
-            )
-        )
-        self.learned_reward = (
-            None
-            if recipe.reward_model is None
-            else LearnedReward(
-                recipe.reward_model, self.base, _derived_seed(recipe.seed, "reward_model")
-            )
-        )
+        self.sharing = make_sharing(recipe, self.base, self.learners, seeds)
+        self.learned_reward = make_learned_reward(recipe, self.base)
         self.credit = CreditAssigner(
             recipe.credit,
             scale=recipe.scale_advantages,
@@ -143,12 +93,7 @@ class LeagueTraining:
         )
         self.coordinator = Coordinator(recipe.coordination)
         self.experience = make_experience(recipe, self.learners, self.credit, self.coordinator)
-        sampling = SamplingSettings(
-            temperature=recipe.rollout.temperature, max_new_tokens=recipe.rollout.max_new_tokens
-        )
-        self.engine = TransformersEngine(
-            self.base, sampling, max_batch_rows=recipe.rollout.batch_rows
-        )
+        self.engine = make_engine(recipe, self.base)
         self._shown = {} if self.sharing is None else self.sharing.shown
         self.versions = LeagueVersions(
             recipe,
@@ -195,7 +140,7 @@ class LeagueTraining:
                 self.recipe, self.folder, self.base, self.store, shown=self._shown
             )
             for path in export.write(live):
-                self.view.say(f"adapter: {path}")
+                self.view.say(f"{_EXPORTED[recipe.parameters]}: {path}")
         finally:
             for sink in sinks:
                 sink.close()
@@ -332,8 +277,9 @@ class LeagueTraining:
             )
 
     def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
-        lora = self.recipe.lora
-        shape = AdapterShape(base=self.recipe.model, rank=lora.rank, scaling=lora.alpha / lora.rank)
+        lora, shape = self.recipe.lora, AdapterShape(base=self.recipe.model, rank=None)
+        if self.recipe.parameters == "lora":
+            shape = replace(shape, rank=lora.rank, scaling=lora.alpha / lora.rank)
         return [
             Member(
                 name=name,
@@ -429,7 +375,8 @@ class LeagueTraining:
             groups, state["reward_model"] = self.learned_reward.state()
             tensors |= groups
         for name, learner in self.learners.items():
-            tensors[f"{name}.adapter"] = self.base.adapter_tensors(name)
+            own = self.base.trainable_parameters(name)
+            tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
             tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
         checkpoints.save(
             self.folder / "checkpoints",
@@ -503,7 +450,3 @@ def _format_of(episodes: Sequence[Episode], policy: str) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else 0.0
-
-
-def _derived_seed(seed: int, name: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:4], "big")

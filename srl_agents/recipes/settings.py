@@ -46,6 +46,21 @@ class LoRASettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FullSettings:
+    """What is particular to whole weights."""
+
+    snapshots_in_memory: int = 2
+    """Most frozen versions that are in memory at once; the others wait on disk. One batch plays no
+    more of them than that."""
+
+    def __post_init__(self) -> None:
+        require(
+            self.snapshots_in_memory >= 1,
+            f"snapshots_in_memory={self.snapshots_in_memory}: use 1 or more.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RolloutSettings:
     """How experience is collected for one update."""
 
@@ -94,12 +109,16 @@ class LeagueRecipe:
     """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
     updates: int = 20
     """Optimizer updates per learner."""
+    parameters: Literal["lora", "full"] = "lora"
+    """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
+    weights. ``docs/guides/choose_a_trainer.md`` says what either costs."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the frozen base; adapters are float32."""
+    """Of the frozen base; adapters are float32. Whole weights learn in float32 alone."""
     device: str = "auto"
     """``auto`` takes a GPU where there is one, else the CPU."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
     lora: LoRASettings = field(default_factory=LoRASettings)
+    full: FullSettings = field(default_factory=FullSettings)
     warm_start: WarmStartSettings | None = None
     """Bots that learners imitate before the first update; absent: they begin as the base."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
@@ -163,6 +182,7 @@ class LeagueRecipe:
             f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
             "use credit.normalise instead.",
         )
+        self._check_parameters()
         self._check_algorithm()
         self.coordination.check_learners(len(self.learners))
         if self.sharing is not None:
@@ -179,6 +199,30 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
         )
         self._check_environment()
+
+    def _check_parameters(self) -> None:
+        """What is said of one kind of weights and meant for the other."""
+        if self.parameters == "lora":
+            require(
+                self.full == FullSettings(),
+                "full: with parameters 'lora' there are no whole weights; set parameters to 'full'.",
+            )
+            return
+        require(self.parameters == "full", f"parameters={self.parameters!r}: use 'lora' or 'full'.")
+        require(
+            self.lora == LoRASettings(),
+            "lora: with parameters 'full' there is no adapter; leave out one of the two.",
+        )
+        require(
+            self.dtype == "float32",
+            f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
+            "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
+        )
+        require(
+            self.coordination.merge == "product",
+            "coordination.merge 'factors': with parameters 'full' there are no factors, and weights "
+            "are averaged entry by entry; leave it out.",
+        )
 
     def _check_algorithm(self) -> None:
         """What an algorithm would not read is refused instead of ignored."""
