@@ -13,6 +13,11 @@ STEPS ?=
 SEED ?= 0
 RUN ?= runs/quickstart-$(MODEL)-seed$(SEED)$(if $(STEPS),-$(STEPS)-steps)
 
+# make board ENVS="nim-v0 kuhn_poker-v0" SEEDS=4
+ENVS ?=
+SEEDS ?= 32
+BOARD ?= runs/board-$(SEEDS)-seeds
+
 # One torch thread per process: under any other load, more are many times slower.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
@@ -40,10 +45,11 @@ quickstart: install ## Train a small league on the CPU, print its ratings, build
 	@echo "Open the leaderboard:  $(abspath $(RUN))/site/index.html"
 	@echo "Learning curves:       $(abspath $(RUN))/report.html"
 
-board: install ## Play the published board's bots again, verify, compare (an hour on two slow cores)
-	$(BIN)/srl leaderboard run --all --seeds 32 --out runs/board
-	$(BIN)/srl leaderboard bundle runs/board
-	$(BIN)/srl leaderboard publish runs/board/bundles --level L3 --board leaderboards/published
+board: install ## Play the published board's bots again, verify, compare (an hour; ENVS=nim-v0 SEEDS=4: a part)
+	$(BIN)/srl leaderboard run $(or $(ENVS),--all) --seeds $(SEEDS) --out $(BOARD)
+	$(BIN)/srl leaderboard bundle $(BOARD)
+	$(BIN)/srl leaderboard verify $(BOARD)/bundles --level L3
+	$(BIN)/srl leaderboard compare $(BOARD)/bundles --board leaderboards/published
 
 test: check slow ## Everything that CI runs
 

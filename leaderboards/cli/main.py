@@ -11,6 +11,7 @@ SUBCOMMANDS = {
     "run": "play an agent by an environment's protocol",
     "bundle": "make a finished run a folder that anybody can check",
     "verify": "check bundles",
+    "compare": "hold bundles against a board, match by match",
     "publish": "put verified bundles into a board",
     "build": "make the static site of a board or a league store",
 }

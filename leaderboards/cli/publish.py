@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.verify import weights_option
 
 EXAMPLES = """\
 examples:
@@ -27,14 +28,18 @@ def main(argv: list[str]) -> int:
 
     from leaderboards.board import describe, publish, read_board
     from leaderboards.bundle import find_bundles, open_bundle
-    from leaderboards.cli.verify import sentence
+    from leaderboards.cli.verify import sentence, sources_of, weights
     from leaderboards.verify import verify
 
     board, code = Path(options.board), 0
     told = []
-    for folder in [found for path in options.bundles for found in find_bundles(Path(path))]:
+    given = sources_of(options.model)
+    folders = [found for path in options.bundles for found in find_bundles(Path(path))]
+    for folder, own in zip(folders, weights(given, folders), strict=True):
         with ProgressBar(options.json) as bar:
-            verdict = verify(folder, options.level, workers=options.workers, told=bar.told)
+            verdict = verify(
+                folder, options.level, workers=options.workers, sources=own, told=bar.told
+            )
         if not verdict.accepted:
             code = 1
             print(sentence(verdict), file=sys.stderr)
@@ -59,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
     parser.add_argument("--level", choices=("L1", "L2", "L3"), default="L2")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
+    weights_option(parser)
     parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
     parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
     return parser

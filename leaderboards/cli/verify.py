@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,15 +40,13 @@ def main(argv: list[str]) -> int:
     from leaderboards.bundle import find_bundles
     from leaderboards.verify import verify
 
-    sources = dict(_named(text) for text in options.model)
+    given = sources_of(options.model)
     folders = [found for path in options.bundles for found in find_bundles(Path(path))]
     verdicts = []
-    for folder in folders:
+    for folder, own in zip(folders, weights(given, folders), strict=True):
         with ProgressBar(options.json) as bar:
             verdicts.append(
-                verify(
-                    folder, options.level, workers=options.workers, sources=sources, told=bar.told
-                )
+                verify(folder, options.level, workers=options.workers, sources=own, told=bar.told)
             )
         if not options.json:
             print(sentence(verdicts[-1]), flush=True)
@@ -65,18 +64,46 @@ def sentence(verdict: Verdict) -> str:
     return f"{verdict.bundle}: {held}: {verdict.rejected}"
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, equals, source = text.partition("=")
-    if not equals or not name or not source:
-        raise ConfigError(f"--model {text!r}: write AGENT=MODEL or AGENT=MODEL+FOLDER.")
-    return name, source
+def sources_of(texts: Sequence[str]) -> dict[str, str]:
+    """Agent id -> where its weights are.
+
+    Raises:
+        ConfigError: a text is no AGENT=MODEL.
+    """
+    given = {}
+    for text in texts:
+        name, equals, source = text.partition("=")
+        if not equals or not name or not source:
+            raise ConfigError(f"--model {text!r}: write AGENT=MODEL or AGENT=MODEL+FOLDER.")
+        given[name] = source
+    return given
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("verify", "Check bundles up to a level.", EXAMPLES)
-    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
-    parser.add_argument("--level", choices=("L0", "L1", "L2", "L3"), default="L2")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
+def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str, str]]:
+    """Of each bundle the sources that it needs.
+
+    Raises:
+        ConfigError: no bundle has such an agent.
+    """
+    found = [{name: given[name] for name in _models(folder) & given.keys()} for folder in folders]
+    if missing := given.keys() - {name for own in found for name in own}:
+        raise ConfigError(f"--model {min(missing)}=...: no bundle has such a model.")
+    return found
+
+
+def _models(folder: Path) -> set[str]:
+    """Agents with weights; none where the bundle is damaged, which `verify` tells."""
+    from leaderboards.agents import is_model
+    from leaderboards.bundle import BundleError, open_bundle
+
+    try:
+        return {agent.agent_id for agent in open_bundle(folder).entrants if is_model(agent)}
+    except BundleError:
+        return set()
+
+
+def weights_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--model``."""
     parser.add_argument(
         "--model",
         action="append",
@@ -84,5 +111,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="AGENT=MODEL",
         help="where an agent's weights are, if the bundle does not hold them",
     )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser("verify", "Check bundles up to a level.", EXAMPLES)
+    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
+    parser.add_argument("--level", choices=("L0", "L1", "L2", "L3"), default="L2")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
+    weights_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
     return parser

@@ -11,7 +11,9 @@ import torch
 from forging import Open, make_bundle
 
 from leaderboards.agents import load_engine
+from leaderboards.board import read_board
 from leaderboards.bundle import Bundle
+from leaderboards.cli.main import main
 from leaderboards.record import SampledTurn, Tokens
 from leaderboards.replaying import replay_match
 from leaderboards.verify import verify
@@ -375,6 +377,26 @@ def test_an_adapter_that_is_not_there_is_the_users_to_give(
     assert verify(folder, "L3", workers=0, sources=sources).accepted
     with pytest.raises(ConfigError, match="no such model"):
         verify(folder, "L3", workers=0, sources={"bob": "tiny"})
+
+
+def test_the_commands_find_for_each_bundle_the_weights_that_are_elsewhere(
+    honest: Bundle,
+    base: Path,
+    adapter: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    forged = Open.of(honest, tmp_path)
+    shutil.rmtree(forged.folder / "adapters")
+    slim = str(forged.rehash())
+    bots = str(make_bundle(tmp_path / "bots", "kuhn_poker-v0").folder)
+    given = ["--level", "L3", "--model", f"alice@3={base}+{adapter}"]
+    assert main(["verify", slim, bots, *given]) == 0
+    assert main(["publish", bots, slim, "--board", str(tmp_path / "board"), *given]) == 0
+    assert capsys.readouterr().err == ""
+    assert {e.level for g in read_board(tmp_path / "board") for e in g.entries} == {"L3"}
+    assert main(["verify", bots, *given]) == 2
+    assert "no bundle has such a model" in capsys.readouterr().err
 
 
 def last_reply(o: Open, k: int) -> str:
