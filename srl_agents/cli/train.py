@@ -20,6 +20,7 @@ A run that was interrupted continues where its last checkpoint left off: give th
 Examples:
   srl train quickstart-tiny
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
+  torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 """
@@ -63,14 +64,21 @@ def train(options: TrainOptions) -> int:
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     check_folder(recipe, folder)
 
+    from rich.console import Console
+
+    from srl_agents.coordination.processes import Processes
     from srl_agents.metrics import ConsoleView
     from srl_agents.recipes.adapters import FOLDERS
     from srl_agents.recipes.league_training import LeagueTraining
+    from srl_agents.recipes.process_folders import own_folder
 
-    view = ConsoleView(f"{recipe.name}: {recipe.env} with {recipe.model}", recipe.updates)
+    processes = Processes.join()
+    title = f"{recipe.name}: {recipe.env} with {recipe.model}"
+    console = None if processes.first else Console(quiet=True)
+    view = ConsoleView(title, recipe.updates, console)
     try:
-        with view:
-            training = LeagueTraining(recipe, folder, view)
+        with view, own_folder(folder, processes) as own:
+            training = LeagueTraining(recipe, own, view, processes)
             try:
                 training.run()
             finally:
@@ -86,11 +94,16 @@ def train(options: TrainOptions) -> int:
             f"{folder} cannot be written: {error}. Mend that and give the same command: "
             "a run continues from its last checkpoint."
         ) from None
+    if processes.first:
+        _say_where(folder, FOLDERS[recipe.parameters])
+    return 0
+
+
+def _say_where(folder: Path, exported: str) -> None:
     print(
         f"The run is in {folder}. Its ratings:  srl league status {folder}\n"
         f"Its leaderboard:  srl leaderboard build --store {folder}/league.db --schedule eval/final "
         f"--out {folder}/site\n"
         f"Its curves:  srl report {folder}\n"
-        f"Its {FOLDERS[recipe.parameters]}:  {folder / FOLDERS[recipe.parameters]}"
+        f"Its {exported}:  {folder / exported}"
     )
-    return 0

@@ -16,7 +16,8 @@ import numpy as np
 
 from srl_agents import checkpoints
 from srl_agents.coordination.coordinator import Coordinator
-from srl_agents.coordination.members import AdapterShape, Member
+from srl_agents.coordination.members import AdapterShape, Member, Tensors
+from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.device_memory import allocated_gb
 from srl_agents.league.manager import BOT, FINAL
@@ -47,6 +48,7 @@ from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.rollouts.runner import Finished
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.learner import Batch
+from srl_envs.episode import Transcript
 from srl_envs.errors import ModelError, SandboxError
 
 STORE = "league.db"
@@ -63,14 +65,24 @@ class LeagueTraining:
         recipe: what to do.
         folder: of the run; made if absent. A folder that holds the same recipe is continued.
         view: shows progress.
+        processes: that share the work; this one alone if absent. All but the first get a folder of
+            their own that holds what the first one's did.
 
     Raises:
         ConfigError: the folder holds a run of another recipe.
         StoreError: another process is writing to the folder.
+        ModelError: the processes have different weights.
     """
 
-    def __init__(self, recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> None:
+    def __init__(
+        self,
+        recipe: LeagueRecipe,
+        folder: Path,
+        view: ConsoleView,
+        processes: Processes | None = None,
+    ) -> None:
         self.recipe, self.folder, self.view = recipe, folder, view
+        self.processes = processes or Processes()
         require_trackers(recipe.report_to)
         check_folder(recipe, folder)
         view.phase(f"loading {recipe.model}")
@@ -114,6 +126,7 @@ class LeagueTraining:
         self._score: float | None = None
         """Mean points per game of the learners in this update's look, if there was one."""
         self.done = self._restore()
+        self._require_equal_weights()
 
     def run(self) -> None:
         """Train to the end and play the final round robin; continues where a checkpoint left off."""
@@ -126,6 +139,7 @@ class LeagueTraining:
             *(
                 Tracker(name, project=recipe.name, run=self.folder.name, config=asdict(recipe))
                 for name in recipe.report_to
+                if self.processes.first
             ),
         ]
         try:
@@ -228,8 +242,8 @@ class LeagueTraining:
         steps = {name: self.learners[name].steps(batch) for name, batch in batches.items()}
         for number in range(max(map(len, steps.values()), default=0)):
             now = {name: own[number] for name, own in steps.items() if number < len(own)}
-            for name, batch in now.items():
-                learners[name] |= self.learners[name].compute_gradients(batch)
+            for name, metrics in self._gradients(now).items():
+                learners[name] |= metrics
                 if number == 0:
                     self.view.advance()
             decision = self.coordinator.before_step(self._members(now, stepped=False))
@@ -244,6 +258,7 @@ class LeagueTraining:
                 learners[name] |= values
         for name in self.learners:
             self._require_numbers(name)
+        self._require_equal_weights()
         decision = self.coordinator.after_step(self._members(batches, stepped=True))
         for name, tensors in decision.changes.items():
             reset = self.recipe.coordination.moments == "reset"
@@ -254,6 +269,25 @@ class LeagueTraining:
             {name: values["reward"] for name, values in learners.items() if "reward" in values}
         )
         return run | decision.run
+
+    def _gradients(self, batches: dict[str, Batch]) -> dict[str, dict[str, float]]:
+        """Put its gradient on every learner that has a batch; returns what they say of it.
+
+        Each process computes those of some learners, and hears of the others.
+        """
+        computed: dict[str, tuple[dict[str, float], Tensors]] = {}
+        for name in [n for i, n in enumerate(batches) if self.processes.mine(i)]:
+            metrics = self.learners[name].compute_gradients(batches[name])
+            computed[name] = (metrics, {})
+            if self.processes.size > 1:
+                computed[name] = (metrics, self.learners[name].exported_gradients())
+        told = {
+            name: found for part in self.processes.gather(computed) for name, found in part.items()
+        }
+        for name in batches:
+            if name not in computed:
+                self.learners[name].import_gradients(told[name][1])
+        return {name: told[name][0] for name in batches}
 
     def _tell_idle(self, number: int, idle: dict[str, dict[str, float]]) -> None:
         """Say why learners take no step, when they begin not to."""
@@ -276,6 +310,16 @@ class LeagueTraining:
                 "step. Train again with a lower training.learning_rate."
             )
 
+    def _require_equal_weights(self) -> None:
+        """Stop when the processes no longer hold the same learners.
+
+        Raises:
+            ModelError: they do not.
+        """
+        for name in self.learners:
+            weights = dict(self.base.trainable_parameters(name))
+            self.processes.require_equal(f"the weights of learner {name!r}", weights)
+
     def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
         lora, shape = self.recipe.lora, AdapterShape(base=self.recipe.model, rank=None)
         if self.recipe.parameters == "lora":
@@ -296,8 +340,21 @@ class LeagueTraining:
     def _play(
         self, phase: str, specs: Sequence[MatchSpec], finished: Finished | None = None
     ) -> list[Episode]:
-        self.view.phase(phase, len(specs))
-        episodes = self.runner.play(specs, self.view.advance, finished)
+        mine = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
+        self.view.phase(phase, len(mine))
+        alone = self.processes.size == 1
+        ended: list[tuple[Episode, Transcript]] = []
+
+        def keep(episode: Episode, transcript: Transcript) -> None:
+            ended.append((episode, transcript))
+
+        played = self.runner.play(mine, self.view.advance, finished if alone else keep)
+        episodes = self.processes.interleave(played)
+        if finished is not None and not alone:
+            for episode, transcript in (
+                match for part in self.processes.gather(ended) for match in part
+            ):
+                finished(episode, transcript)
         self.store.report_many((episode.spec, episode.result()) for episode in episodes)
         void = [episode for episode in episodes if not episode.valid]
         if 2 * len(void) > len(episodes):

@@ -191,6 +191,27 @@ class AdapterLearner(ABC, Generic[B]):
         for key, parameter in own.items():
             parameter.grad = gradients[key].to(parameter)
 
+    def exported_gradients(self) -> dict[str, torch.Tensor]:
+        """All that `compute_gradients` left, the extras' too, on the CPU, for `import_gradients`."""
+        exported = {key: gradient.cpu() for key, gradient in self.gradients.items()}
+        for name, parameter in self._extras.items():
+            if parameter.grad is not None:
+                exported[_EXTRA + name] = parameter.grad.cpu()
+        return exported
+
+    def import_gradients(self, exported: dict[str, torch.Tensor]) -> None:
+        """Be as if `compute_gradients` had been called here and not in another process.
+
+        Args:
+            exported: what the same learner's `exported_gradients` gave there.
+        """
+        self.base.activate(self.name)
+        self.drop_gradients()
+        extras = {_EXTRA + name: parameter for name, parameter in self._extras.items()}
+        own = {**self.base.trainable_parameters(self.name), **extras}
+        for key, gradient in exported.items():
+            own[key].grad = gradient.to(own[key])
+
     def drop_gradients(self) -> None:
         """Take no step along what `compute_gradients` left."""
         for parameter in (*self._parameters, *self._extras.values()):

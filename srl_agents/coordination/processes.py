@@ -1,0 +1,117 @@
+"""One run in several processes: each holds every learner, does a share of the work, and tells the rest.
+
+Every process plays a part of the matches and computes the gradients of some learners; what they found
+goes round, and all then take the same decisions and the same steps. So a coordinator meets all members
+in every process, and no process is special but the first, which owns the run's folder. Started by
+``torchrun``, whose environment variables say who is who.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed
+from torch.distributed.rendezvous import rendezvous
+
+from srl_envs.errors import ModelError
+
+T = TypeVar("T")
+
+_TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+"""What torchrun sets. Libraries that read it would wait for each other at every step."""
+_PATIENCE = timedelta(hours=2)
+"""For the slowest process of an update; torchrun ends all when one dies."""
+
+
+class Processes:
+    """The processes of one run, seen from one of them.
+
+    Args:
+        rank: which one this is, from 0.
+        size: how many there are.
+        group: connects them; None for a process alone.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, group: Any = None) -> None:
+        self.rank, self.size, self._group = rank, size, group
+
+    @classmethod
+    def join(cls) -> Processes:
+        """The processes that ``torchrun`` started with this one, or this one alone.
+
+        Afterwards the environment no longer says that there are several.
+        """
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls()
+        store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        for name in _TOLD:
+            os.environ.pop(name, None)
+        return cls(rank, size, distributed.ProcessGroupGloo(store, rank, size, _PATIENCE))
+
+    @property
+    def first(self) -> bool:
+        """Whether this process owns the run's folder."""
+        return self.rank == 0
+
+    def mine(self, number: int) -> bool:
+        """Whether work of that number, of any kind, is this process's."""
+        return number % self.size == self.rank
+
+    def gather(self, value: T) -> list[T]:
+        """What every process gives, by rank; returns when all have given.
+
+        Raises:
+            RuntimeError: another process is gone.
+        """
+        if self._group is None:
+            return [value]
+        # between processes of one run, which trust each other; nothing of it is stored
+        own = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+        lengths = [int(length) for length in self._all(torch.tensor([len(own)]))]
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: len(own)] = own
+        return [
+            pickle.loads(given[:length].numpy().tobytes())
+            for given, length in zip(self._all(padded), lengths, strict=True)
+        ]
+
+    def interleave(self, mine: Sequence[T]) -> list[T]:
+        """Results of work that was shared out by `mine`, in the order of its numbers."""
+        parts = self.gather(list(mine))
+        total = sum(map(len, parts))
+        return [parts[number % self.size][number // self.size] for number in range(total)]
+
+    def require_equal(self, what: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Stop before processes that went different ways go on.
+
+        Args:
+            what: they are, in words.
+            tensors: that should be the same in all processes, bit for bit.
+
+        Raises:
+            ModelError: they are not.
+        """
+        if self.size == 1:
+            return
+        seen = hashlib.sha256()
+        for name in sorted(tensors):
+            seen.update(name.encode())
+            seen.update(tensors[name].detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        if len(set(self.gather(seen.hexdigest()))) > 1:
+            raise ModelError(
+                f"{what} differ between the processes of this run: give all of them the same kind of "
+                "device, the same packages and the same files."
+            )
+
+    def _all(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        given = [torch.zeros_like(tensor) for _ in range(self.size)]
+        self._group.allgather([given], [tensor]).wait()
+        return given

@@ -1,0 +1,98 @@
+"""A run that torchrun spreads over two processes is the run of one process, coordination included."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics.sinks import read_lines
+
+pytestmark = pytest.mark.slow
+
+UPDATES = 2
+RECIPE = f"""
+name: spread
+model: tiny
+env: connect_four-v0
+env_options: {{rows: 4, cols: 4, k: 3}}
+updates: {UPDATES}
+learners: [alice, bob]
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 2, group_size: 3, max_new_tokens: 6}}
+opponents: {{mirror: 1, live: 1, past: 1}}
+training: {{optimizer: sgd, learning_rate: 0.3, max_grad_norm: 0}}
+evaluation: {{every: 2, pairs: 1, final_pairs: 2, bots: [random]}}
+snapshot_every: {UPDATES}
+checkpoint_every: 1
+keep_checkpoints: {UPDATES}
+"""
+KINDS = {
+    "synchronized": ("coordination={kind: synchronized}",),
+    "federated, ppo": (
+        "coordination={kind: federated, every: 2, weights: even}",
+        "training={algorithm: ppo, optimizer: sgd, learning_rate: 0.1, critic: shared}",
+    ),
+}
+
+
+def train(folder: Path, settings: tuple[str, ...], processes: int) -> None:
+    recipe = folder.with_suffix(".yaml")
+    recipe.write_text(RECIPE)
+    command = ["-m", "srl_agents.cli.main", "train", str(recipe), "--out", str(folder)]
+    for setting in settings:
+        command += ["--set", setting]
+    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    done = subprocess.run(
+        [sys.executable, *(spread if processes > 1 else []), *command],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("The run is in") == 1
+
+
+def last_adapter(run: Path, learner: str) -> dict[str, torch.Tensor]:
+    return load_file(run / f"checkpoints/step-{UPDATES:08}/{learner}.adapter.safetensors")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(one, KINDS[kind], 1)
+    train(two, KINDS[kind], 2)
+    matches = []
+    for run in (one, two):
+        with LeagueStore(run / "league.db", mode="read") as store:
+            matches.append({s.match_id: r.outcomes for s, r in store.matches()})
+    assert matches[0] == matches[1]
+    for learner in ("alice", "bob"):
+        weights, other = last_adapter(one, learner), last_adapter(two, learner)
+        for key, tensor in weights.items():  # rows stand in other batches: equal up to rounding
+            torch.testing.assert_close(other[key], tensor, atol=1e-6, rtol=1e-4)
+        assert any(tensor.abs().max() > 1e-3 for key, tensor in weights.items() if "lora_B" in key)
+    records = [read_lines(run / "metrics.jsonl") for run in (one, two)]
+    assert [list(r["learners"]["alice"]) for r in records[0]] == [
+        list(r["learners"]["alice"]) for r in records[1]
+    ]
+    transcripts = [(run / "transcripts.jsonl").read_text().splitlines() for run in (one, two)]
+    assert sorted(transcripts[0]) == sorted(transcripts[1])
+    assert transcripts[0]
+
+
+def test_a_run_goes_on_in_another_number_of_processes(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(run, ("updates=1",), 2)
+    recipe = run / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("updates: 1", f"updates: {UPDATES}", 1))
+    train(run, (), 1)
+    assert [record["update"] for record in read_lines(run / "metrics.jsonl")] == [1, 2]

@@ -1,0 +1,95 @@
+"""Several processes share work and agree; alone, everything is one's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed import HashStore, ProcessGroupGloo
+
+from srl_agents.coordination.processes import Processes
+from srl_agents.recipes.process_folders import own_folder
+from srl_envs.errors import ModelError
+
+
+def together(size: int, work: Callable[[Processes], Any]) -> list[Any]:
+    """What ``work`` returns, or raises, in each of so many connected processes (threads here)."""
+    store, found = HashStore(), [None] * size
+
+    def run(rank: int) -> None:
+        group = ProcessGroupGloo(store, rank, size, timedelta(seconds=60))
+        try:
+            found[rank] = work(Processes(rank, size, group))
+        except ModelError as error:
+            found[rank] = error  # type: ignore[call-overload]
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_all_hear_what_each_gives_whatever_its_length() -> None:
+    given = together(3, lambda p: p.gather({"rank": p.rank, "long": "x" * 1000 * p.rank}))
+    assert given[0] == given[1] == given[2]
+    assert [part["rank"] for part in given[0]] == [0, 1, 2]
+    assert [len(part["long"]) for part in given[0]] == [0, 1000, 2000]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_shared_out_work_comes_back_in_its_order(count: int) -> None:
+    def work(processes: Processes) -> list[int]:
+        mine = [number for number in range(count) if processes.mine(number)]
+        return processes.interleave([10 * number for number in mine])
+
+    expected = [10 * number for number in range(count)]
+    assert together(3, work) == [expected] * 3
+    assert work(Processes()) == expected
+
+
+def test_different_weights_are_found_in_every_process() -> None:
+    def work(processes: Processes) -> None:
+        weights = {"a": torch.zeros(3), "b": torch.ones(2, dtype=torch.bfloat16)}
+        processes.require_equal("weights", weights)
+        weights["b"][1] += processes.rank
+        processes.require_equal("weights", weights)
+
+    found = together(2, work)
+    assert all(isinstance(error, ModelError) for error in found)
+    assert "weights differ between the processes" in str(found[0])
+
+
+def test_only_the_first_process_writes_into_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "kept").write_text("before")
+    (folder / "league.db.lock").write_text("")
+
+    def work(processes: Processes) -> tuple[Path, list[str]]:
+        with own_folder(folder, processes) as own:
+            seen = sorted(path.name for path in own.iterdir())
+            processes.gather(None)
+            (own / f"by-{processes.rank}").write_text("")
+            return own, seen
+
+    (first, _), (second, seen) = together(2, work)
+    assert first == folder
+    assert not second.exists()
+    assert seen == ["kept"]
+    assert sorted(path.name for path in folder.iterdir()) == ["by-0", "kept", "league.db.lock"]
+
+
+def test_alone_unless_torchrun_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    processes = Processes.join()
+    assert processes.first
+    assert processes.size == 1
+    assert processes.gather(7) == [7]
+    assert all(processes.mine(number) for number in range(5))
