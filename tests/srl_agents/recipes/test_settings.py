@@ -41,11 +41,32 @@ def test_shipped_recipes_play_for_themselves_and_share_nothing(name: str) -> Non
         ("coordination={kind: synchronized, top_k: 2}", "does not read 'top_k'"),
         ("coordination={kind: selective, top_k: 2}", "top_k=2 of 2 learners"),
         ("credit={estimator: gae}", "set level to 'turn'"),
+        ("parameters=ful", "parameters"),
+        ("full={snapshots_in_memory: 1}", "set parameters to 'full'"),
+        ("full={snapshots_in_memory: 0}", "snapshots_in_memory=0"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         recipe(tmp_path, override)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("lora={rank: 4}", "leave out one of the two"),
+        ("dtype=bfloat16", "autocast"),
+        ("coordination={kind: federated, merge: factors}", "entry by entry"),
+        ("coordination={kind: asynchronous, merge: factors}", "entry by entry"),
+    ],
+)
+def test_what_is_meant_for_adapters_is_refused_of_whole_weights(
+    tmp_path: Path, override: str, message: str
+) -> None:
+    assert recipe(tmp_path, "parameters=full").parameters == "full"
+    recipe(tmp_path, override)
+    with pytest.raises(ConfigError, match=message):
+        recipe(tmp_path, "parameters=full", override)
 
 
 def test_one_learner_has_nobody_to_coordinate_with(tmp_path: Path) -> None:
