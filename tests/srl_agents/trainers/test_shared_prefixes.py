@@ -168,7 +168,8 @@ def test_rows_that_share_nothing_stay_apart() -> None:
     apart = [(list(range(200 * row, 200 * row + 200)), [1]) for row in range(16)]
     assert laid_out(apart, width=64).input_ids_GL.shape == (16, 200)
     alike = [(list(range(180)) + prompt[180:], reply) for prompt, reply in apart]
-    assert laid_out(alike, width=64).input_ids_GL.shape[0] < 4
+    assert laid_out(alike, width=10**6).input_ids_GL.shape == (1, 180 + 16 * 20)
+    assert laid_out(alike, width=1).input_ids_GL.shape[0] == 2
 
 
 def test_rows_that_begin_alike_stand_together(base: BaseModel, sample: Any) -> None:
