@@ -63,7 +63,7 @@ RUNS = Path("runs/self_play")
 MAIN, EXPLOITER, START = "main", "exploiter", "start"
 BOTS = ("random", "middle", "strong")
 UPDATES, SNAPSHOT_EVERY = 120, 5
-POOL_SEEDS = 100
+POOL_SEEDS = 50
 """Eval seeds of the pool; every two agents meet twice on each."""
 REPLY_TOKENS = 12
 Row = dict[str, Any]
