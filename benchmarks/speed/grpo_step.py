@@ -10,8 +10,10 @@ switched off, so every row is exactly as long as every other. CPU seconds of one
 steps of all alternate, and the median counts. Two learners make a step each, and the seconds are per
 learner, so that all three columns are of as many tokens.
 
-Memory is the peak of a process that makes one step with so many learners; a second learner may cost
-its adapter, that adapter's gradient and the optimizer's two moments, and no second base.
+Memory is the peak of a process that makes four steps in all, with one learner or with two in turn; a
+second learner may cost its adapter, that adapter's gradient and the optimizer's two moments, and no
+second base. The number of steps is the same, because the allocator's peak grows over the first ones
+whoever makes them; the median of three processes each.
 """
 
 from __future__ import annotations
@@ -215,14 +217,20 @@ def _model_folder(hidden: int, layers: int) -> Iterator[Path]:
         yield build(Path(folder) / "model", hidden=hidden, layers=layers)
 
 
+_STEPS, _PROCESSES = 4, 3
+
+
 def peak_mib(options: argparse.Namespace, model: Path, learners: int) -> float:
-    """Of a fresh process that makes one step with so many learners; 0 loads the base alone."""
+    """Of fresh processes that make `_STEPS` with so many learners; 0 loads the base alone."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.grpo_step"]
     for name in ("rows", "tokens"):
         command += [f"--{name}", str(getattr(options, name))]
     command += ["--peak-of", str(model), "--learners", str(learners)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    peaks = []
+    for _ in range(_PROCESSES):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peaks.append(float(done.stdout.splitlines()[-1]))
+    return statistics.median(peaks)
 
 
 def learner_mib(model: Path) -> float:
@@ -233,9 +241,11 @@ def learner_mib(model: Path) -> float:
     return 4 * 4 * numbers / 2**20
 
 
-def _make_one_step(options: argparse.Namespace) -> None:
+def _make_steps(options: argparse.Namespace) -> None:
     if options.learners:
-        ours(Path(options.peak_of), options.rows, options.tokens, options.learners)(0)
+        step = ours(Path(options.peak_of), options.rows, options.tokens, options.learners)
+        for number in range(_STEPS // options.learners):
+            step(number)
     else:
         BaseModel.load(options.peak_of, lora_rank=8)
     status = Path("/proc/self/status").read_text()  # getrusage would tell the parent's peak, too
@@ -260,7 +270,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.peak_of:
-        _make_one_step(options)
+        _make_steps(options)
         return
     with _model_folder(options.hidden, options.layers) as model:
         contestants = {
