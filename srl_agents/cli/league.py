@@ -1,4 +1,4 @@
-"""`srl league run | status | resume | export`: play a league, see who is how strong, take it elsewhere."""
+"""`srl league run | status | resume | exploit | export`: play a league, see who is how strong, export it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ SUBCOMMANDS = {
     "run": "train the learners of a recipe, or let its fixed agents play",
     "status": "who is how strong, and did the learners get better",
     "resume": "continue an interrupted run",
+    "exploit": "train somebody against one frozen version, and say what it takes from it",
     "export": "write a store as Parquet files",
 }
 HELP = "\n".join(
@@ -22,6 +23,7 @@ HELP = "\n".join(
         "  srl league run population-connect-four",
         "  srl league status runs/population-connect-four-seed0",
         "  srl league resume runs/quickstart-tiny-seed0",
+        "  srl league exploit runs/quickstart-tiny-seed0 alice@30",
         "  srl league export runs/quickstart-tiny-seed0 --out parquet",
     ]
 )
