@@ -165,6 +165,8 @@ class AdapterLearner(ABC, Generic[B]):
         if self._max_grad_norm:
             torch.nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
             torch.nn.utils.clip_grad_norm_(self._extras.values(), self._max_grad_norm)
+        # bitsandbytes asks the modules, at its first step, which of its tensors are embeddings
+        self.base.activate(self.name)
         self._optimizer.step()
         self._scheduler.step()
         self.drop_gradients()
