@@ -259,3 +259,23 @@ def test_learners_take_turns_and_a_teacher_reads_without_moving(
     assert not moved(before, full.adapter_tensors("bob"))
     np.testing.assert_array_equal(alice.token_logprobs(batch, "bob"), taught)
     assert np.abs(alice.token_logprobs(batch, "alice") - own).max() > 1e-3
+
+
+def test_embeddings_keep_32_bit_state_whoever_was_active_last(full: BaseModel, sample: Any) -> None:
+    """All gradients come before all steps; bitsandbytes knows embeddings by the modules' tensors."""
+    import bitsandbytes
+
+    bitsandbytes.optim.GlobalOptimManager.get_instance().initialize()  # forget other tests
+    settings = GRPOSettings(optimizer="adamw_8bit", learning_rate=1e-4)
+    learners = [GRPOLearner(name, full, settings, 1.0, 1) for name in ("alice", "bob")]
+    for learner in learners:
+        learner.compute_gradients(sample(full, learner.name, rows=2))
+    for learner in learners:
+        learner.apply_gradients()
+        parameters = full.trainable_parameters(learner.name)
+        kept = {
+            key: learner._optimizer.state[parameter]["state1"].dtype
+            for key, parameter in parameters.items()
+        }
+        assert kept["model.embed_tokens.weight"] == torch.float32
+        assert kept["lm_head.weight"] == torch.uint8

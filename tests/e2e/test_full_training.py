@@ -1,0 +1,183 @@
+"""A league whose learners own all of their weights: it resumes bit for bit and leaves whole models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from srl_agents.engines.base_model import BaseModel
+from srl_agents.engines.catalog import resolve
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.names import WALL_CLOCK
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.policies.catalog import text_policy
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+
+pytestmark = pytest.mark.slow
+
+UPDATES = 2
+RECIPE = f"""
+name: whole
+model: tiny
+env: connect_four-v0
+env_options: {{rows: 4, cols: 4, k: 3}}
+updates: {UPDATES}
+learners: [alice, bob]
+parameters: full
+full: {{snapshots_in_memory: 1}}
+rollout: {{start_states: 2, group_size: 3, max_new_tokens: 6}}
+opponents: {{mirror: 0, live: 1, past: 1}}
+training: {{learning_rate: 0.001, kl_coef: 0.02, optimizer: adamw_8bit}}
+evaluation: {{every: 0, final_pairs: 1, bots: []}}
+snapshot_every: 1
+checkpoint_every: 1
+keep_checkpoints: {UPDATES}
+"""
+ASYNCHRONOUS = "coordination={kind: asynchronous, ready_rows: 12}"
+
+
+class Interrupting(ConsoleView):
+    """Stops the run after an update, when its record is written and its checkpoint is not."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__("run", UPDATES, Console(quiet=True))
+        self.after = after
+
+    def write(self, record: Record) -> None:
+        if record.update == self.after:
+            raise KeyboardInterrupt
+
+
+def train(run: Path, *settings: str, interrupt_after: int = 0) -> None:
+    path = run.with_suffix(".yaml")
+    path.write_text(RECIPE)
+    with Interrupting(interrupt_after) as view:
+        training = LeagueTraining(load(LeagueRecipe, path, settings), run, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "run"
+    train(run, ASYNCHRONOUS)
+    return run
+
+
+def weights(run: Path, learner: str, update: int = UPDATES) -> dict[str, torch.Tensor]:
+    return load_file(run / f"checkpoints/step-{update:08}/{learner}.adapter.safetensors")
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(t, other[k]) for k, t in one.items())
+
+
+def state(run: Path) -> dict[str, Any]:
+    """Everything a run leaves behind, but for wall-clock times."""
+    last = run / f"checkpoints/step-{UPDATES:08}"
+    lines = read_lines(run / "metrics.jsonl")
+    for line in lines:
+        for name in WALL_CLOCK:
+            line["run"].pop(name, None)
+    with LeagueStore(run / "league.db", mode="read") as store:
+        matches = store.content_digest()
+    tensors = [*sorted(last.glob("*.safetensors")), *sorted(run.glob("*/*/model.safetensors"))]
+    return {
+        "matches": matches,
+        "metrics": lines,
+        "weights": {
+            str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in tensors
+        },
+        "state": json.loads((last / "state.json").read_text()),
+    }
+
+
+def test_a_killed_run_ends_like_an_undisturbed_one(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", ASYNCHRONOUS, interrupt_after=UPDATES)
+    assert not (tmp_path / f"run/checkpoints/step-{UPDATES:08}").exists()
+    train(tmp_path / "run", ASYNCHRONOUS)
+    assert state(tmp_path / "run") == state(whole)
+
+
+def test_snapshots_are_the_learners_of_their_time(whole: Path) -> None:
+    """The pool plays what was frozen: folders, of which one at a time is in memory."""
+    frozen = sorted((whole / "snapshots").iterdir())
+    assert {path.name.partition("@")[0] for path in frozen} == {"alice", "bob"}
+    for path in frozen:
+        saved, learner = load_file(path / "model.safetensors"), path.name.partition("@")[0]
+        assert any(equal(saved, weights(whole, learner, update)) for update in (1, UPDATES))
+    assert equal(
+        load_file(max(whole.glob("snapshots/alice@*")) / "model.safetensors"),
+        weights(whole, "alice"),
+    )
+
+
+def test_what_is_left_is_a_model_for_everybody(whole: Path, tmp_path: Path) -> None:
+    folder = whole / "models/alice"
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    base = AutoModelForCausalLM.from_pretrained(resolve("tiny"))
+    own = weights(whole, "alice")
+    assert equal({k: p.detach() for k, p in model.named_parameters()}, own)
+    assert not equal({k: p.detach() for k, p in base.named_parameters()}, own)
+    card = (folder / "README.md").read_text()
+    assert "library_name: transformers" in card
+    assert "All weights of `tiny`" in card
+    assert (folder / "recipe.yaml").read_text() == (whole / "recipe.yaml").read_text()
+    assert not (whole / "adapters").exists()
+
+    act = text_policy(str(folder), "connect_four-v0", max_new_tokens=4)
+    assert isinstance(act("Your move."), str)
+    path = tmp_path / "next.yaml"
+    path.write_text(RECIPE)
+    recipe = load(LeagueRecipe, path, [f"model={folder}"])
+    training = LeagueTraining(recipe, tmp_path / "next", Interrupting(0))
+    try:
+        assert equal(training.base.adapter_tensors("alice"), own)
+    finally:
+        training.close()
+
+
+def test_synchronized_learners_stay_equal(tmp_path: Path) -> None:
+    train(tmp_path / "run", "coordination={kind: synchronized}")
+    alice = weights(tmp_path / "run", "alice")
+    assert equal(alice, weights(tmp_path / "run", "bob"))
+    assert not equal(alice, weights(tmp_path / "run", "alice", 1))
+
+
+def test_learners_that_keep_nothing_of_themselves_meet_in_the_average(tmp_path: Path) -> None:
+    federated = "coordination={kind: federated, every: 2, local_share: 0, weights: even}"
+    train(tmp_path / "run", federated, "updates=2")
+    before = [weights(tmp_path / "run", name, 1) for name in ("alice", "bob")]
+    alice, bob = (weights(tmp_path / "run", name) for name in ("alice", "bob"))
+    assert not equal(*before)
+    assert equal(alice, bob)
+
+
+def test_the_best_teaches_and_ppo_and_warm_starts_run_on_whole_weights(tmp_path: Path) -> None:
+    """One update of each: the numbers are tested where the parts are."""
+    distillation = "coordination={kind: distillation, teacher_weight: 1}"
+    ppo = "training={algorithm: ppo, learning_rate: 1.0e-4, critic: base}"
+    warm = (
+        "warm_start={bots: [middle], episodes: 4, updates: 2, "
+        "training: {learning_rate: 1.0e-4, batch_rows: 4}}"
+    )
+    train(tmp_path / "run", distillation, ppo, warm)
+    lines = read_lines(tmp_path / "run/metrics.jsonl")
+    assert any("value/loss" in values for values in lines[0]["learners"].values())
+    loaded = BaseModel.load(tmp_path / "run/warm_start/alice", device="cpu")
+    assert loaded.context_length == BaseModel.load("tiny", device="cpu").context_length
