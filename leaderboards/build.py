@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,7 +245,10 @@ def _board(
     order = [row["agent"] for row in rows]
     board |= {
         "clusters": found.clusters,
-        "resolution": finite(found.resolution, METRICS[scope.mode]["digits"] + 1),
+        "resolution": finite(
+            found.resolution if found.clusters > 1 else math.nan,  # one seed shows no spread
+            METRICS[scope.mode]["digits"] + 1,
+        ),
         "agents": [{**row, "level": levels.get(row["agent"])} for row in rows],
         "cross_play": partner_cells(found.partners) if found.partners else None,
         "focal": [_focal(row) for row in found.focal],

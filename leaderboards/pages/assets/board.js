@@ -96,7 +96,7 @@
 
   SRL.boardPage = (board) => {
     const page = [
-      el("h2", {}, board.env_id),
+      el("h2", {}, board.protocol || board.env_id),
       el("p", { class: "lead" }, board.summary || ""),
       board.options ? el("p", { class: "quiet" }, "options ", el("code", {}, board.options)) : null];
     if (!board.agents.length) {

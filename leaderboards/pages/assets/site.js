@@ -30,7 +30,7 @@
   async function showBoard(slug, current) {
     if (!overview.boards.some((board) => board.slug === slug)) throw new Error(`This site has no board ${slug}.`);
     const board = await SRL.load(`boards/${slug}`);
-    if (current()) show(SRL.boardPage(board), board.env_id);
+    if (current()) show(SRL.boardPage(board), board.protocol || board.env_id);
   }
 
   async function showMatch(match, turn, current) {
