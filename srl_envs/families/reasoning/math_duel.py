@@ -6,6 +6,7 @@ scores 0, and the only seat that is right gains one point more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -32,6 +33,9 @@ MAX_PAST_CHARS = 200
 _DIFFICULTY = 3
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
+_SCORE = re.compile(
+    r"^Score: you (-?\d+), opponent (-?\d+)\.\nProblem \d+ of (\d+): ", re.MULTILINE
+)
 _MATCHER = AnswerMatcher(AnswerPolicy(rounded_digits=None))
 
 
@@ -79,6 +83,16 @@ def scores(duel: Duel) -> tuple[int, int]:
         for moves, problem in zip(duel.rounds, duel.problems, strict=False)
     ]
     return sum(first for first, _ in gains), sum(second for _, second in gains)
+
+
+def lead(text: str, seat: int) -> float:
+    """What a seat's outcome would be if the duel ended with the score that ``text`` tells.
+
+    A potential for credit turn by turn: a turn's return is then what its own problem and later ones
+    gain. 0 where the text tells no score and number of problems.
+    """
+    told = _SCORE.search(text)
+    return (int(told[1]) - int(told[2])) / (LARGEST_GAP * int(told[3])) if told else 0.0
 
 
 def parse_move(body: str) -> Move:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import srl_envs
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.reasoning import math_duel_bots
@@ -356,3 +357,20 @@ def test_the_held_out_bot_stakes_more_when_it_is_right() -> None:
     assert 50 < len(wrong) < 250
     assert 100 < moves.count(PASS) < 350
     assert np.mean(right) > np.mean(wrong) + 0.5
+
+
+def test_the_lead_in_a_text_is_the_outcome_so_far() -> None:
+    env = srl_envs.make("math_duel-v0", problems=3, difficulty=1)
+    observations, _ = env.reset(seed=3)
+    seats = env.possible_agents
+    solve = strong_bot(np.random.default_rng(0))
+    assert lead(observations[seats[0]]["text"], 0) == 0
+    for number in (1, 2):
+        replies = {
+            seats[0]: solve(observations[seats[0]]["text"]),
+            seats[1]: "<action>pass</action>",
+        }
+        observations, *_ = env.step(replies)
+        assert lead(observations[seats[0]]["text"], 0) == pytest.approx(4 * number / 21)
+        assert lead(observations[seats[1]]["text"], 1) == pytest.approx(-4 * number / 21)
+    assert lead("Score: you 3", 0) == 0
