@@ -85,7 +85,7 @@ def scores(duel: Duel) -> tuple[int, int]:
     return sum(first for first, _ in gains), sum(second for _, second in gains)
 
 
-def lead(text: str, seat: int) -> float:
+def lead(text: str, seat: int) -> float:  # noqa: ARG001 - potentials get the seat
     """What a seat's outcome would be if the duel ended with the score that ``text`` tells.
 
     A potential for credit turn by turn: a turn's return is then what its own problem and later ones

@@ -18,6 +18,7 @@ from srl_envs.families.reasoning.math_duel import (
     Duel,
     MathDuel,
     Move,
+    lead,
     parse_move,
     random_body,
     round_points,
