@@ -79,11 +79,20 @@ class Endpoint:
 
     Args:
         settings: where it is and how it writes. The key comes from the environment.
+
+    Raises:
+        ConfigError: the key cannot be sent.
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
-        self._key = os.environ.get(API_KEY) or _NO_KEY
+        self._key = os.environ.get(API_KEY, "").strip() or _NO_KEY
+        if not (self._key.isascii() and self._key.isprintable()):
+            # the client would refuse the header, and its error shows the header
+            raise ConfigError(
+                f"{API_KEY} holds a character that no key has, such as a line break or an accent: copy "
+                "the key again."
+            )
         self._client = self._connect(settings.retries)
         self._length_name = _LENGTH_NAMES[0]
 
@@ -180,9 +189,12 @@ class Endpoint:
         except (openai.OpenAIError, ValueError) as error:
             raise self._strange(f"{type(error).__name__}: {error}") from None
         try:
-            return found.choices[0].message.content or ""
+            text = found.choices[0].message.content
         except (AttributeError, IndexError, TypeError):
             raise self._strange(str(found)) from None
+        if text is not None and not isinstance(text, str):  # the client does not look
+            raise self._strange(str(text))
+        return text or ""
 
     def _named(self, error: APIStatusError) -> ModelError:
         """What the server's refusal means for whoever named it."""

@@ -97,6 +97,15 @@ def test_what_is_no_completion_is_named(body: bytes) -> None:
         endpoint(server.url).answer([HELLO])
 
 
+@pytest.mark.parametrize("content", [5, [{"type": "text", "text": "<action>bet</action>"}]])
+def test_a_reply_that_is_no_text_is_named(content: Any) -> None:
+    with (
+        chat_server(reply=lambda _: content) as server,
+        pytest.raises(ModelError, match="something else than a chat completion"),
+    ):
+        endpoint(server.url).answer([HELLO])
+
+
 def test_a_silent_server_is_given_up() -> None:
     with (
         chat_server(delay_s=0.5) as server,
@@ -159,6 +168,22 @@ def test_a_refused_key_is_said_without_the_key(
             endpoint(server.url).check()
         assert "sk-" not in str(caught.value)
         assert API_KEY in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-\nright", "sk-\x7fright", "sk-r\u00eft"])
+def test_a_key_that_no_header_can_hold_is_refused_unshown(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(API_KEY, key)
+    with pytest.raises(ConfigError, match=API_KEY) as caught:
+        endpoint("http://localhost:1/v1")
+    assert "sk-" not in str(caught.value)
+
+
+def test_white_space_around_the_key_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY, " sk-right\r\n")
+    with chat_server(key="sk-right") as server:
+        endpoint(server.url).check()
 
 
 def test_the_key_comes_from_our_variable_and_no_providers_goes_along(
