@@ -19,12 +19,14 @@ import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError
 
 T = TypeVar("T")
 
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 """What torchrun sets. Libraries that read it would wait for each other at every step."""
+_NEEDED = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun sets, too, and this process must know if it is one of several."""
 _PATIENCE = timedelta(hours=2)
 """For the slowest process of an update; torchrun ends all when one dies."""
 
@@ -45,15 +47,23 @@ class Processes:
     def join(cls) -> Processes:
         """The processes that ``torchrun`` started with this one, or this one alone.
 
-        Afterwards the environment no longer says that there are several.
+        Afterwards the environment no longer says that torchrun started it.
+
+        Raises:
+            ConfigError: the environment says that there are several, and not which one this is.
         """
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if (size_told := os.environ.get("WORLD_SIZE", "1")) == "1":
+            _forget()
             return cls()
+        if missing := [name for name in _NEEDED if not os.environ.get(name)]:
+            raise ConfigError(
+                f"the environment has WORLD_SIZE={size_told}, which says that this is one of several "
+                f"processes, and no {', '.join(missing)}. Start them with torchrun, or unset WORLD_SIZE."
+            )
         store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-        for name in _TOLD:
-            os.environ.pop(name, None)
+        _forget()
         return cls(rank, size, distributed.ProcessGroupGloo(store, rank, size, _PATIENCE))
 
     @property
@@ -115,3 +125,8 @@ class Processes:
         given = [torch.zeros_like(tensor) for _ in range(self.size)]
         self._group.allgather([given], [tensor]).wait()
         return given
+
+
+def _forget() -> None:
+    for name in _TOLD:
+        os.environ.pop(name, None)

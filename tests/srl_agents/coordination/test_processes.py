@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,7 +15,7 @@ from torch.distributed import HashStore, ProcessGroupGloo
 
 from srl_agents.coordination.processes import Processes
 from srl_agents.recipes.process_folders import own_folder
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError
 
 
 def together(size: int, work: Callable[[Processes], Any]) -> list[Any]:
@@ -93,3 +94,24 @@ def test_alone_unless_torchrun_says_otherwise(monkeypatch: pytest.MonkeyPatch) -
     assert processes.size == 1
     assert processes.gather(7) == [7]
     assert all(processes.mine(number) for number in range(5))
+
+
+def test_one_process_of_torchrun_is_alone_and_libraries_do_not_hear_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
+        monkeypatch.setenv(name, value)
+    assert Processes.join().size == 1
+    assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(os.environ)
+
+
+@pytest.mark.parametrize("size", ["2", "many"])
+def test_several_processes_that_nobody_numbered_are_refused(
+    size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", size)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match=rf"WORLD_SIZE={size}.* RANK, MASTER_ADDR"):
+        Processes.join()
