@@ -218,9 +218,11 @@ def _endpoint_fault(told: Mapping[str, Any]) -> str:
     where = told[ENDPOINT]
     if not isinstance(where, dict) or set(where) != {"api", "url", "model"} or where["api"] != API:
         return f"{ENDPOINT} is {where!r}; it names api ({API}), url and model"
+    if not (isinstance(where["url"], str) and isinstance(where["model"], str)):
+        return f"{ENDPOINT} is {where!r}; url and model are text"
     try:
         EndpointSettings(url=where["url"], model=where["model"])
-    except (ConfigError, TypeError, ValueError, AttributeError) as error:
+    except ConfigError as error:
         return str(error)
     return ""
 

@@ -55,8 +55,12 @@ class EndpointSettings:
     """Requests at once."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # brackets without an end, or a port that is no number
+            usable = False
+        if not usable or not self.url.isprintable() or " " in self.url:
             raise ConfigError(
                 f"endpoint {self.url!r}: give an address such as http://host:8000/v1."
             )
