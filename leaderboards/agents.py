@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -407,6 +408,12 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
     prompt = build(PromptSettings, spec[SHOWN], SHOWN)
     if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
         raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
+    try:
+        json.dumps(dump(prompt), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{SHOWN}: it holds half of a surrogate pair, which is no text."
+        ) from None
     return prompt
 
 

@@ -25,6 +25,7 @@ from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, SandboxError, StoreError
 
 HEADER, JOURNAL = "run.json", "matches.jsonl"
+_LOCK = f"{HEADER}.lock"
 _BATCH = 256
 """Matches handed to the runner at once."""
 
@@ -210,7 +211,7 @@ def read_journal(
 
 def _take(folder: Path) -> int:
     try:
-        return take_lock(folder / f"{HEADER}.lock")
+        return take_lock(folder / _LOCK)
     except StoreError:
         raise StoreError(
             f"another process plays in {folder}: wait for it, stop it, or choose another --out."
@@ -219,7 +220,11 @@ def _take(folder: Path) -> int:
 
 def _check_folder(folder: Path, wanted: dict[str, Any]) -> None:
     if not (folder / HEADER).is_file():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        # a start that failed, at an endpoint that was not up for example, leaves its lock alone
+        strange = folder.exists() and (
+            not folder.is_dir() or any(path.name != _LOCK for path in folder.iterdir())
+        )
+        if strange:
             raise ConfigError(f"{folder} is not empty and holds no run: choose another --out.")
         return
     found = read_header(folder)

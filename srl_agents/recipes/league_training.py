@@ -316,9 +316,10 @@ class LeagueTraining:
         Raises:
             ModelError: they do not.
         """
-        for name in self.learners:
-            weights = dict(self.base.trainable_parameters(name))
-            self.processes.require_equal(f"the weights of learner {name!r}", weights)
+        judge = [] if self.learned_reward is None else [self.learned_reward.learner.name]
+        for name in (*self.learners, *judge):
+            weights = self.base.trainable_parameters(name)
+            self.processes.require_equal(f"the weights of {name!r}", weights)
 
     def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
         lora, shape = self.recipe.lora, AdapterShape(base=self.recipe.model, rank=None)

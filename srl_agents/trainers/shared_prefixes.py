@@ -70,7 +70,7 @@ def share_prefixes(
 
     Args:
         prompts: of one token or more.
-        replies: as many.
+        replies: as many, of one token or more.
         width: of the model's hidden states; it says what a long sequence costs.
         device: that the layout is put on.
     """

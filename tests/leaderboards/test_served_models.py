@@ -93,6 +93,7 @@ def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path
         ({"sampling": {"temperature": 0.0, "max_new_tokens": 128}}, "sampling"),
         ({"stop": []}, "stop"),
         ({"shown": {}}, "shown"),
+        ({"shown": {"system": "\ud800", "examples": []}}, "surrogate"),
     ],
 )
 def test_a_served_model_that_declares_something_else_may_not_enter(
@@ -166,3 +167,10 @@ def test_what_cannot_work_is_said_in_one_line(
     assert words in told
     assert told.count("\n") == 1
     assert not (tmp_path / "run/kuhn_poker-v0/run.json").exists()
+
+
+def test_a_server_that_was_not_up_yet_does_not_spoil_the_folder(tmp_path: Path) -> None:
+    early = ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"]
+    assert main(["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), *early]) == 2
+    with chat_server() as server:
+        assert run(tmp_path / "run", server) == 0
