@@ -1,10 +1,10 @@
 """How often a learner's versions answer math duels rightly, by kind of problem.
 
-    python -m benchmarks.learning.answers RUN [--seeds 16] [--json FILE] [--out PICTURE]
+    python -m benchmarks.learning.answers RUN [--seeds 16] [--every 5] [--json FILE] [--out PICTURE]
 
-RUN is a run of math_duel-v0 with model learners. Every version of a learner (the base, its warm start,
-its snapshots) is asked the first problem of episodes on eval seeds, as many of each family, with the
-recipe's prompt, sampled at temperature 1. Intervals are Wilson's, at 95 %, over problems.
+RUN is a run of math_duel-v0 with model learners. Every version of a learner (the base, its warm start, its
+snapshots: NAME@STEPS) is asked the first problem of episodes on eval seeds, as many of each family, with
+the recipe's prompt, sampled at temperature 1. Intervals are Wilson's, at 95 %, over problems.
 """
 
 from __future__ import annotations
@@ -81,15 +81,22 @@ def verdict(reply: str, answer: str) -> str:
     return "right" if is_correct(move, answer) else "wrong"
 
 
-def versions(run: Path, learner: str) -> list[tuple[str, Path | None]]:
-    """Name and adapter folder of each version, in the order in which they were made."""
+def versions(run: Path, learner: str, every: int) -> list[tuple[str, Path | None]]:
+    """Name and adapter folder of each version, in the order in which they were made.
+
+    Args:
+        run: its folder.
+        learner: whose versions.
+        every: only each n-th snapshot, counted back from the last.
+    """
     found: list[tuple[str, Path | None]] = [("base", None)]
     if (run / "warm_start" / learner).is_dir():
         found.append(("warm start", run / "warm_start" / learner))
     snapshots = sorted(
-        (run / "snapshots").glob(f"{learner}@*"), key=lambda path: int(path.name.partition("@")[2])
+        (path for path in (run / "snapshots").glob(f"{learner}@*") if path.is_dir()),
+        key=lambda path: int(path.name.partition("@")[2]),
     )
-    return found + [(f"update {path.name.partition('@')[2]}", path) for path in snapshots]
+    return found + [(path.name, path) for path in snapshots[::-every][::-1]]
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -100,7 +107,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def ask(run: Path, learner: str, seeds: int) -> dict[str, dict[str, Counter[str]]]:
+def ask(run: Path, learner: str, seeds: int, every: int) -> dict[str, dict[str, Counter[str]]]:
     """Version -> family -> how many replies of each of `KINDS`."""
     recipe = load(LeagueRecipe, run / "recipe.yaml")
     base = BaseModel.load(
@@ -114,7 +121,7 @@ def ask(run: Path, learner: str, seeds: int) -> dict[str, dict[str, Counter[str]
     engine = TransformersEngine(base, sampling, max_batch_rows=recipe.rollout.batch_rows)
     asked = questions(dict(recipe.env_options), seeds)
     counts: dict[str, dict[str, Counter[str]]] = {}
-    for version, folder in versions(run, learner):
+    for version, folder in versions(run, learner, every):
         if folder is not None:
             base.load_adapter("asked", folder)
         generated = engine.generate(
@@ -170,6 +177,9 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of the run")
     parser.add_argument("--learner", default="alice")
     parser.add_argument("--seeds", type=int, default=16, help="problems of each family")
+    parser.add_argument(
+        "--every", type=int, default=1, help="only each n-th snapshot, and the last"
+    )
     parser.add_argument("--json", type=Path, help="also write the counts to this file")
     parser.add_argument("--out", type=Path, help="also draw this picture")
     options = parser.parse_args()
@@ -178,7 +188,7 @@ def main() -> None:
     )
     print("| version | right | " + " | ".join((*KINDS[1:], *families)) + " |")
     print("|---|" + "--:|" * (len(KINDS) + len(families)))
-    counts = ask(options.run, options.learner, options.seeds)
+    counts = ask(options.run, options.learner, options.seeds, options.every)
     if options.json:
         options.json.write_text(json.dumps(counts, indent=1))
     if options.out:
