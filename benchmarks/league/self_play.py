@@ -219,6 +219,11 @@ def versions(run: Path) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
+def _folder(key: Key) -> Path:
+    name, way, seed = key
+    return RUNS / name / way / f"seed{seed}"
+
+
 def run_one(key: Key, model: Path) -> Row | None:
     """Train one run and measure all its snapshots, in a child.
 
@@ -226,7 +231,7 @@ def run_one(key: Key, model: Path) -> Row | None:
         Its row; None if it failed.
     """
     name, way, seed = key
-    game, run = PLAYED[name], RUNS / name / way / f"seed{seed}"
+    game, run = PLAYED[name], _folder(key)
     run.parent.mkdir(parents=True, exist_ok=True)
     path, measured = run.parent / "recipe.yaml", run.parent / f"seed{seed}.json"
     path.write_text(recipe(game, way, name, model))
@@ -283,7 +288,7 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
 
     policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(reader.engine)}
     for name, way, seed in keys:
-        _, folder = versions(RUNS / name / way / f"seed{seed}")[-1]
+        _, folder = versions(_folder((name, way, seed)))[-1]
         reader.base.load_adapter(f"{way}-{seed}", folder)
         policies[f"{way}-{seed}"] = ModelPolicy(reader.engine, f"{way}-{seed}")
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in BOTS}
@@ -377,6 +382,12 @@ def work(keys: Sequence[Key], model: Path, results: Path) -> int:
         others = [pool for pool in found["pools"] if pool["game"] != name]
         mine = [pool for pool in found["pools"] if pool["game"] == name]
         if not done or (mine and mine[0]["runs"] == [list(key) for key in done]):
+            continue
+        if gone := [key for key in done if not versions(_folder(key))]:
+            print(
+                f"{name}: the pool stays as it is, for {len(gone)} of its runs are not in {RUNS}: take "
+                f"their rows out of {results} to train them again."
+            )
             continue
         pool = pool_one(name, done, model)
         if pool is None:
