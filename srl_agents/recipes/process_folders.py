@@ -22,11 +22,13 @@ def own_folder(folder: Path, processes: Processes) -> Iterator[Path]:
         folder: of the run; every process must be able to read it.
         processes: of the run.
     """
-    with tempfile.TemporaryDirectory(prefix="srl-process-") as scratch:
-        own = folder
-        if not processes.first:
-            own = Path(scratch) / folder.name
-            if folder.is_dir():
-                shutil.copytree(folder, own, ignore=shutil.ignore_patterns("*.lock"))
+    if processes.first:
         processes.gather(None)  # nobody writes before all have read
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="srl-process-") as scratch:
+        own = Path(scratch) / folder.name
+        if folder.is_dir():
+            shutil.copytree(folder, own, ignore=shutil.ignore_patterns("*.lock"))
+        processes.gather(None)
         yield own
