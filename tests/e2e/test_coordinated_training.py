@@ -10,16 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 from safetensors.torch import load_file
 
 from srl_agents.league.store import LeagueStore
-from srl_agents.metrics import ConsoleView, Record
-from srl_agents.metrics.names import WALL_CLOCK
-from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from tests.training_runs import metrics_of, train_run
 
 pytestmark = pytest.mark.slow
 
@@ -77,27 +73,10 @@ Settings = tuple[str, ...]
 Runs = Callable[[Settings], Path]
 
 
-class Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint may not be."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__("run", UPDATES, Console(quiet=True))
-        self.after = after
-
-    def write(self, record: Record) -> None:
-        if record.update == self.after:
-            raise KeyboardInterrupt
-
-
 def train(settings: Settings, run: Path, interrupt_after: int = 0) -> None:
     path = run.with_suffix(".yaml")
     path.write_text(RECIPE)
-    with Interrupting(interrupt_after) as view:
-        training = LeagueTraining(load(LeagueRecipe, path, settings), run, view)
-        try:
-            training.run()
-        finally:
-            training.close()
+    train_run(load(LeagueRecipe, path, settings), run, interrupt_after)
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +109,6 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(tensor, other[key]) for key, tensor in one.items())
 
 
-def metrics(run: Path) -> list[dict[str, Any]]:
-    lines = read_lines(run / "metrics.jsonl")
-    for line in lines:
-        for name in WALL_CLOCK:
-            line["run"].pop(name, None)
-    return lines
-
-
 def state(run: Path) -> dict[str, Any]:
     """Everything a run leaves behind, but for wall-clock times."""
     last = run / f"checkpoints/step-{UPDATES:08}"
@@ -145,7 +116,7 @@ def state(run: Path) -> dict[str, Any]:
         matches = store.content_digest()
     return {
         "matches": matches,
-        "metrics": metrics(run),
+        "metrics": metrics_of(run),
         "weights": {
             path.name: {k: v.tolist() for k, v in load_file(path).items()}
             for path in sorted(last.glob("*.safetensors"))
@@ -165,7 +136,7 @@ def test_a_run_that_lost_its_last_checkpoint_ends_like_an_undisturbed_one(
     assert state(tmp_path / "run") == state(whole)
     seen = {
         name
-        for line in metrics(whole)
+        for line in metrics_of(whole)
         for values in (line["run"], *line["learners"].values())
         for name in values
     }
@@ -219,7 +190,7 @@ def test_a_weight_of_0_has_no_influence_on_a_merge(runs: Runs, merge: str) -> No
             f"merge: {merge}}}",
         )
     )
-    last = metrics(merged)[-1]["learners"]
+    last = metrics_of(merged)[-1]["learners"]
     best = max(last, key=lambda name: last[name]["merge_weight"])
     assert sorted(v["merge_weight"] for v in last.values()) == [0, 1]
     expected = adapter(runs(UNMERGED), best)
@@ -233,7 +204,7 @@ def test_a_weight_of_0_has_no_influence_on_a_merge(runs: Runs, merge: str) -> No
 
 def test_who_is_passed_over_keeps_its_weights(runs: Runs) -> None:
     run = runs(KINDS["selective top"])
-    first, second = (line["learners"] for line in metrics(run))
+    first, second = (line["learners"] for line in metrics_of(run))
     assert {values["stepped"] for values in first.values()} == {1}  # nobody is better yet
     assert sorted(values["stepped"] for values in second.values()) == [0, 1]
     for name, values in second.items():
@@ -253,7 +224,7 @@ def test_only_entries_on_whose_direction_all_agree_move(runs: Runs) -> None:
             assert torch.equal(tensor, bob[key])
     entries = sum(tensor.numel() for tensor in alice.values())
     assert 0 < moved < entries / 2
-    assert metrics(run)[0]["run"]["sign_share"] == pytest.approx(moved / entries)
+    assert metrics_of(run)[0]["run"]["sign_share"] == pytest.approx(moved / entries)
     whole = runs((PLAIN,))
     assert moved < sum(
         int((t != 0).sum()) for k, t in adapter(whole, "alice", 1).items() if "lora_B" in k
@@ -264,7 +235,7 @@ def test_who_merged_last_holds_the_shared_weights(runs: Runs) -> None:
     run = runs(KINDS["asynchronous"])
     shared = load_file(run / f"checkpoints/step-{UPDATES:08}/coordination.safetensors")
     merged = [
-        name for name, values in metrics(run)[-1]["learners"].items() if "staleness" in values
+        name for name, values in metrics_of(run)[-1]["learners"].items() if "staleness" in values
     ]
     assert equal(
         adapter(run, merged[-1]), {k.removeprefix("shared/"): t for k, t in shared.items()}
@@ -281,7 +252,7 @@ def test_a_shared_adapter_that_mixes_nothing_in_stays_at_its_start(runs: Runs) -
 def test_teaching_moves_the_student_and_not_the_teacher(runs: Runs) -> None:
     taught, alone = runs(KINDS["distillation"]), runs(())
     students = [
-        n for n, values in metrics(taught)[-1]["learners"].items() if "teacher_kl" in values
+        n for n, values in metrics_of(taught)[-1]["learners"].items() if "teacher_kl" in values
     ]
     assert len(students) == 1
     for name in ("alice", "bob"):
@@ -296,7 +267,7 @@ def test_a_teacher_without_weight_changes_nothing(runs: Runs) -> None:
 
 def test_a_cap_of_one_half_halves_the_first_step(runs: Runs) -> None:
     capped, whole = runs((PLAIN, "credit={importance_cap: 0.5}")), runs((PLAIN,))
-    assert metrics(capped)[0]["learners"]["alice"]["importance_weight"] == pytest.approx(
+    assert metrics_of(capped)[0]["learners"]["alice"]["importance_weight"] == pytest.approx(
         0.5, abs=1e-3
     )
     mine, other = adapter(capped, "alice", 1), adapter(whole, "alice", 1)

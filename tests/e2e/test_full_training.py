@@ -16,13 +16,13 @@ from transformers import AutoModelForCausalLM
 from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.catalog import resolve
 from srl_agents.league.store import LeagueStore
-from srl_agents.metrics import ConsoleView, Record
-from srl_agents.metrics.names import WALL_CLOCK
+from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.policies.catalog import text_policy
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from tests.training_runs import metrics_of, train_run
 
 pytestmark = pytest.mark.slow
 
@@ -47,27 +47,10 @@ keep_checkpoints: {UPDATES}
 ASYNCHRONOUS = "coordination={kind: asynchronous, ready_rows: 12}"
 
 
-class Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint is not."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__("run", UPDATES, Console(quiet=True))
-        self.after = after
-
-    def write(self, record: Record) -> None:
-        if record.update == self.after:
-            raise KeyboardInterrupt
-
-
 def train(run: Path, *settings: str, interrupt_after: int = 0) -> None:
     path = run.with_suffix(".yaml")
     path.write_text(RECIPE)
-    with Interrupting(interrupt_after) as view:
-        training = LeagueTraining(load(LeagueRecipe, path, settings), run, view)
-        try:
-            training.run()
-        finally:
-            training.close()
+    train_run(load(LeagueRecipe, path, settings), run, interrupt_after)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +71,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def state(run: Path) -> dict[str, Any]:
     """Everything a run leaves behind, but for wall-clock times."""
     last = run / f"checkpoints/step-{UPDATES:08}"
-    lines = read_lines(run / "metrics.jsonl")
-    for line in lines:
-        for name in WALL_CLOCK:
-            line["run"].pop(name, None)
+    lines = metrics_of(run)
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
     tensors = [*sorted(last.glob("*.safetensors")), *sorted(run.glob("*/*/model.safetensors"))]
@@ -145,7 +125,9 @@ def test_what_is_left_is_a_model_for_everybody(whole: Path, tmp_path: Path) -> N
     path = tmp_path / "next.yaml"
     path.write_text(RECIPE)
     recipe = load(LeagueRecipe, path, [f"model={folder}"])
-    training = LeagueTraining(recipe, tmp_path / "next", Interrupting(0))
+    training = LeagueTraining(
+        recipe, tmp_path / "next", ConsoleView("next", UPDATES, Console(quiet=True))
+    )
     try:
         assert equal(training.base.adapter_tensors("alice"), own)
     finally:

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from safetensors.torch import load_file
 
 from srl_agents.league.store import LeagueStore
-from srl_agents.metrics import ConsoleView, Record
-from srl_agents.metrics.names import MEANINGS, WALL_CLOCK
-from srl_agents.metrics.sinks import read_lines
+from srl_agents.metrics.names import MEANINGS
 from srl_agents.policies import ModelPolicy
 from srl_agents.policies.prompt_file import read_prompt
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
+from tests.training_runs import metrics_of, train_run
 
 RECIPE = """
 name: others
@@ -54,38 +52,15 @@ METRICS = {
 }
 
 
-class Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint may not be."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__("run", 3, Console(quiet=True))
-        self.after = after
-
-    def write(self, record: Record) -> None:
-        if record.update == self.after:
-            raise KeyboardInterrupt
-
-
 def train(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTraining:
-    with Interrupting(interrupt_after) as view:
-        training = LeagueTraining(recipe, run, view)
-        try:
-            training.run()
-        finally:
-            training.close()
-    return training
+    return train_run(recipe, run, interrupt_after)
 
 
 def state(run: Path) -> dict[str, Any]:
     last = run / "checkpoints/step-00000003"
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
-    metrics = read_lines(run / "metrics.jsonl")
-    for line in metrics:
-        for name in WALL_CLOCK:
-            line["run"].pop(name, None)
-            for values in line["learners"].values():
-                values.pop(name, None)
+    metrics = metrics_of(run)
     return {
         "matches": matches,
         "metrics": metrics,

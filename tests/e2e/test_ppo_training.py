@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from safetensors.torch import load_file
 
-from srl_agents.metrics import ConsoleView, Record
-from srl_agents.metrics.names import WALL_CLOCK
-from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
+from tests.training_runs import metrics_of, train_run
 
 UPDATES = 3
 RECIPE = f"""
@@ -39,18 +35,6 @@ keep_checkpoints: {UPDATES}
 LAST = f"checkpoints/step-{UPDATES:08}"
 
 
-class Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint is not."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__("run", UPDATES, Console(quiet=True))
-        self.after = after
-
-    def write(self, record: Record) -> None:
-        if record.update == self.after:
-            raise KeyboardInterrupt
-
-
 def recipe(folder: Path, *overrides: str) -> LeagueRecipe:
     path = folder / "critics.yaml"
     path.write_text(RECIPE)
@@ -58,19 +42,11 @@ def recipe(folder: Path, *overrides: str) -> LeagueRecipe:
 
 
 def train(run: Path, interrupt_after: int = 0) -> None:
-    with Interrupting(interrupt_after) as view:
-        training = LeagueTraining(recipe(run.parent), run, view)
-        try:
-            training.run()
-        finally:
-            training.close()
+    train_run(recipe(run.parent), run, interrupt_after)
 
 
 def left_behind(run: Path) -> dict[str, Any]:
-    metrics = read_lines(run / "metrics.jsonl")
-    for line in metrics:
-        for name in WALL_CLOCK:
-            line["run"].pop(name, None)
+    metrics = metrics_of(run)
     return {
         "metrics": metrics,
         "tensors": {

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from safetensors.torch import load_file
 
 from srl_agents.engines import random_model
-from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from tests.training_runs import train_run
 
 RECIPE = """
 name: warm
@@ -37,25 +35,8 @@ WARM = (
 )
 
 
-class Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint is not."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__("run", 2, Console(quiet=True))
-        self.after = after
-
-    def write(self, record: Record) -> None:
-        if record.update == self.after:
-            raise KeyboardInterrupt
-
-
 def train(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> list[dict[str, Any]]:
-    with Interrupting(interrupt_after) as view:
-        training = LeagueTraining(recipe, run, view)
-        try:
-            training.run()
-        finally:
-            training.close()
+    train_run(recipe, run, interrupt_after)
     return [line["learners"]["alice"] for line in read_lines(run / "metrics.jsonl")]
 
 

@@ -1,0 +1,51 @@
+"""Real training runs for tests: made, interrupted, and read without what the clock wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.names import WALL_CLOCK
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.recipes.settings import LeagueRecipe
+
+
+class _Interrupting(ConsoleView):
+    """Stops the run after an update, when its record is written and its checkpoint is not."""
+
+    def __init__(self, updates: int, after: int) -> None:
+        super().__init__("run", updates, Console(quiet=True))
+        self.after = after
+
+    def write(self, record: Record) -> None:
+        if record.update == self.after:
+            raise KeyboardInterrupt
+
+
+def train_run(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTraining:
+    """Train, or go on with, a run; closed when it comes back.
+
+    Raises:
+        KeyboardInterrupt: the update after which it was to stop is over.
+    """
+    with _Interrupting(recipe.updates, interrupt_after) as view:
+        training = LeagueTraining(recipe, run, view)
+        try:
+            training.run()
+        finally:
+            training.close()
+    return training
+
+
+def metrics_of(run: Path) -> list[dict[str, Any]]:
+    """Every record of a run, without wall-clock times."""
+    records = read_lines(run / "metrics.jsonl")
+    for record in records:
+        for values in (record["run"], *record["learners"].values()):
+            for name in WALL_CLOCK:
+                values.pop(name, None)
+    return records
