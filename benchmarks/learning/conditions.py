@@ -113,22 +113,34 @@ model: tiny
 env: hanabi_mini-v0
 env_options: {colours: 1, hand: 2, clues: 3, max_retries: 0}
 learners: [alice, bob]
-updates: 10
+updates: 24
 lora: {rank: 8, alpha: 16}
-rollout: {start_states: 3, group_size: 6, max_new_tokens: 8}
+rollout: {start_states: 6, group_size: 6, max_new_tokens: 8}
 opponents: {mirror: 1, live: 1, past: 0}
-training: {learning_rate: 6.0e-3, kl_coef: 0.005, optimizer: adamw_8bit, micro_batch_rows: 128}
-evaluation: {every: 0, final_pairs: 30, bots: []}
-snapshot_every: 10
-checkpoint_every: 5
+training:
+  learning_rate: 3.0e-3
+  kl_coef: 0.005
+  optimizer: adamw_8bit
+  micro_batch_rows: 128
+  share_prefixes: true
+evaluation: {every: 0, final_pairs: 60, bots: []}
+snapshot_every: 24
+checkpoint_every: 12
 """,
             conditions={
                 BASELINE: (),
+                "untrained": ("training.learning_rate=1.0e-12", "updates=1"),
                 "cooperative": _MODES["cooperative"],
-                "adaptive": _MODES["adaptive"],
                 **_TEAM_SHARES,
+                "turns": (
+                    "credit={level: turn, "
+                    "potential: srl_envs.families.cards.hanabi_mini:points_so_far}",
+                ),
                 "synchronized": _COORDINATION["synchronized"],
                 "federated-product": _COORDINATION["federated-product"],
+                "selective-top": _COORDINATION["selective-top"],
+                "distillation": _COORDINATION["distillation"],
+                "steep": ("training.learning_rate=6.0e-3",),
             },
             corpus="hanabi",
         ),
@@ -216,15 +228,19 @@ TABLES = (
         },
     ),
     Table(
-        title="Coordination, modes and team shares, mini Hanabi (cooperative)",
+        title="Credit and coordination, mini Hanabi (cooperative)",
         name="hanabi_mini",
         arena="hanabi_mini",
         conditions=(
+            "untrained",
             "cooperative",
-            "adaptive",
             *_TEAM_SHARES,
+            "turns",
             "synchronized",
             "federated-product",
+            "selective-top",
+            "distillation",
+            "steep",
         ),
         measures={
             "together": "outcome of the learners' team",

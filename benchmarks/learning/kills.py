@@ -136,7 +136,7 @@ def kill_often(recipe: Path, run: Path, kills: int, matches: int, update_s: floa
     """
     rng = np.random.default_rng(0)
     moments: Counter[str] = Counter()
-    for aim in np.sort(rng.integers(0, int(0.97 * matches), size=kills)):
+    for aim in np.sort(rng.integers(0, int(0.88 * matches), size=kills)):
         process = start(recipe, run)
         while process.is_alive() and stored(run) <= aim:
             time.sleep(POLL_S)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 import srl_envs
+from benchmarks.learning.hanabi_notes import hanabi_notes
 from srl_agents.engines.build_tiny import write
 from srl_agents.engines.tiny_corpus import Bot, Sample
 from srl_agents.engines.tiny_pretraining import TinySettings, encode, new_model, pretrain
@@ -35,6 +36,7 @@ RANDOM_MOVES = 0.4
 """Share of moves that are the random bot's in the games that are watched, so that they differ."""
 DRAWS = 24
 """Replies that the random bot is asked for at each observation; the target is their mixture."""
+Notes = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +49,8 @@ class SmallGame:
     skill: float
     """Share of the skilled bots' replies in what the finished model imitates."""
     skilled: tuple[str, ...] = ("middle", "strong")
+    notes: Callable[[str], Notes] = lambda _: ()
+    """What a training-only head has to tell at which places of an observation; see `Sample.notes`."""
 
 
 _HANABI = {"colours": 1, "hand": 2, "clues": 3}
@@ -60,10 +64,11 @@ GAMES: Mapping[str, SmallGame] = MappingProxyType(
     }
 )
 HANABI: Mapping[str, SmallGame] = MappingProxyType(
-    {"hanabi_mini-v0": SmallGame(options=_HANABI, samples=12_000, skill=0.6)}
+    {"hanabi_mini-v0": SmallGame(options=_HANABI, samples=24_000, skill=0.6, notes=hanabi_notes)}
 )
 """At a fifth of skilled replies a team scores no more than at random, and short runs learn the form of
-a reply and nothing else; so this model begins in the middle."""
+a reply and nothing else; so this model begins in the middle. Without notes it does not learn to compare
+cards with the pile."""
 CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
     {"small_games": GAMES, "hanabi": HANABI}
 )
@@ -104,6 +109,7 @@ def samples(env_id: str, game: SmallGame, seed: int) -> list[Sample]:
             text,
             naive=tuple(bots["random"](text) for _ in range(DRAWS)),
             skilled=tuple(bots[name](text) for name in game.skilled),
+            notes=game.notes(text),
         )
         for _, text in found
     ]

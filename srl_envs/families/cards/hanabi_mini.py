@@ -16,6 +16,7 @@ Source: arXiv:1902.00506.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ COLOURS = {"R": "red", "Y": "yellow", "G": "green"}
 COPIES = {"1": 3, "2": 2, "3": 2, "4": 1}
 RANKS = "".join(COPIES)
 _LETTERS = {word: letter for letter, word in COLOURS.items()}
+_POINTS = re.compile(r"\bPoints (\d+) of (\d+), ")
 _LIMITS = {"players": (2, 4), "colours": (1, 3), "hand": (2, 5), "clues": (1, 8), "lives": (1, 5)}
 
 
@@ -62,6 +64,16 @@ class Show(NamedTuple):
     """What was done, all of it public."""
     left: int = -1
     """Turns left once the deck is empty; -1 before."""
+
+
+def points_so_far(text: str, seat: int) -> float:  # noqa: ARG001 - potentials get the seat
+    """The share of points that the team has when a seat reads ``text``.
+
+    A potential for credit turn by turn: a turn's return is then what the team still gains. 0 where the
+    text tells no points.
+    """
+    told = _POINTS.search(text)
+    return int(told[1]) / int(told[2]) if told else 0.0
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 import srl_envs
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
-from srl_envs.families.cards.hanabi_mini import HanabiMini, Show, narrowed, possible
+from srl_envs.families.cards.hanabi_mini import (
+    HanabiMini,
+    Show,
+    narrowed,
+    points_so_far,
+    possible,
+)
 from srl_envs.families.cards.hanabi_mini_bots import read_table
 
 ALL = "RYG1234"
@@ -136,6 +142,16 @@ def test_the_last_life_ends_the_game_and_halves_the_points() -> None:
     state = play(game, state, "play 1, play 1, play 1")
     assert game.returns(state) == (0.5 / 12, 0.5 / 12)
     assert game.components(state, 0) == {"points": 1.0, "lives": 0.0}
+
+
+@given(GAMES, st.integers(0, 10_000))
+def test_the_potential_is_the_share_of_points_that_a_seat_reads(
+    game: HanabiMini, seed: int
+) -> None:
+    for state in random_play(game, seed)[:-1]:
+        text = game.observe(state, state.mover)
+        assert points_so_far(text, state.mover) == sum(state.piles) / game.points
+    assert points_so_far("no table", 0) == 0
 
 
 def test_all_points_end_the_game_at_once() -> None:
