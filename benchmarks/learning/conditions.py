@@ -43,7 +43,23 @@ _TRAINERS = {
         "micro_batch_rows: 64}",
     ),
 }
+_UNTRAINED = ("training.learning_rate=1.0e-12", "updates=1")
+"""The start, measured like all others."""
 _MIRROR = {"mirror": ("opponents={mirror: 1, live: 0, past: 0}",)}
+_PUBLIC_GOODS = """
+model: tiny
+env: public_goods-v0
+env_options: {rounds: 1, cuts_from: 0, max_retries: 0}
+learners: [alice, bob]
+updates: 8
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 2, group_size: 6, max_new_tokens: 8}
+opponents: {mirror: 1, live: 1, past: 0}
+training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
+evaluation: {every: 0, final_pairs: 4, bots: []}
+snapshot_every: 8
+checkpoint_every: 4
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,21 +107,13 @@ checkpoint_every: 6
             conditions={BASELINE: (), **_COORDINATION, **_MODES, **_TRAINERS},
         ),
         "public_goods": Arena(
-            recipe="""
-model: tiny
-env: public_goods-v0
-env_options: {rounds: 1, cuts_from: 0, max_retries: 0}
-learners: [alice, bob]
-updates: 8
-lora: {rank: 8, alpha: 16}
-rollout: {start_states: 2, group_size: 6, max_new_tokens: 8}
-opponents: {mirror: 1, live: 1, past: 0}
-training: {learning_rate: 1.5e-3, kl_coef: 0.02, optimizer: adamw_8bit, micro_batch_rows: 32}
-evaluation: {every: 0, final_pairs: 4, bots: []}
-snapshot_every: 8
-checkpoint_every: 4
-""",
+            recipe=_PUBLIC_GOODS,
             conditions={BASELINE: (), **_MODES, **_TEAM_SHARES},
+        ),
+        "public_goods_fluent": Arena(
+            recipe=_PUBLIC_GOODS,
+            conditions={BASELINE: (), "untrained": _UNTRAINED, **_MODES, **_TEAM_SHARES},
+            corpus="public_goods",
         ),
         "hanabi_mini": Arena(
             recipe="""
@@ -129,7 +137,7 @@ checkpoint_every: 12
 """,
             conditions={
                 BASELINE: (),
-                "untrained": ("training.learning_rate=1.0e-12", "updates=1"),
+                "untrained": _UNTRAINED,
                 "cooperative": _MODES["cooperative"],
                 **_TEAM_SHARES,
                 "turns": (
@@ -221,6 +229,17 @@ TABLES = (
         name="modes_public_goods",
         arena="public_goods",
         conditions=(*_MODES, *_TEAM_SHARES),
+        measures={
+            "together": "outcome of all seats",
+            "outcome_start": "own outcome against the start",
+            "refused": "refused replies per game",
+        },
+    ),
+    Table(
+        title="Modes and team shares, public goods with a start that writes legal replies",
+        name="modes_public_goods_fluent",
+        arena="public_goods_fluent",
+        conditions=("untrained", *_MODES, *_TEAM_SHARES),
         measures={
             "together": "outcome of all seats",
             "outcome_start": "own outcome against the start",

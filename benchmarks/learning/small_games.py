@@ -69,8 +69,19 @@ HANABI: Mapping[str, SmallGame] = MappingProxyType(
 """At a fifth of skilled replies a team scores no more than at random, and short runs learn the form of
 a reply and nothing else; so this model begins in the middle. Without notes it does not learn to compare
 cards with the pile."""
+PUBLIC_GOODS: Mapping[str, SmallGame] = MappingProxyType(
+    {
+        "public_goods-v0": SmallGame(
+            options={"rounds": 1, "cuts_from": 0},
+            samples=4000,
+            skill=0.1,
+            skilled=("free_rider", "generous"),
+        )
+    }
+)
+"""Gives any legal number: a learner that cannot write one gives all by default, and may keep to that."""
 CORPORA: Mapping[str, Mapping[str, SmallGame]] = MappingProxyType(
-    {"small_games": GAMES, "hanabi": HANABI}
+    {"small_games": GAMES, "hanabi": HANABI, "public_goods": PUBLIC_GOODS}
 )
 """Name of a model -> what it reads."""
 
