@@ -42,6 +42,7 @@ _TRAINERS = {
         "training={algorithm: dpo, learning_rate: 1.5e-3, optimizer: adamw_8bit, "
         "micro_batch_rows: 64}",
     ),
+    "full": ("parameters=full", "training.learning_rate=3.0e-4"),
 }
 _UNTRAINED = ("training.learning_rate=1.0e-12", "updates=1")
 """The start, measured like all others."""
@@ -149,6 +150,7 @@ checkpoint_every: 12
                 "selective-top": _COORDINATION["selective-top"],
                 "distillation": _COORDINATION["distillation"],
                 "steep": ("training.learning_rate=6.0e-3",),
+                "long": ("updates=96", "evaluation.every=24", "evaluation.pairs=20"),
             },
             corpus="hanabi",
         ),
@@ -208,7 +210,7 @@ TABLES = (
         measures=_AGAINST,
     ),
     Table(
-        title="Trainers, math duel (the baseline is GRPO)",
+        title="Trainers, math duel (the baseline is GRPO on adapters; full: on all weights)",
         name="trainers_math_duel",
         arena="math_duel",
         conditions=tuple(_TRAINERS),
