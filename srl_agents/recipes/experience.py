@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -41,6 +41,7 @@ class Experience(Protocol):
         """
 
 
+@dataclass(frozen=True)
 class AdvantageRows:
     """Rows with advantages from `srl_agents.credit`, for learners without a critic.
 
@@ -51,15 +52,10 @@ class AdvantageRows:
         coordinator: names teachers.
     """
 
-    def __init__(
-        self,
-        recipe: LeagueRecipe,
-        learners: dict[str, GRPOLearner],
-        credit: CreditAssigner,
-        coordinator: Coordinator,
-    ) -> None:
-        self.recipe, self.learners = recipe, learners
-        self.credit, self.coordinator = credit, coordinator
+    recipe: LeagueRecipe
+    learners: dict[str, GRPOLearner]
+    credit: CreditAssigner
+    coordinator: Coordinator
 
     def batch(
         self, learner: str, episodes: Sequence[Episode], policy: str
@@ -75,6 +71,7 @@ class AdvantageRows:
         return batch, values | more
 
 
+@dataclass(frozen=True)
 class CriticRows:
     """Rows that the learner's critic judges, for PPO.
 
@@ -85,15 +82,10 @@ class CriticRows:
         coordinator: names teachers.
     """
 
-    def __init__(
-        self,
-        recipe: LeagueRecipe,
-        learners: dict[str, PPOLearner],
-        credit: CreditAssigner,
-        coordinator: Coordinator,
-    ) -> None:
-        self.recipe, self.learners = recipe, learners
-        self.credit, self.coordinator = credit, coordinator
+    recipe: LeagueRecipe
+    learners: dict[str, PPOLearner]
+    credit: CreditAssigner
+    coordinator: Coordinator
 
     def batch(
         self, learner: str, episodes: Sequence[Episode], policy: str
