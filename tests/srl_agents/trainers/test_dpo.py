@@ -144,7 +144,7 @@ def test_loss_gradient_and_metrics_are_those_of_plain_trl(
     some = pairs()
     loss, grads, metrics = plain(base.adapter_tensors("alice"), agent.settings, some).seen
     got = agent.compute_gradients(batch(some))
-    assert got["loss"] == pytest.approx(loss, abs=1e-6)
+    assert got["loss"] == pytest.approx(loss, abs=1e-6, rel=5e-6)  # sums of squares reach 16
     assert_same(agent.gradients, grads)
     for key in ("rewards/accuracies", "rewards/margins", "rewards/chosen", "entropy"):
         assert got[key] == pytest.approx(metrics[key], abs=1e-5), key

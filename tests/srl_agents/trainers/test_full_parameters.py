@@ -63,12 +63,12 @@ def reply_logprobs(model: Any, prompt: tuple[int, ...], reply: tuple[int, ...]) 
 
 
 def assert_gradients(own: Tensors, plain: Any) -> None:
-    """Equal to 1e-6 of the largest; every weight of the model has one."""
+    """Equal to 3e-6 of the largest; every weight of the model has one."""
     named = dict(plain.named_parameters())
     assert own.keys() == named.keys()
     largest = max(1.0, *(float(p.grad.abs().max()) for p in named.values()))
     for key, gradient in own.items():
-        torch.testing.assert_close(gradient, named[key].grad, atol=1e-6 * largest, rtol=1e-6)
+        torch.testing.assert_close(gradient, named[key].grad, atol=3e-6 * largest, rtol=1e-6)
     assert all(float(p.grad.abs().max()) > 0 for p in named.values())
 
 

@@ -157,8 +157,9 @@ def test_micro_batches_give_the_gradient_of_the_whole(
     got = parts.compute_gradients(replace(batch, learner="bob"))
     assert got == pytest.approx(expected, abs=1e-5, rel=1e-5)
     assert expected["grad_norm"] > 1e-3
+    close = 5e-5 if loss_type == "rloo" else 1e-5  # its ratio is the product over a whole row
     for key, gradient in parts.gradients.items():
-        torch.testing.assert_close(gradient, kept[key], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(gradient, kept[key], atol=close, rtol=1e-4)
 
 
 def test_gradients_do_not_pile_up_over_calls(base: BaseModel, sample: Any) -> None:
