@@ -129,6 +129,26 @@ def test_federated_by_product_multiplies_out_to_the_average() -> None:
     )  # equal A: factors may be averaged
 
 
+@pytest.mark.parametrize("kind", ["federated", "asynchronous"])
+def test_products_are_merged_where_factors_would_mix(kind: str) -> None:
+    """Learners that read and write apart: the factors' mean lets each write what the other read."""
+    a, b = tensors([1.0, 0.0], [4.0, 0.0]), tensors([0.0, 1.0], [0.0, 2.0])
+    whole = (a[B] @ a[A] + b[B] @ b[A]) / 2
+    merged = []
+    for merge in ("product", "factors"):
+        more = {"federated": {"every": 1, "weights": "even", "local_share": 0.0}}
+        settings = more.get(kind, {"ready_rows": 1, "mixing": 0.5})
+        made = coordinator(kind=kind, merge=merge, **settings)
+        made.before_step([member("a", adapter=a), member("b", adapter=b)])
+        members = [member("a", adapter=a), member("b", adapter=b, rows=1)]
+        merged.append(made.after_step(members).changes["b"])
+    products, factors = (tensor[B] @ tensor[A] for tensor in merged)
+    # the best of rank 1 keeps the larger half and nothing else
+    assert products.flatten().tolist() == pytest.approx([2.0, 0.0, 0.0, 0.0], abs=1e-5)
+    assert factors.flatten().tolist() == pytest.approx([1.0, 1.0, 0.5, 0.5])
+    assert (products - whole).norm() < (factors - whole).norm()
+
+
 def test_a_learner_that_keeps_all_of_itself_keeps_what_it_does() -> None:
     federated = coordinator(kind="federated", every=1, local_share=1.0)
     members = [member("a", seed=0), member("b", seed=3)]
@@ -180,6 +200,9 @@ def test_asynchronous_by_hand() -> None:
     assert list(decision.changes) == ["b"]
     assert decision.learners["b"] == {"staleness": 1.0, "merge_weight": 0.25}
     assert entries(decision.changes["b"]) == [1, 0, 1.5, 2]  # 3/4 of [2, 0] and 1/4 of [0, 8]
+
+    decision = shared.after_step([member("a", adapter=a, rows=1), member("b", adapter=b)])
+    assert decision.learners["a"]["staleness"] == 1.0  # b's merge; its own made nobody stale
 
 
 def test_a_weight_of_zero_leaves_the_shared_adapter_alone() -> None:

@@ -193,6 +193,8 @@ def test_adaptive_weights_are_read_before_they_move_and_find_the_zero_sum_game()
     before = credit_.state()
     credit_.assign(void, "a", "a@1")
     assert credit_.state() == before
+    credit_.assign([*episodes, *void], "a", "a@1")  # beside valid ones they say nothing either
+    assert credit_.state()["adaptive"]["a"] == pytest.approx({"beta": 0.025, "gamma": 0.3875})
 
 
 # --- estimators ------------------------------------------------------------------------------
@@ -245,6 +247,19 @@ def test_turns_are_worth_what_was_paid_from_there_on() -> None:
     assert by_reply(rows) == pytest.approx(
         {k: v - (first if k.endswith("t0") else second) for k, v in to_go.items()}
     )
+
+
+@pytest.mark.parametrize("estimator", ["group", "role_baseline", "gae"])
+def test_turns_of_void_episodes_are_paid_nothing(estimator: Any) -> None:
+    valid = [turns_episode(0, a, (0.5 * a, 0.1), 0.0) for a in range(3)]
+    void = replace(turns_episode(0, 3, (9.0, float("nan")), 1.0), termination="void")
+    rows = []
+    for episodes in (valid, [*valid, void]):
+        credit_ = assigner(level="turn", estimator=estimator)
+        paid, _ = credit_.paid_turns(episodes, "a", "a@1")
+        given, _ = credit_.assign(episodes, "a", "a@1")
+        rows.append((paid, given, credit_.state()))
+    assert rows[0] == rows[1]
 
 
 def test_a_turn_that_only_one_attempt_reached_has_no_peers() -> None:

@@ -104,6 +104,8 @@ def test_an_episode_gets_the_mean_over_its_turns_so_long_games_gain_nothing(mode
     assert sum(t.components[COMPONENT] for t in thrice.trajectories[0].turns) == pytest.approx(
         extra[1]
     )
+    for own in thrice.trajectories[0].turns:  # each reply is paid for itself, not at the end
+        assert own.reward - GOOD.reward == pytest.approx(own.components[COMPONENT]) != 0
 
 
 def test_only_valid_episodes_of_learning_seats_are_judged(model: Any) -> None:

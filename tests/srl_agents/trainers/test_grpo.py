@@ -98,6 +98,24 @@ def test_loss_is_the_hand_computed_one(base: BaseModel, sample: Any, loss_type: 
     assert got["sampler_kl"] == pytest.approx(drift.item(), abs=1e-5)
 
 
+def test_whole_rows_are_clipped_where_ratios_are_of_rows(base: BaseModel, sample: Any) -> None:
+    """The share of tokens in clipped rows; a row's ratio is the geometric mean of its tokens'."""
+    agent = learner(base, variant="gspo", kl_coef=0.0, clip_low=0.02, clip_high=0.02)
+    batch = sample(base, "alice")
+    mask = batch.completion_mask_RT
+    noise = 0.3 * np.random.default_rng(1).normal(size=mask.shape)
+    stale = np.where(mask, batch.logprobs_RT + noise, 0.0).astype(np.float32)
+    batch = replace(batch, logprobs_RT=stale)
+    got = agent.compute_gradients(batch)
+    base.activate("alice")
+    gap = (token_logprobs(base, batch).numpy() - stale) * mask
+    ratio = np.exp(gap.sum(1) / mask.sum(1))
+    up = batch.advantages_RT[:, 0] > 0
+    clipped = np.where(up, ratio > 1.02, ratio < 0.98)
+    assert 0 < clipped.sum() < len(clipped)
+    assert got["clip_fraction"] == pytest.approx((clipped[:, None] & mask).sum() / mask.sum())
+
+
 def test_kl_is_that_to_the_bare_base(base: BaseModel, sample: Any) -> None:
     agent = learner(base, kl_coef=0.5)
     disturb(base, "alice")

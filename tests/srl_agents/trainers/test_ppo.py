@@ -216,6 +216,63 @@ def test_a_critic_does_not_change_what_the_policy_learns(base: BaseModel, sample
         assert all(torch.equal(other[k], v) for k, v in weights[0].items())
 
 
+def test_divergence_is_measured_from_the_named_reference(base: BaseModel, sample: Any) -> None:
+    base.add_adapter("alice", 1)
+    disturb(base, "alice")  # a warm start
+    batch = judged_batch(sample(base, "alice"))
+    from_start = learner(base, kl_coef=0.5, reference="start")
+    assert from_start.compute_gradients(batch)["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert learner(base, kl_coef=0.5).compute_gradients(batch)["kl"] > 0.01
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_policy_and_critic_are_each_scaled_down_to_the_norm(
+    base: BaseModel, sample: Any, critic: Any
+) -> None:
+    """A plain step is as long as the clipped gradient times the rate."""
+    agent = learner(
+        base,
+        critic=critic,
+        optimizer="sgd",
+        learning_rate=0.5,
+        critic_learning_rate=2.0,
+        max_grad_norm=0.01,
+    )
+    disturb(base, "alice", agent)
+    agent.compute_gradients(judged_batch(sample(base, "alice")))
+
+    def flat(parameters: Any) -> torch.Tensor:
+        return torch.cat([p.detach().flatten() for p in parameters.values()])
+
+    policy, critics = base.trainable_parameters("alice"), agent._extras
+    before = flat(policy), flat(critics)
+    agent.apply_gradients()
+    assert float((flat(policy) - before[0]).norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
+    assert float((flat(critics) - before[1]).norm()) == pytest.approx(2.0 * 0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_gradients_of_another_process_make_the_same_step(
+    base: BaseModel, model_folder: Path, sample: Any, critic: Any
+) -> None:
+    """The critic's too, and nothing that lay there before."""
+    here = learner(base, critic=critic)
+    there = learner(BaseModel.load(model_folder, lora_rank=4, device="cpu"), critic=critic)
+    batch = judged_batch(sample(base, "alice"))
+    there.compute_gradients(judged_batch(batch, seed=1))
+    here.compute_gradients(batch)
+    told = {key: gradient.clone() for key, gradient in here.exported_gradients().items()}
+    there.import_gradients(told)
+    before = {key: parameter.detach().clone() for key, parameter in here._extras.items()}
+    for agent in (here, there):
+        agent.apply_gradients()
+    assert any(not torch.equal(p, before[key]) for key, p in here._extras.items())
+    assert all(torch.equal(p, here._extras[key]) for key, p in there._extras.items())
+    own = base.adapter_tensors("alice")
+    other = there.base.adapter_tensors("alice")
+    assert all(torch.equal(tensor, own[key]) for key, tensor in other.items())
+
+
 def test_steps_cover_every_row_once_per_pass(base: BaseModel, sample: Any) -> None:
     agent = learner(base, iterations=3, minibatches=2)
     batch = judged_batch(sample(base, "alice", rows=7))
@@ -229,6 +286,19 @@ def test_steps_cover_every_row_once_per_pass(base: BaseModel, sample: Any) -> No
     again = [tuple(step.values_RT[:, 0]) for step in agent.steps(batch)]
     assert again == [tuple(step.values_RT[:, 0]) for step in steps]
     assert [s.rows for s in agent.steps(batch.take(np.array([0])))] == [1, 1, 1]
+
+
+def test_every_update_and_every_learner_has_its_own_order(base: BaseModel, sample: Any) -> None:
+    agent = learner(base, seed=1, iterations=1)
+    batch = judged_batch(sample(base, "alice"))
+
+    def order(of: PPOLearner) -> list[float]:
+        return [value for step in of.steps(batch) for value in step.values_RT[:, 0]]
+
+    first = order(agent)
+    agent.version += 1
+    assert sorted(order(agent)) == sorted(first)
+    assert order(agent) != first != order(learner(base, "bob", seed=2, iterations=1))
 
 
 @pytest.mark.parametrize("critic", CRITICS)
