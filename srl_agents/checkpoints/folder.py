@@ -78,7 +78,7 @@ def save(
             raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
     folder.mkdir(parents=True, exist_ok=True)
     _remove_temporary(folder)
-    final = folder / f"step-{step:08d}"
+    final = folder / _folder_name(step)
     work = folder / f"{_TEMPORARY}{final.name}"
     work.mkdir()
     for name, group in tensors.items():
@@ -94,7 +94,7 @@ def save(
         "groups": sorted(tensors),
         "sha256": hashes,
     }
-    (work / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+    (work / _MANIFEST).write_text(json.dumps(manifest | {"seal": _seal(manifest)}, indent=1))
     _flush(work / _MANIFEST)
     _flush(work)
     if final.exists():  # a damaged one that was skipped on resume
@@ -171,6 +171,12 @@ def _verify(path: Path) -> dict[str, Any]:
                 f"{path} has format {manifest['format']}, this SRL reads {_FORMAT}."
             )
         expected = manifest["sha256"]
+        seal = manifest.pop("seal", None)  # absent in what was written before there were seals
+        files = {_STATE, *(_group_file(path, name).name for name in manifest["groups"])}
+        if seal not in (None, _seal(manifest)) or path.name != _folder_name(manifest["step"]):
+            raise CheckpointError(f"{path} is damaged: {_MANIFEST} changed on disk.")
+        if set(expected) != files:
+            raise CheckpointError(f"{path} is damaged: {_MANIFEST} lists other files.")
         wrong = [name for name in expected if _sha256(path / name) != expected[name]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, CheckpointError):
@@ -202,6 +208,15 @@ def _by_score(folder: Path) -> list[Path]:
     return [path for _, _, path in sorted(scored, reverse=True)]
 
 
+def _folder_name(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """Hash of a manifest, which says what everything else must be."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
 def _group_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.safetensors"
 
@@ -231,4 +246,4 @@ def _flush(path: Path) -> None:
 
 def _remove_temporary(folder: Path) -> None:
     for path in folder.glob(f"{_TEMPORARY}*"):
-        shutil.rmtree(path)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -14,6 +14,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
 RECIPE = "recipe.yaml"
+_UNFINISHED = f"{RECIPE}.tmp"
 Recipe = LeagueRecipe | PopulationRecipe
 
 
@@ -30,21 +31,28 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
                 f"{folder} holds a run of another recipe or seed. "
                 f"Choose another folder with --out, or delete it."
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and (
+        not folder.is_dir() or any(found.name != _UNFINISHED for found in folder.iterdir())
+    ):
         raise ConfigError(
             f"{folder} is not empty and holds no run; choose another folder with --out."
         )
 
 
 def write_recipe(recipe: Recipe, folder: Path) -> None:
-    """Mark a folder as a run of this recipe."""
-    (folder / RECIPE).write_text(_text(recipe))
+    """Mark a folder as a run of this recipe; a kill leaves the old file or the new one, whole."""
+    temporary = folder / _UNFINISHED
+    temporary.write_text(_text(recipe))
+    temporary.replace(folder / RECIPE)
 
 
 def _same(path: Path, recipe: Recipe) -> bool:
     """Whether the folder's recipe means the same; settings that are newer than it have defaults."""
-    if path.read_text() == _text(recipe):
-        return True
+    try:
+        if path.read_text() == _text(recipe):
+            return True
+    except UnicodeDecodeError:
+        return False
     try:
         return load(type(recipe), path) == recipe
     except ConfigError:

@@ -49,7 +49,7 @@ from srl_agents.rollouts.runner import Finished
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.learner import Batch
 from srl_envs.episode import Transcript
-from srl_envs.errors import ModelError, SandboxError
+from srl_envs.errors import CheckpointError, SandboxError
 
 STORE = "league.db"
 COORDINATION = "coordination"
@@ -88,8 +88,8 @@ class LeagueTraining:
         view.phase(f"loading {recipe.model}")
         self.base = load_base(recipe)
         folder.mkdir(parents=True, exist_ok=True)
+        write_recipe(recipe, folder)  # first: a folder with anything else and no recipe is no run
         self.store = LeagueStore(folder / STORE)
-        write_recipe(recipe, folder)
         self.league = make_league(recipe)
         seeds = seeds_of(recipe)
         warm_start(recipe, self.base, seeds, folder, view)
@@ -256,8 +256,6 @@ class LeagueTraining:
             run |= decision.run
             for name, values in decision.learners.items():
                 learners[name] |= values
-        for name in self.learners:
-            self._require_numbers(name)
         self._require_equal_weights()
         decision = self.coordinator.after_step(self._members(batches, stepped=True))
         for name, tensors in decision.changes.items():
@@ -296,19 +294,6 @@ class LeagueTraining:
             if self._idle.get(name) != reason:
                 self.view.say(f"update {number}: {name} takes no step: {reason}.")
         self._idle = reasons
-
-    def _require_numbers(self, learner: str) -> None:
-        """Stop before broken weights reach another learner, an opponent or a checkpoint.
-
-        Raises:
-            ModelError: the learner's weights are not finite.
-        """
-        weights = self.base.trainable_parameters(learner).values()
-        if not all(bool(tensor.isfinite().all()) for tensor in weights):
-            raise ModelError(
-                f"learner {learner!r}, update {self.done + 1}: its weights are no numbers after the "
-                "step. Train again with a lower training.learning_rate."
-            )
 
     def _require_equal_weights(self) -> None:
         """Stop when the processes no longer hold the same learners.
@@ -452,6 +437,19 @@ class LeagueTraining:
         if found is None:
             return 0
         checkpoint = checkpoints.load(found)
+        try:
+            self._take_over(checkpoint)
+        except KeyError as error:
+            raise CheckpointError(
+                f"{found} was written by an older SRL and has no {error}: finish the run with that "
+                "version, or start it in another folder."
+            ) from error
+        self.versions.load_frozen()
+        self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
+        return checkpoint.step
+
+    def _take_over(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """Be where the checkpoint was written."""
         self.league.load_state(checkpoint.state["league"])
         for name, learner in self.learners.items():
             self.base.set_adapter_tensors(name, checkpoint.tensors[f"{name}.adapter"])
@@ -468,9 +466,6 @@ class LeagueTraining:
             self.sharing.load_state(checkpoint.tensors, checkpoint.state["sharing"])
         if self.learned_reward is not None:
             self.learned_reward.load_state(checkpoint.tensors, checkpoint.state["reward_model"])
-        self.versions.load_frozen()
-        self.view.say(f"resuming after update {checkpoint.step} of {self.recipe.updates}")
-        return checkpoint.step
 
 
 def _why_idle(values: Mapping[str, float]) -> str:

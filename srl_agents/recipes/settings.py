@@ -169,6 +169,10 @@ class LeagueRecipe:
                 f"model's name nor one of {', '.join(RESERVED)}.",
             )
         require(
+            self.reward_model is None or "reward_model" not in self.learners,
+            "learners: with a reward_model none may be called 'reward_model', as it is in checkpoints.",
+        )
+        require(
             self.name.replace("-", "_").replace(".", "_").isidentifier(),
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
         )
@@ -197,6 +201,11 @@ class LeagueRecipe:
         require(
             any(self.roles.get(name, "main") == "main" for name in self.learners),
             f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
+        )
+        require(
+            self.coordination.kind != "synchronized" or set(self.roles.values()) <= {"main"},
+            f"roles={self.roles}: exploiters start again from their first weights, and learners of "
+            "coordination kind 'synchronized' are equal for ever; leave out one of the two.",
         )
         self._check_environment()
 
@@ -240,11 +249,28 @@ class LeagueRecipe:
             )
         if isinstance(self.training, GRPOSettings):
             self._check_variant(self.training.variant)
+            self._check_whole_replies(self.training.loss.loss_type)
         if isinstance(self.training, PPOSettings):
             self._check_critic(self.training)
 
     def _check_critic(self, training: PPOSettings) -> None:
         """A critic takes the place of what credit compares with."""
+        others = [
+            (name, getattr(section, "gradient_checkpointing", False))
+            for name, section in (
+                ("warm_start.training", self.warm_start and self.warm_start.training),
+                ("sharing.sft", self.sharing and self.sharing.sft),
+                ("sharing.dpo", self.sharing and self.sharing.dpo),
+                ("reward_model", self.reward_model),
+            )
+        ]
+        asks = [name for name, checkpointing in others if checkpointing]
+        require(
+            training.critic != "adapter" or not asks,
+            f"{', '.join(asks)}.gradient_checkpointing turns it on for the whole base, and with "
+            "training.critic 'adapter' activations would be recomputed through the policy's adapter. "
+            "Use critic 'base' or 'detached'.",
+        )
         untouched = CreditSettings()
         for name in ("estimator", "discount", "trace", "baseline_decay", "normalise"):
             require(
@@ -260,6 +286,18 @@ class LeagueRecipe:
             not self.credit.potential or training.discount == 1,
             f"training.discount={training.discount}: credit.potential shapes without discount, and "
             "keeps what is best only if the critic has none either. Use 1.",
+        )
+
+    def _check_whole_replies(self, loss_type: str) -> None:
+        """What weighs tokens has no place in a loss of whole replies."""
+        by_token = (
+            self.credit.importance_cap is not None and self.credit.importance_level == "token"
+        )
+        require(
+            loss_type != "rloo" or not (by_token or self.coordination.kind == "distillation"),
+            "loss_type 'rloo' weighs whole replies: coordination kind 'distillation' and "
+            "credit.importance_cap of tokens are for others; for the second set "
+            "credit.importance_level to 'sequence'.",
         )
 
     def _check_variant(self, variant: str | None) -> None:

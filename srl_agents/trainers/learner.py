@@ -158,7 +158,7 @@ class AdapterLearner(ABC, Generic[B]):
         """Clip, step the optimizer and the schedule, and count one version.
 
         Raises:
-            ModelError: there are no gradients.
+            ModelError: there are no gradients, or what learned is no longer finite.
         """
         if all(parameter.grad is None for parameter in self._parameters):
             raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
@@ -167,10 +167,24 @@ class AdapterLearner(ABC, Generic[B]):
             torch.nn.utils.clip_grad_norm_(self._extras.values(), self._max_grad_norm)
         # bitsandbytes asks the modules, at its first step, which of its tensors are embeddings
         self.base.activate(self.name)
-        self._optimizer.step()
+        try:
+            self._optimizer.step()
+        except RuntimeError as error:
+            if "overflow" not in str(error):  # a step size that no float32 holds
+                raise
+            raise self._broken() from error
+        learned = (*self._parameters, *self._extras.values())
+        if not torch.stack([parameter.isfinite().all() for parameter in learned]).all():
+            raise self._broken()
         self._scheduler.step()
         self.drop_gradients()
         self.version += 1
+
+    def _broken(self) -> ModelError:
+        return ModelError(
+            f"learner {self.name!r}, version {self.version}: its weights are no numbers after the "
+            "step. Train again with a lower learning_rate."
+        )
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:

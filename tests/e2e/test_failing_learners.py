@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from transformers import AutoModelForCausalLM
 
+from srl_agents import checkpoints
 from srl_agents.engines import random_model
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
@@ -19,7 +20,7 @@ from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec
-from srl_envs.errors import ModelError
+from srl_envs.errors import CheckpointError, ModelError
 
 pytestmark = pytest.mark.slow
 
@@ -79,10 +80,48 @@ def test_weights_that_a_step_broke_are_named_before_anything_keeps_them(tmp_path
         "lora.alpha=100000",
         "training={optimizer: sgd, learning_rate: 1.0e38, max_grad_norm: 0}",
     )
-    with pytest.raises(ModelError, match="learner 'alice', update 1: its weights are no numbers"):
+    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights are no numbers"):
         run.train()
     assert not (tmp_path / "run/checkpoints").exists()
     assert not (tmp_path / "run/snapshots").exists()
+
+
+ENORMOUS = "{optimizer: sgd, learning_rate: 1.0e38, max_grad_norm: 0}"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("lora.alpha=100000", f"sharing={{kind: sft, every: 1, top: 1, sft: {ENORMOUS}}}"),
+        ("lora.alpha=100000", f"sharing={{kind: dpo, every: 1, top: 1, dpo: {ENORMOUS}}}"),
+        ("training.learning_rate=1e38",),  # torch's own AdamW: no float32 holds the step
+    ],
+    ids=["sft", "dpo", "adamw"],
+)
+def test_weights_that_any_step_broke_are_kept_by_nothing(
+    tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    run = Run(tmp_path / "run", *settings)
+    with pytest.raises(ModelError, match=r"learner '\w+', version \d: its weights are no numbers"):
+        run.train()
+    assert not (tmp_path / "run/checkpoints").exists()
+
+
+def test_a_broken_warm_start_is_not_kept(tmp_path: Path) -> None:
+    start = f"{{bots: [middle], episodes: 4, updates: 1, training: {ENORMOUS}}}"
+    with pytest.raises(ModelError, match="learner 'alice', version 0: its weights are no numbers"):
+        Run(tmp_path / "run", "lora.alpha=100000", f"warm_start={start}")
+    assert not (tmp_path / "run/warm_start").exists()
+
+
+def test_a_checkpoint_of_an_older_srl_is_refused_by_name(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.train()
+    last = checkpoints.load(tmp_path / "run/checkpoints/step-00000002")
+    older = {key: value for key, value in last.state.items() if key != "coordination"}
+    checkpoints.save(tmp_path / "run/checkpoints", 2, last.tensors, older)
+    with pytest.raises(CheckpointError, match=r"step-00000002 .* older SRL .* 'coordination'"):
+        Run(tmp_path / "run")
 
 
 def test_weights_that_break_the_probabilities_are_named(tmp_path: Path) -> None:

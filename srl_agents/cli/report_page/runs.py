@@ -64,8 +64,10 @@ def read_run(folder: Path) -> Run:
     try:
         recipe = yaml.safe_load((folder / RECIPE).read_text(encoding="utf-8"))
         own, learners = _columns(records)
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{folder} cannot be read: {type(error).__name__}: {error}") from None
+    if not isinstance(recipe, dict):
+        raise ConfigError(f"{folder / RECIPE} is no recipe.")
     return Run(
         label=folder.resolve().name,
         recipe=recipe,

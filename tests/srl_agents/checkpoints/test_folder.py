@@ -178,3 +178,35 @@ def test_kill_9_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     assert leftovers <= 2
     checkpoints.save(tmp_path, last + 1, {}, {}, keep=1)
     assert [p.name for p in tmp_path.iterdir()] == [f"step-{last + 1:08d}"]
+
+
+@pytest.mark.filterwarnings("ignore:.*Going back")
+def test_no_changed_byte_of_a_manifest_is_believed(tmp_path: Path) -> None:
+    """It holds the hashes of all else, and the step, the score and the groups that are loaded."""
+    for step in (1, 2):
+        checkpoints.save(tmp_path, step, TENSORS, STATE, keep=2, score=step / 8)
+    manifest = tmp_path / "step-00000002/manifest.json"
+    good = manifest.read_bytes()
+    for place in range(len(good)):
+        changed = bytearray(good)
+        changed[place] ^= 1
+        manifest.write_bytes(changed)
+        path = checkpoints.latest(tmp_path)
+        assert path is not None
+        found = checkpoints.load(path)
+        assert (found.step, found.score) in ((1, 0.125), (2, 0.25)), bytes(changed)
+        assert found.tensors.keys() == TENSORS.keys()
+
+
+def test_a_checkpoint_from_before_there_were_seals_is_read(tmp_path: Path) -> None:
+    path = checkpoints.save(tmp_path, 1, TENSORS, STATE)
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["seal"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    assert checkpoints.load(path).state == STATE
+
+
+def test_a_stray_file_among_checkpoints_stops_no_save(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-stray").write_text("")
+    checkpoints.save(tmp_path, 1, TENSORS, STATE)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]

@@ -153,3 +153,21 @@ def test_an_empty_run_and_an_unwritable_file_are_said(tmp_path: Path, capsys) ->
 def test_help_has_examples(capsys) -> None:
     assert main(["report", "--help"]) == 0
     assert "srl report runs/quickstart-tiny-seed0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("recipe.yaml", b""),
+        ("recipe.yaml", b"- 1"),
+        ("recipe.yaml", b"\xff"),
+        ("metrics.jsonl", b"\xff\n"),
+        ("metrics.jsonl", b"[1]\n"),
+    ],
+)
+def test_a_damaged_file_is_said_in_one_line(
+    tmp_path: Path, capsys, name: str, content: bytes
+) -> None:
+    (a_run(tmp_path / "run") / name).write_bytes(content)
+    assert main(["report", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err.startswith("srl report: ")

@@ -78,3 +78,48 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
     settings: tuple[Any, ...] = ("scale_advantages=true", "credit.estimator=role_baseline")
     with pytest.raises(ConfigError, match=r"credit\.normalise"):
         recipe(tmp_path, *settings)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("learners=[alice, reward_model]", "reward_model={}"), "may be called 'reward_model'"),
+        (("roles={bob: main_exploiter}", "coordination={kind: synchronized}"), "start again"),
+        (
+            ("training={variant: rloo}", "credit={estimator: leave_one_out, importance_cap: 2}"),
+            "whole replies",
+        ),
+        (
+            (
+                "training={variant: rloo}",
+                "credit={estimator: leave_one_out}",
+                "coordination={kind: distillation}",
+            ),
+            "whole replies",
+        ),
+        (
+            (
+                "training={algorithm: ppo, critic: adapter}",
+                "sharing={kind: sft, sft: {gradient_checkpointing: true}}",
+            ),
+            "sharing.sft.gradient_checkpointing",
+        ),
+        (
+            (
+                "training={algorithm: ppo, critic: adapter}",
+                "warm_start={bots: [random], training: {gradient_checkpointing: true}}",
+            ),
+            "warm_start.training.gradient_checkpointing",
+        ),
+        (
+            (
+                "training={algorithm: ppo, critic: adapter}",
+                "reward_model={gradient_checkpointing: true}",
+            ),
+            "reward_model.gradient_checkpointing",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(LeagueRecipe, find_recipe("quickstart-tiny"), overrides)
