@@ -6,6 +6,7 @@ Source: arXiv:2106.09685. The factors are PEFT's; what is ours runs faster over 
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from srl_agents.engines.policy_weights import (
 from srl_agents.engines.quiet import quiet_libraries
 from srl_envs.errors import ModelError
 
-_FILE = "adapter_model.safetensors"
+_FILE, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
 class LoRAWeights(PolicyWeights):
@@ -161,7 +162,25 @@ class LoRAWeights(PolicyWeights):
         path = folder / _FILE
         if not path.is_file():
             raise ModelError(f"{folder} holds no {_FILE}.")
+        self._check_scale(folder)
         return load_file(path)
+
+    def _check_scale(self, folder: Path) -> None:
+        """Refuse factors that were made to be multiplied by another number.
+
+        Raises:
+            ModelError: the folder's configuration says so.
+        """
+        try:
+            config = json.loads((folder / _CONFIG).read_text())
+            told, own = config["lora_alpha"] / config["r"], self._config.lora_alpha / self._config.r
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            return  # factors alone; their shapes are compared elsewhere
+        if config["r"] == self._config.r and not math.isclose(told, own):
+            raise ModelError(
+                f"{folder} was made with lora alpha {config['lora_alpha']}, and is read with "
+                f"{self._config.lora_alpha}: it would act {own / told:g} times as strongly. Use the same."
+            )
 
     def save(self, name: str, folder: Path) -> None:
         """Write ``adapter_model.safetensors`` and ``adapter_config.json``, loadable by PEFT."""

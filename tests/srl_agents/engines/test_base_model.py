@@ -1,5 +1,6 @@
 """Adapters on one base: what moves, what must not, and what a file holds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,21 @@ def test_a_file_of_another_rank_is_refused_and_leaves_no_adapter(
     with pytest.raises(ModelError, match="lora_rank"):
         base.load_adapter("alice", tmp_path)
     assert base.adapters == ()
+
+
+def test_a_file_of_another_scale_is_refused(
+    base: BaseModel, model_folder: Path, tmp_path: Path
+) -> None:
+    """Its numbers fit, and would do something else."""
+    base.add_adapter("alice", seed=0)
+    base.save_adapter("alice", tmp_path / "alice")
+    config = json.loads((tmp_path / "alice/adapter_config.json").read_text())
+    (tmp_path / "alice/adapter_config.json").write_text(
+        json.dumps({**config, "lora_alpha": 100 * config["lora_alpha"]})
+    )
+    with pytest.raises(ModelError, match=r"0\.01 times as strongly"):
+        base.load_adapter("bob", tmp_path / "alice")
+    assert "bob" not in base.adapters
 
 
 def test_removing_the_active_adapter_leaves_a_working_base(base: BaseModel) -> None:
