@@ -33,6 +33,9 @@ class Tracker:
         project: groups runs.
         run: the run's name; the same name continues the run.
         config: the recipe, as plain values.
+
+    Raises:
+        ConfigError: it does not begin, for example because nobody is logged in.
     """
 
     def __init__(
@@ -41,9 +44,15 @@ class Tracker:
         module: Any = importlib.import_module(name)
         # W&B finds the run to continue by its id; Trackio would open a notebook's cell
         own = {"id": run} if name == "wandb" else {"embed": False}
-        self._run: Any = module.init(
-            project=project, name=run, config=dict(config), resume="allow", **own
-        )
+        try:
+            self._run: Any = module.init(
+                project=project, name=run, config=dict(config), resume="allow", **own
+            )
+        except Exception as error:  # foreign code with errors of its own
+            raise ConfigError(
+                f"report_to: {name} does not begin: {type(error).__name__}: {error} "
+                "Mend that, or leave it out."
+            ) from error
 
     def write(self, record: Record) -> None:
         """Send the record under the grouped names."""

@@ -63,6 +63,17 @@ def test_a_run_is_told_what_it_is_and_gets_every_update(
     assert ended == {"call": "finish"}
 
 
+def test_a_tracker_that_does_not_begin_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights & Biases raises an error of its own where nobody is logged in."""
+    (tmp_path / "wandb.py").write_text("def init(**_):\n    raise RuntimeError('No API key.')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    with pytest.raises(ConfigError, match=r"report_to: wandb does not begin: .*No API key"):
+        Tracker("wandb", project="srl", run="mine", config={})
+
+
 def test_a_tracker_that_is_not_installed_is_named_with_its_extra() -> None:
     require_trackers(())
     missing = [n for n in ("trackio", "wandb") if importlib.util.find_spec(n) is None]
