@@ -44,6 +44,28 @@ _TRAINERS = {
     ),
     "full": ("parameters=full", "training.learning_rate=3.0e-4"),
 }
+_FOUR_STEPS = "training.iterations=4"
+"""On each batch, or ratios would be 1 and nothing clipped."""
+_VARIANTS = {
+    **{
+        name: (f"training.variant={name}", _FOUR_STEPS)
+        for name in ("grpo", "dapo", "gspo", "cispo")
+    },
+    "dr_grpo": ("training.variant=dr_grpo", "scale_advantages=false", _FOUR_STEPS),
+    "rloo": (
+        "training.variant=rloo",
+        "training.kl_coef=0",
+        "credit.estimator=leave_one_out",
+        "scale_advantages=false",
+        _FOUR_STEPS,
+    ),
+}
+_MORE_SIGNALS = {
+    "warm-start": ("warm_start={bots: [middle], episodes: 64, updates: 20}",),
+    "learned-reward": ("reward_model={}",),
+    "sharing-sft": ("sharing={kind: sft, every: 2}",),
+    "sharing-dpo": ("sharing={kind: dpo, every: 2}",),
+}
 _UNTRAINED = ("training.learning_rate=1.0e-12", "updates=1")
 """The start, measured like all others."""
 _MIRROR = {"mirror": ("opponents={mirror: 1, live: 0, past: 0}",)}
@@ -105,7 +127,14 @@ evaluation: {every: 0, final_pairs: 60, bots: [middle]}
 snapshot_every: 4
 checkpoint_every: 6
 """,
-            conditions={BASELINE: (), **_COORDINATION, **_MODES, **_TRAINERS},
+            conditions={
+                BASELINE: (),
+                **_COORDINATION,
+                **_MODES,
+                **_TRAINERS,
+                **_VARIANTS,
+                **_MORE_SIGNALS,
+            },
         ),
         "public_goods": Arena(
             recipe=_PUBLIC_GOODS,
@@ -113,7 +142,14 @@ checkpoint_every: 6
         ),
         "public_goods_fluent": Arena(
             recipe=_PUBLIC_GOODS,
-            conditions={BASELINE: (), "untrained": _UNTRAINED, **_MODES, **_TEAM_SHARES},
+            conditions={
+                BASELINE: (),
+                "untrained": _UNTRAINED,
+                **_MODES,
+                **_TEAM_SHARES,
+                **_COORDINATION,
+                **_TRAINERS,
+            },
             corpus="public_goods",
         ),
         "hanabi_mini": Arena(
@@ -218,6 +254,20 @@ TABLES = (
         conditions=tuple(_TRAINERS),
         measures=_AGAINST,
     ),
+    Table(
+        title="Variants of GRPO, four steps a batch, math duel (the baseline takes one)",
+        name="variants_math_duel",
+        arena="math_duel",
+        conditions=tuple(_VARIANTS),
+        measures=_AGAINST,
+    ),
+    Table(
+        title="Imitation, a learned reward and sharing, math duel",
+        name="signals_math_duel",
+        arena="math_duel",
+        conditions=tuple(_MORE_SIGNALS),
+        measures=_AGAINST,
+    ),
     *(
         Table(
             title=f"Mirror self-play beside the league, {arena}",
@@ -243,7 +293,7 @@ TABLES = (
         title="Modes and team shares, public goods with a start that writes legal replies",
         name="modes_public_goods_fluent",
         arena="public_goods_fluent",
-        conditions=("untrained", *_MODES, *_TEAM_SHARES),
+        conditions=("untrained", *_MODES, *_TEAM_SHARES, *_COORDINATION, *_TRAINERS),
         measures={
             "together": "outcome of all seats",
             "outcome_start": "own outcome against the start",

@@ -22,7 +22,7 @@ def test_every_condition_is_a_recipe(arena: str, condition: str, tmp_path: Path)
     baseline = load_recipe(LeagueRecipe, Path(recipe), ["seed=2"])
     assert (built == baseline) == (condition == BASELINE)
     assert built.rollout == baseline.rollout  # as many tokens to learn from
-    assert built.updates == baseline.updates
+    assert built.updates == baseline.updates or condition in ("untrained", "long")
 
 
 def test_tables_compare_conditions_of_their_arena() -> None:
@@ -33,7 +33,12 @@ def test_tables_compare_conditions_of_their_arena() -> None:
 
 def test_the_queue_keeps_the_order_of_the_patterns_within_a_seed() -> None:
     keys = wanted(["public_goods/mixed", "math_duel/p*", "*/mixed"], [1, 0])
-    order = [("public_goods", "mixed"), ("math_duel", "ppo"), ("math_duel", "mixed")]
+    order = [
+        ("public_goods", "mixed"),
+        ("math_duel", "ppo"),
+        ("math_duel", "mixed"),
+        ("public_goods_fluent", "mixed"),
+    ]
     assert keys == [(*name, seed) for seed in (1, 0) for name in order]
 
 
