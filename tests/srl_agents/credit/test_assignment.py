@@ -193,7 +193,8 @@ def test_adaptive_weights_are_read_before_they_move_and_find_the_zero_sum_game()
     before = credit_.state()
     credit_.assign(void, "a", "a@1")
     assert credit_.state() == before
-    credit_.assign([*episodes, *void], "a", "a@1")  # beside valid ones they say nothing either
+    others = [episode(0, 0, (1.0, 0.0)), episode(0, 1, (0.0, 1.0))]  # a constant sum that is not 0
+    credit_.assign([*others, *void], "a", "a@1")  # beside valid ones they say nothing either
     assert credit_.state()["adaptive"]["a"] == pytest.approx({"beta": 0.025, "gamma": 0.3875})
 
 
