@@ -155,6 +155,25 @@ _NAMES: dict[type, str] = {
 }
 
 
+def refuse_unread(settings: Any, *names: str, because: str) -> None:
+    """Refuse settings that nothing would read; at their defaults they say nothing.
+
+    Args:
+        settings: a dataclass.
+        names: of its fields.
+        because: completes "name=value: ".
+
+    Raises:
+        ConfigError: one of them was set.
+    """
+    for field in dataclasses.fields(settings):
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        value = getattr(settings, field.name)
+        if field.name in names and value != default:
+            raise ConfigError(f"{field.name}={value!r}: {because}; leave it out.")
+
+
 def describe(value: Any) -> str:
     """What kind of plain value this is, in words."""
     if value is None:

@@ -77,12 +77,21 @@ def test_the_population_of_the_guide_is_valid(tmp_path: Path) -> None:
     assert read_recipe(path).name == "my-field"
 
 
+def headings(document: Path) -> set[str]:
+    """What links call the headings of a page: lower case, no punctuation, hyphens between words."""
+    found = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
-        if "://" not in target:
-            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    for target, place in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", prose):
+        if "://" in target:
+            continue
+        found = document.parent / target if target else document
+        assert found.exists(), f"{document.name} links to {target}"
+        assert not place or place in headings(found), f"{document.name} links to {target}#{place}"
 
 
 def test_the_readme_lists_every_environment() -> None:

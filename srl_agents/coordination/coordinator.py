@@ -35,6 +35,8 @@ class Coordinator:
         self.shared = SharedAdapter(settings.mixing, settings.staleness_power, settings.ready_rows)
         self._updates = 0
         self._rows: dict[str, int] = {}
+        self._chosen: frozenset[str] = frozenset()
+        self._compared = 0
 
     def teacher_of(self, learner: str, learners: Sequence[str]) -> str | None:
         """Who teaches a learner in this update: the best so far, if it is better and has a weight."""
@@ -44,11 +46,13 @@ class Coordinator:
         best = max(learners, key=lambda name: performance[name])  # the first of equals
         return best if performance[best] > performance[learner] + TIE else None
 
-    def before_step(self, members: Sequence[Member]) -> Decision:
+    def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
         """Which gradients the learners step along.
 
         Args:
             members: all learners in training order.
+            first: of the steps of an update. Whom ``selective`` chooses then steps to the end of
+                it, and once a learner has run out of rows there are no signs left to compare.
 
         Raises:
             ModelError: the kind combines tensors and the adapters do not fit each other.
@@ -68,9 +72,18 @@ class Coordinator:
                 m.name: {key: tensor.clone() for key, tensor in mean.items()} for m in members
             }
         elif settings.kind == "selective" and settings.select == "top" and own:
-            best = top(self.performance.of(list(own)), settings.top_k)
-            decision.changes = {name: g for name, g in own.items() if name in best}
-        elif settings.kind == "selective" and settings.select == "signs" and len(own) > 1:
+            if first:
+                self._chosen = frozenset(top(self.performance.of(list(own)), settings.top_k))
+            decision.changes = {name: g for name, g in own.items() if name in self._chosen}
+        elif settings.kind == "selective" and settings.select == "signs":
+            self._compared = len(own) if first else self._compared
+            if len(own) < self._compared:
+                decision.changes = {}
+        if (
+            settings.kind == "selective"
+            and settings.select == "signs"
+            and len(decision.changes) > 1
+        ):
             masks = agreeing_entries(list(own.values()), settings.sign_agreement)
             decision.changes = {
                 name: {key: tensor * masks[key] for key, tensor in gradients.items()}
@@ -80,7 +93,7 @@ class Coordinator:
             decision.run["sign_share"] = kept / sum(mask.numel() for mask in masks.values())
         if len(own) > 1 and settings.starts_alike:  # elsewhere entries mean different things
             decision.run["gradient_agreement"] = pairwise_cosine(list(own.values()))
-        if settings.kind == "selective":
+        if settings.kind == "selective" and first:
             for m in members:
                 decision.learners[m.name] = {"stepped": float(m.name in decision.changes)}
         return decision

@@ -7,6 +7,7 @@ from typing import Literal
 
 from srl_agents.credit.shaping import find_potential
 from srl_envs.errors import ConfigError
+from srl_envs.settings import refuse_unread
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
 Estimator = Literal["group", "leave_one_out", "role_baseline", "gae"]
@@ -73,9 +74,27 @@ class CreditSettings:
                 f"team_share={self.team_share!r}: mode {self.mode!r} has no team's term; "
                 "use cooperative, mixed or adaptive."
             )
+        self._check_read()
         self._check_level()
         if self.potential:
             find_potential(self.potential)
+
+    def _check_read(self) -> None:
+        """Nothing is given that the mode or the estimator would not read."""
+        if self.mode in ("individual", "competitive"):
+            refuse_unread(self, "cooperation", because=f"mode {self.mode!r} has no team's term")
+        if self.mode in ("individual", "cooperative"):
+            refuse_unread(
+                self, "competition", "standing", because=f"mode {self.mode!r} has no rivals' term"
+            )
+        if self.mode != "adaptive":
+            refuse_unread(self, "adaptation_rate", because=f"mode {self.mode!r} adapts nothing")
+        if self.estimator != "gae":
+            refuse_unread(self, "trace", because=f"estimator {self.estimator!r} has none")
+        if self.estimator in ("group", "leave_one_out"):
+            refuse_unread(
+                self, "baseline_decay", because=f"estimator {self.estimator!r} keeps no means"
+            )
 
     def _check_level(self) -> None:
         if self.level == "episode" and self.estimator == "gae":

@@ -246,7 +246,8 @@ class LeagueTraining:
                 learners[name] |= metrics
                 if number == 0:
                     self.view.advance()
-            decision = self.coordinator.before_step(self._members(now, stepped=False))
+            members = self._members(now, stepped=False)
+            decision = self.coordinator.before_step(members, first=number == 0)
             for name, learner in self.learners.items():
                 if name in decision.changes:
                     learner.set_gradients(decision.changes[name])
@@ -288,11 +289,16 @@ class LeagueTraining:
         return {name: told[name][0] for name in batches}
 
     def _tell_idle(self, number: int, idle: dict[str, dict[str, float]]) -> None:
-        """Say why learners take no step, when they begin not to."""
+        """Say why learners bring no gradient, when they begin not to."""
         reasons = {name: _why_idle(values) for name, values in idle.items()}
         for name, reason in reasons.items():
             if self._idle.get(name) != reason:
-                self.view.say(f"update {number}: {name} takes no step: {reason}.")
+                does = "takes no step"
+                if self.recipe.coordination.kind == "synchronized" and len(idle) < len(
+                    self.learners
+                ):
+                    does = "adds nothing to the others' step"
+                self.view.say(f"update {number}: {name} {does}: {reason}.")
         self._idle = reasons
 
     def _require_equal_weights(self) -> None:

@@ -203,9 +203,9 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
         )
         require(
-            self.coordination.kind != "synchronized" or set(self.roles.values()) <= {"main"},
-            f"roles={self.roles}: exploiters start again from their first weights, and learners of "
-            "coordination kind 'synchronized' are equal for ever; leave out one of the two.",
+            not self.coordination.starts_alike or set(self.roles.values()) <= {"main"},
+            f"roles={self.roles}: exploiters play against a main and start again from their first "
+            f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
         self._check_environment()
 
@@ -247,9 +247,28 @@ class LeagueRecipe:
                 "algorithm 'dpo' learns from pairs: coordination kind 'distillation' and "
                 "credit.importance_cap, which weigh tokens, are for 'grpo' and 'ppo'.",
             )
+            require(
+                not self.scale_advantages and self.credit.normalise == "none",
+                "algorithm 'dpo' learns which reply of a pair was worth more, not by how much: leave "
+                "out scale_advantages and credit.normalise.",
+            )
+        shares_pairs = self.sharing is not None and self.sharing.kind == "dpo"
+        require(
+            self.rollout.group_size >= 2 or not (self.reward_model or shares_pairs),
+            f"rollout: group_size={self.rollout.group_size}: reward_model and sharing of kind 'dpo' "
+            "learn from pairs of attempts at one start state. Use 2 or more.",
+        )
+        steps = self.updates * self.training.steps_per_batch
+        require(
+            self.training.schedule == "constant" or self.training.total_updates >= steps,
+            f"training.total_updates={self.training.total_updates}: {self.updates} updates of "
+            f"{self.training.steps_per_batch} steps each take {steps}, and the learning rate would be 0 "
+            f"before they end. Use {steps}.",
+        )
         if isinstance(self.training, GRPOSettings):
-            self._check_variant(self.training.variant)
-            self._check_whole_replies(self.training.loss.loss_type)
+            loss_type = self.training.loss.loss_type
+            self._check_variant(self.training.variant, loss_type)
+            self._check_whole_replies(loss_type)
         if isinstance(self.training, PPOSettings):
             self._check_critic(self.training)
 
@@ -300,11 +319,11 @@ class LeagueRecipe:
             "credit.importance_level to 'sequence'.",
         )
 
-    def _check_variant(self, variant: str | None) -> None:
+    def _check_variant(self, variant: str | None, loss_type: str) -> None:
         """What a variant says of advantages, which are not the learner's business."""
         require(
-            variant != "rloo" or self.credit.estimator == "leave_one_out",
-            f"training.variant 'rloo' compares with the other attempts: set credit.estimator to "
+            "rloo" not in (variant, loss_type) or self.credit.estimator == "leave_one_out",
+            f"training.loss_type 'rloo' compares with the other attempts: set credit.estimator to "
             f"'leave_one_out', not {self.credit.estimator!r}.",
         )
         require(

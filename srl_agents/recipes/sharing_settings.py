@@ -8,6 +8,7 @@ from typing import Literal
 from srl_agents.league.settings import require
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.sft_settings import SFTSettings
+from srl_envs.settings import refuse_unread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,3 +37,11 @@ class SharingSettings:
         for name in ("every", "top", "window", "turns", "max_tokens", "steps"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
+        if self.kind == "demonstrations":
+            refuse_unread(self, "steps", "sft", "dpo", because="demonstrations take no steps")
+            return
+        refuse_unread(
+            self, "turns", "max_tokens", because=f"kind {self.kind!r} adds nothing to prompts"
+        )
+        other = "dpo" if self.kind == "sft" else "sft"
+        refuse_unread(self, other, because=f"kind {self.kind!r} does not read it")

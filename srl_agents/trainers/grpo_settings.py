@@ -13,6 +13,7 @@ from srl_agents.trainers.update_settings import (
     check_positive,
 )
 from srl_envs.errors import ConfigError
+from srl_envs.settings import refuse_unread
 
 LossType = Literal[
     "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo", "rloo"
@@ -81,6 +82,8 @@ class GRPOSettings(UpdateSettings):
         UpdateSettings.__post_init__(self)
         check_positive(self, "max_completion_tokens")
         check_not_negative(self, "kl_coef", "entropy_coef")
+        if not self.kl_coef:
+            refuse_unread(self, "reference", because="with kl_coef 0 nothing is compared with it")
         if self.variant is not None:
             check_one_of("variant", self.variant, get_args(Variant))
         loss = self.loss

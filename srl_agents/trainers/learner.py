@@ -25,6 +25,9 @@ from srl_envs.errors import CheckpointError, ModelError, ShapeError
 
 _EXTRA = "extra/"
 """Begins the names of extras among a checkpoint's tensors."""
+_LARGEST = 1e6
+"""No weight that learned anything is as large. Two factors of this size multiply to 1e12, and norms take
+the squares of what comes of it: not much larger ones leave float32, in the next forward pass."""
 
 
 class Batch(Protocol):
@@ -158,7 +161,7 @@ class AdapterLearner(ABC, Generic[B]):
         """Clip, step the optimizer and the schedule, and count one version.
 
         Raises:
-            ModelError: there are no gradients, or what learned is no longer finite.
+            ModelError: there are no gradients, or what learned is no longer finite or enormous.
         """
         if all(parameter.grad is None for parameter in self._parameters):
             raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
@@ -174,7 +177,8 @@ class AdapterLearner(ABC, Generic[B]):
                 raise
             raise self._broken() from error
         learned = (*self._parameters, *self._extras.values())
-        if not torch.stack([parameter.isfinite().all() for parameter in learned]).all():
+        largest = torch.stack([parameter.detach().abs().max() for parameter in learned]).max()
+        if not largest < _LARGEST:  # false for what is no number, too
             raise self._broken()
         self._scheduler.step()
         self.drop_gradients()
@@ -182,8 +186,8 @@ class AdapterLearner(ABC, Generic[B]):
 
     def _broken(self) -> ModelError:
         return ModelError(
-            f"learner {self.name!r}, version {self.version}: its weights are no numbers after the "
-            "step. Train again with a lower learning_rate."
+            f"learner {self.name!r}, version {self.version}: its weights are no numbers, or larger than "
+            f"{_LARGEST:g}, after the step. Train again with a lower learning_rate."
         )
 
     @property

@@ -13,6 +13,7 @@ from srl_agents.trainers.update_settings import (
     check_positive,
 )
 from srl_envs.errors import ConfigError
+from srl_envs.settings import refuse_unread
 
 CRITICS = ("detached", "shared", "base", "adapter")
 
@@ -63,6 +64,8 @@ class PPOSettings(UpdateSettings):
         UpdateSettings.__post_init__(self)
         check_positive(self, "minibatches", "critic_learning_rate", "value_coef")
         check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
+        if not self.kl_coef:
+            refuse_unread(self, "reference", because="with kl_coef 0 nothing is compared with it")
         check_one_of("critic", self.critic, CRITICS)
         if self.clip_high is not None:
             check_not_negative(self, "clip_high")
@@ -78,6 +81,11 @@ class PPOSettings(UpdateSettings):
                 "critic='adapter' with gradient_checkpointing: activations would be recomputed "
                 "through the policy's adapter. Use critic 'base' or 'detached'."
             )
+
+    @property
+    def steps_per_batch(self) -> int:
+        """One per minibatch and pass."""
+        return self.iterations * self.minibatches
 
     def to_trl(self, output_dir: Path, *, temperature: float, seed: int, cpu: bool) -> Any:
         """TRL's `GRPOConfig`; its dapo loss is PPO's clipped one, averaged over tokens."""

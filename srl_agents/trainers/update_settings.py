@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.settings import refuse_unread
 
 OPTIMIZERS = (
     "adamw_torch",
@@ -57,11 +58,18 @@ class UpdateSettings:
         check_not_negative(self, "weight_decay", "max_grad_norm", "warmup_updates")
         check_one_of("schedule", self.schedule, ("constant", "linear"))
         check_one_of("optimizer", self.optimizer, OPTIMIZERS)
+        if self.schedule == "constant":
+            refuse_unread(self, "total_updates", because="schedule 'constant' has no end")
         if self.schedule == "linear" and self.total_updates <= self.warmup_updates:
             raise ConfigError(
                 f"total_updates={self.total_updates}: the linear schedule needs the length of the "
                 f"run, more than warmup_updates={self.warmup_updates}."
             )
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimizer steps that one batch is good for, at most."""
+        return self.iterations
 
     def arguments(self, output_dir: Path, *, seed: int, cpu: bool) -> dict[str, Any]:
         """Those arguments of transformers' `TrainingArguments` that all algorithms share."""

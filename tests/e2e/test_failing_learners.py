@@ -124,10 +124,17 @@ def test_a_checkpoint_of_an_older_srl_is_refused_by_name(tmp_path: Path) -> None
         Run(tmp_path / "run")
 
 
-def test_weights_that_break_the_probabilities_are_named(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", "training.learning_rate=1e30")
-    with pytest.raises(ModelError, match=r"alice, bob: the probabilities .* not numbers"):
+@pytest.mark.parametrize("rate", ["1e30", "1e8"])
+def test_weights_that_would_break_the_probabilities_are_kept_by_nothing(
+    tmp_path: Path, rate: str
+) -> None:
+    """They are numbers still, but what the model made of them would not be."""
+    run = Run(tmp_path / "run", f"training.learning_rate={rate}")
+    with pytest.raises(
+        ModelError, match=r"learner 'alice', version 0: its weights are .* larger than"
+    ):
         run.train()
+    assert not (tmp_path / "run/checkpoints").exists()
 
 
 def test_a_learner_whose_attempts_all_earn_the_same_keeps_its_weights(tmp_path: Path) -> None:

@@ -83,6 +83,27 @@ def test_the_best_step_and_those_who_tie_with_the_last_of_them() -> None:
     assert set(selective.before_step(without).changes) == {"b", "c"}
 
 
+def test_who_was_chosen_for_an_update_takes_all_of_its_steps_and_no_other() -> None:
+    """The best runs out of rows one step before the others."""
+    selective = coordinator(kind="selective", top_k=1, performance_decay=0.0)
+    members = [member("a", [1, 1, 1, 1]), member("b", [1, 1, 1, 1])]
+    selective.observe({"a": 0.6, "b": 0.5})
+    assert set(selective.before_step(members).changes) == {"a"}
+    last = selective.before_step([member("a"), members[1]], first=False)
+    assert (last.changes, last.learners) == ({}, {})
+    selective.observe({"a": 0.1, "b": 0.5})
+    assert set(selective.before_step(members).changes) == {"b"}
+
+
+def test_signs_are_not_taken_for_agreed_where_the_others_ran_out_of_rows() -> None:
+    signs = coordinator(kind="selective", select="signs")
+    members = [member("a", [1, -1, 2, 0]), member("b", [3, -2, -1, 1])]
+    assert set(signs.before_step(members).changes) == {"a", "b"}
+    assert signs.before_step([members[0], member("b")], first=False).changes == {}
+    alone = signs.before_step([members[0], member("b")])  # b plays no part in this update
+    assert entries(alone.changes["a"]) == [1, -1, 2, 0]
+
+
 def test_only_entries_whose_signs_agree_are_moved() -> None:
     gradients = [[1, -1, 2, 0], [3, -2, -1, 1], [2, -3, 1, 1]]
     members = [member(name, g) for name, g in zip("abc", gradients, strict=True)]

@@ -118,8 +118,50 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             ),
             "reward_model.gradient_checkpointing",
         ),
+        (("roles={bob: main_exploiter}", "coordination={kind: federated}"), "would mix the two"),
+        (("training={loss_type: rloo}",), "set credit.estimator"),
+        (("training={algorithm: dpo}", "credit.normalise=agent"), "not by how much"),
+        (
+            ("training={algorithm: ppo}", "rollout.group_size=1", "reward_model={}"),
+            "pairs of attempts",
+        ),
+        (
+            ("updates=3", "training={schedule: linear, total_updates: 5, iterations: 2}"),
+            "3 updates of 2 steps each take 6",
+        ),
+        (
+            (
+                "updates=3",
+                "training={algorithm: ppo, schedule: linear, total_updates: 11, minibatches: 2, "
+                "iterations: 2}",
+            ),
+            "3 updates of 4 steps each take 12",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(LeagueRecipe, find_recipe("quickstart-tiny"), overrides)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "credit={cooperation: 0.9}",
+        "credit={mode: competitive, cooperation: 0.9}",
+        "credit={mode: cooperative, competition: 0.9}",
+        "credit={mode: cooperative, standing: margin}",
+        "credit={mode: mixed, adaptation_rate: 0.5}",
+        "credit={trace: 0.5}",
+        "credit={estimator: leave_one_out, baseline_decay: 0.5}",
+        "training={total_updates: 90}",
+        "training={reference: start}",
+        "training={algorithm: ppo, reference: start}",
+        "sharing={kind: sft, turns: 3}",
+        "sharing={kind: sft, dpo: {learning_rate: 1.0}}",
+        "sharing={kind: demonstrations, steps: 2}",
+    ],
+)
+def test_what_nothing_would_read_is_refused(override: str) -> None:
+    with pytest.raises(ConfigError, match="leave it out"):
+        load(LeagueRecipe, find_recipe("quickstart-tiny"), (override,))
