@@ -61,8 +61,12 @@ def train(folder: Path, settings: tuple[str, ...], processes: int) -> None:
     assert done.stdout.count("The run is in") == 1
 
 
-def last_adapter(run: Path, learner: str) -> dict[str, torch.Tensor]:
-    return load_file(run / f"checkpoints/step-{UPDATES:08}/{learner}.adapter.safetensors")
+def last_weights(run: Path, learner: str) -> dict[str, torch.Tensor]:
+    """Of the adapter, and of what learns beside it."""
+    last = run / f"checkpoints/step-{UPDATES:08}"
+    beside = load_file(last / f"{learner}.optimizer.safetensors")
+    critic = {key: tensor for key, tensor in beside.items() if key.startswith("extra/")}
+    return load_file(last / f"{learner}.adapter.safetensors") | critic
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +80,7 @@ def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
             matches.append({s.match_id: r.outcomes for s, r in store.matches()})
     assert matches[0] == matches[1]
     for learner in ("alice", "bob"):
-        weights, other = last_adapter(one, learner), last_adapter(two, learner)
+        weights, other = last_weights(one, learner), last_weights(two, learner)
         for key, tensor in weights.items():  # rows stand in other batches: equal up to rounding
             torch.testing.assert_close(other[key], tensor, atol=1e-6, rtol=1e-4)
         assert any(tensor.abs().max() > 1e-3 for key, tensor in weights.items() if "lora_B" in key)
