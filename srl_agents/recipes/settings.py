@@ -42,7 +42,7 @@ class LoRASettings:
 
     def __post_init__(self) -> None:
         require(self.rank >= 1, f"rank={self.rank}: use 1 or more.")
-        require(self.alpha > 0, f"alpha={self.alpha}: use more than 0.")
+        require(0 < self.alpha <= 1e6, f"alpha={self.alpha}: use more than 0, at most 1e6.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
