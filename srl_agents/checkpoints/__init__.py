@@ -1,5 +1,25 @@
 """Save, resume, recover: atomic, verified, free of pickle."""
 
-from srl_agents.checkpoints.folder import Checkpoint, best, latest, load, rename_durably, save
+from srl_agents.checkpoints.folder import (
+    Checkpoint,
+    best,
+    exist,
+    latest,
+    load,
+    rename_durably,
+    save,
+)
+from srl_agents.checkpoints.frozen import changed_files, check_frozen, keep_frozen
 
-__all__ = ["Checkpoint", "best", "latest", "load", "rename_durably", "save"]
+__all__ = [
+    "Checkpoint",
+    "best",
+    "changed_files",
+    "check_frozen",
+    "exist",
+    "keep_frozen",
+    "latest",
+    "load",
+    "rename_durably",
+    "save",
+]

@@ -84,7 +84,7 @@ def save(
     for name, group in tensors.items():
         save_file({key: t.contiguous() for key, t in group.items()}, _group_file(work, name))
     (work / _STATE).write_text(json.dumps(state, sort_keys=True, allow_nan=False))
-    hashes = {path.name: _sha256(path) for path in sorted(work.iterdir())}
+    hashes = {path.name: sha256_of(path) for path in sorted(work.iterdir())}
     for path in work.iterdir():
         _flush(path)
     manifest = {
@@ -94,7 +94,7 @@ def save(
         "groups": sorted(tensors),
         "sha256": hashes,
     }
-    (work / _MANIFEST).write_text(json.dumps(manifest | {"seal": _seal(manifest)}, indent=1))
+    (work / _MANIFEST).write_text(json.dumps(manifest | {"seal": seal_of(manifest)}, indent=1))
     _flush(work / _MANIFEST)
     _flush(work)
     if final.exists():  # a damaged one that was skipped on resume
@@ -106,6 +106,11 @@ def save(
         old.rename(folder / f"{_TEMPORARY}old-{old.name}")
     _remove_temporary(folder)
     return final
+
+
+def exist(folder: Path) -> bool:
+    """Whether there are checkpoints, whole or not."""
+    return bool(_numbered(folder))
 
 
 def latest(folder: Path) -> Path | None:
@@ -173,11 +178,11 @@ def _verify(path: Path) -> dict[str, Any]:
         expected = manifest["sha256"]
         seal = manifest.pop("seal", None)  # absent in what was written before there were seals
         files = {_STATE, *(_group_file(path, name).name for name in manifest["groups"])}
-        if seal not in (None, _seal(manifest)) or path.name != _folder_name(manifest["step"]):
+        if seal not in (None, seal_of(manifest)) or path.name != _folder_name(manifest["step"]):
             raise CheckpointError(f"{path} is damaged: {_MANIFEST} changed on disk.")
         if set(expected) != files:
             raise CheckpointError(f"{path} is damaged: {_MANIFEST} lists other files.")
-        wrong = [name for name in expected if _sha256(path / name) != expected[name]]
+        wrong = [name for name in expected if sha256_of(path / name) != expected[name]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, CheckpointError):
             raise
@@ -212,7 +217,7 @@ def _folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def _seal(manifest: dict[str, Any]) -> str:
+def seal_of(manifest: dict[str, Any]) -> str:
     """Hash of a manifest, which says what everything else must be."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
@@ -221,7 +226,8 @@ def _group_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.safetensors"
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Hash of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from peft.tuners.lora import LoraLayer
-from safetensors.torch import load_file
 from transformers import GenerationConfig
 
 from srl_agents.engines.policy_weights import (
@@ -24,6 +23,7 @@ from srl_agents.engines.policy_weights import (
     PolicyWeights,
     Tensors,
     check_fit,
+    read_tensors,
     runs_of,
     with_anchor,
 )
@@ -164,7 +164,7 @@ class FullWeights(PolicyWeights):
         if not all(path.is_file() for path in files):
             raise ModelError(f"{folder} holds no {_FILE}: it is no whole model.")
         device, dtype = str(self._inner.device), self._inner.dtype
-        named = {key: t for path in files for key, t in load_file(path, device=device).items()}
+        named = {key: t for path in files for key, t in read_tensors(path, device).items()}
         return {
             self._alias.get(key, key): tensor.to(dtype)
             for key, tensor in named.items()

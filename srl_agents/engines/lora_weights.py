@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from srl_agents.engines.policy_weights import (
     ANCHOR,
     Parameters,
     PolicyWeights,
     Tensors,
+    read_tensors,
     runs_of,
     with_anchor,
 )
@@ -163,7 +164,7 @@ class LoRAWeights(PolicyWeights):
         if not path.is_file():
             raise ModelError(f"{folder} holds no {_FILE}.")
         self._check_scale(folder)
-        return load_file(path)
+        return read_tensors(path)
 
     def _check_scale(self, folder: Path) -> None:
         """Refuse factors that were made to be multiplied by another number.

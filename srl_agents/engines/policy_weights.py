@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from srl_agents.engines.quiet import quiet_libraries
 from srl_envs.errors import ModelError
@@ -85,7 +87,7 @@ class PolicyWeights(ABC):
         """The tensors in a folder that `save` wrote.
 
         Raises:
-            ModelError: there are none.
+            ModelError: there are none, or they cannot be read.
         """
 
     @abstractmethod
@@ -149,6 +151,18 @@ def check_fit(name: str, own: Mapping[str, torch.Tensor], tensors: Tensors) -> N
                 f"{key} of {name!r}: shape {tuple(tensor.shape)} does not fit "
                 f"{tuple(own[key].shape)}; was it made with another lora_rank or base?"
             )
+
+
+def read_tensors(path: Path, device: str = "cpu") -> Tensors:
+    """The tensors in a safetensors file.
+
+    Raises:
+        ModelError: it is damaged, or something else.
+    """
+    try:
+        return load_file(path, device=device)
+    except SafetensorError as error:
+        raise ModelError(f"{path} is no whole safetensors file: {error}.") from error
 
 
 def with_anchor(model: Any) -> Any:

@@ -63,12 +63,18 @@ _COUNT = (
 class LeagueStore(StoreReader):
     """Agents and matches on disk. Use as a context manager, or call `close`.
 
+    Args (constructor):
+        path: of the file.
+        mode: ``write`` makes the file if there is none, ``continue`` writes to one that is there.
+
     Raises (constructor):
         StoreError: another process writes, the file is missing, foreign or from a newer SRL, or it
             lies on a network file system, where SQLite's locks do not hold.
     """
 
-    def __init__(self, path: str | Path, mode: Literal["write", "read"] = "write") -> None:
+    def __init__(
+        self, path: str | Path, mode: Literal["write", "continue", "read"] = "write"
+    ) -> None:
         self.path = Path(path)
         self._lock: int | None = None
         refuse_network_file_system(self.path)
@@ -77,7 +83,7 @@ class LeagueStore(StoreReader):
                 f"SQLite {sqlite3.sqlite_version} is older than 3.37: use a newer Python build."
             )
         try:
-            self._db = self._open_to_write() if mode == "write" else self._open_to_read()
+            self._db = self._open_to_read() if mode == "read" else self._open_to_write(mode)
         except StoreError:
             self.close()
             raise
@@ -219,19 +225,29 @@ class LeagueStore(StoreReader):
 
     # --- opening -----------------------------------------------------------------------------
 
-    def _open_to_write(self) -> sqlite3.Connection:
+    def _open_to_write(self, mode: Literal["write", "continue"]) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = schema.take_lock(self.path.with_name(self.path.name + ".lock"))
+        if mode == "continue" and not self.path.is_file():
+            raise self._lost()
         db = self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA synchronous = NORMAL")
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             schema.migrate(db, schema.check(db, self.path))
             return db
+        if mode == "continue":
+            raise self._lost()
         if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise StoreError(f"{self.path} lies on a file system without shared memory: move it.")
         schema.create(db)
         return db
+
+    def _lost(self) -> StoreError:
+        return StoreError(
+            f"{self.path} is missing or empty, and the run cannot go on without the matches that it "
+            "played. Restore the file from a backup, or start the run in another folder."
+        )
 
     def _open_to_read(self) -> sqlite3.Connection:
         if not self.path.is_file():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ from srl_agents.trainers.learner import Batch
 from srl_envs.episode import Transcript
 from srl_envs.errors import CheckpointError, SandboxError
 
-STORE = "league.db"
+STORE, CHECKPOINTS = "league.db", "checkpoints"
 COORDINATION = "coordination"
 """Group of a checkpoint's tensors."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
@@ -70,7 +71,7 @@ class LeagueTraining:
 
     Raises:
         ConfigError: the folder holds a run of another recipe.
-        StoreError: another process is writing to the folder.
+        StoreError: another process is writing to the folder, or its matches are lost.
         ModelError: the processes have different weights.
     """
 
@@ -83,18 +84,31 @@ class LeagueTraining:
     ) -> None:
         self.recipe, self.folder, self.view = recipe, folder, view
         self.processes = processes or Processes()
+        self._opened = ExitStack()
+        try:
+            self._begin()
+        except BaseException:  # the store is free for whoever mends what was wrong
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        """Build all parts and go to the newest checkpoint."""
+        recipe, folder, view = self.recipe, self.folder, self.view
         require_trackers(recipe.report_to)
         check_folder(recipe, folder)
         view.phase(f"loading {recipe.model}")
         self.base = load_base(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         write_recipe(recipe, folder)  # first: a folder with anything else and no recipe is no run
-        self.store = LeagueStore(folder / STORE)
+        counted_on = checkpoints.exist(folder / CHECKPOINTS)
+        self.store = LeagueStore(folder / STORE, "continue" if counted_on else "write")
+        self._opened.callback(self.store.close)
         self.league = make_league(recipe)
         seeds = seeds_of(recipe)
         warm_start(recipe, self.base, seeds, folder, view)
         self.learners = make_learners(recipe, self.base, seeds)
         self.replays = Replays()
+        self._opened.callback(self.replays.close)
         self.sharing = make_sharing(recipe, self.base, self.learners, seeds)
         self.learned_reward = make_learned_reward(recipe, self.base)
         self.credit = CreditAssigner(
@@ -122,6 +136,7 @@ class LeagueTraining:
         self.runner = Runner(
             self.policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency
         )
+        self._opened.callback(self.runner.close)
         self._idle: dict[str, str] = {}
         self._score: float | None = None
         """Mean points per game of the learners in this update's look, if there was one."""
@@ -161,9 +176,7 @@ class LeagueTraining:
 
     def close(self) -> None:
         """Give back environments and the store."""
-        self.runner.close()
-        self.replays.close()
-        self.store.close()
+        self._opened.close()
 
     # --- one update --------------------------------------------------------------------------
 
@@ -428,7 +441,7 @@ class LeagueTraining:
             tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
             tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
         checkpoints.save(
-            self.folder / "checkpoints",
+            self.folder / CHECKPOINTS,
             self.done,
             tensors,
             state,
@@ -439,7 +452,7 @@ class LeagueTraining:
 
     def _restore(self) -> int:
         """Load the newest whole checkpoint; returns the number of updates that it holds."""
-        found = checkpoints.latest(self.folder / "checkpoints")
+        found = checkpoints.latest(self.folder / CHECKPOINTS)
         if found is None:
             return 0
         checkpoint = checkpoints.load(found)

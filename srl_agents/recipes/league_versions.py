@@ -20,6 +20,8 @@ from srl_agents.trainers.learner import AdapterLearner
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
 
+_MEND = "Restore it from a backup, or start the run in another folder."
+
 
 class LeagueVersions:
     """Keeps policies, adapters, the store and the league's pool in step.
@@ -112,14 +114,14 @@ class LeagueVersions:
         """Load the adapters of the league's pool, after a checkpoint.
 
         Raises:
-            CheckpointError: one is gone.
+            CheckpointError: one is gone or damaged.
         """
         for version in self.league.past:
             if version == self.league.start:
                 continue
             if not self._folder_of(version).is_dir():
                 raise CheckpointError(
-                    f"{self._folder_of(version)} is gone; the league needs it to continue."
+                    f"{self._folder_of(version)} is gone; the league needs it to continue. {_MEND}"
                 )
             self._load(version)
 
@@ -129,13 +131,14 @@ class LeagueVersions:
         self._add(learner)
         frozen, dropped = self.league.freeze(learner, done)
         folder = self._folder_of(frozen)
-        if not folder.is_dir():
+        if not folder.is_dir() or checkpoints.changed_files(folder):
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
             self.base.save_adapter(learner, temporary)
             shown = self._shown.get(learner, ())
             write_prompt(temporary, self.recipe.prompt.followed_by(shown))
-            checkpoints.rename_durably(temporary, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            checkpoints.keep_frozen(temporary, folder)
         self._load(frozen)
         for version in dropped:
             self.policies.pop(version, None)
@@ -146,9 +149,11 @@ class LeagueVersions:
             self.league.report(episodes)
 
     def _load(self, version: str) -> None:
+        folder = self._folder_of(version)
         if version not in self.base.adapters:
-            self.base.load_frozen(version, self._folder_of(version))
-        prompt = read_prompt(self._folder_of(version))
+            checkpoints.check_frozen(folder, _MEND)
+            self.base.load_frozen(version, folder)
+        prompt = read_prompt(folder)
         own = prompt.pairs[len(self.recipe.prompt.examples) :]  # the recipe's are the base's
         self.policies[version] = ModelPolicy(self.engine, version, own)
 

@@ -52,6 +52,7 @@ def warm_start(
         view: shows progress.
 
     Raises:
+        CheckpointError: the adapters that an earlier start made are damaged.
         ConfigError: no reply can be imitated, because prompts or replies are too long.
     """
     final, settings = folder / WARM_START, recipe.warm_start
@@ -59,6 +60,9 @@ def warm_start(
         return
     if final.is_dir():
         for name in seeds:
+            checkpoints.check_frozen(
+                final / name, f"Delete {final}: the run makes it again, alike."
+            )
             base.load_adapter(name, final / name)
         return
     view.phase("warm start: bots play", settings.episodes)
@@ -79,7 +83,7 @@ def warm_start(
         batches = _shuffled(rows, settings.training.batch_rows, seed)
         report["learners"][name] = _imitate(learner, batches, settings.updates, view)
         base.save_adapter(name, work / f"{name}.tmp")
-        checkpoints.rename_durably(work / f"{name}.tmp", work / name)
+        checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
     (work / REPORT).write_text(json.dumps(report, indent=1, sort_keys=True))
     checkpoints.rename_durably(work, final)
 

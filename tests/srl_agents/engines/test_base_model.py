@@ -133,6 +133,15 @@ def test_a_file_of_another_scale_is_refused(
     assert "bob" not in base.adapters
 
 
+def test_a_truncated_file_is_named(base: BaseModel, tmp_path: Path) -> None:
+    base.add_adapter("alice", seed=1)
+    base.save_adapter("alice", tmp_path)
+    file = tmp_path / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ModelError, match=r"adapter_model\.safetensors is no whole safetensors"):
+        base.load_adapter("bob", tmp_path)
+
+
 def test_removing_the_active_adapter_leaves_a_working_base(base: BaseModel) -> None:
     before = logits(base)
     base.add_adapter("alice@3", seed=1)

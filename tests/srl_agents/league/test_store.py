@@ -374,6 +374,22 @@ def test_reopening_continues(tmp_path: Path) -> None:
             assert len(store.matches()) == n + 1
 
 
+def test_what_must_go_on_is_not_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "league.db"
+    with pytest.raises(StoreError, match=r"league\.db is missing or empty.*Restore the file"):
+        LeagueStore(path, "continue")
+    assert not path.exists()
+    path.touch()
+    with pytest.raises(StoreError, match="missing or empty"):
+        LeagueStore(path, "continue")
+    assert path.stat().st_size == 0
+    with LeagueStore(path) as store:
+        store.add_agent(agent("m"))
+    with LeagueStore(path, "continue") as store:
+        assert [known.agent_id for known in store.agents()] == ["m"]
+        assert store.add_agent(agent("n"))
+
+
 def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no league store"):
         LeagueStore(tmp_path / "absent.db", mode="read")
