@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,19 +50,31 @@ class JSONLines:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics file; a last line that was cut off by a crash is left out."""
+    """The records of a metrics file.
+
+    A last line that was cut off by a crash is left out; a damaged one elsewhere too, with a warning.
+    """
     if not path.is_file():
         return []
-    records = []
-    for line in path.read_text(errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if not isinstance(record, dict) or "update" not in record:
-            break
-        records.append(record)
-    return records
+    *whole, torn = path.read_text(errors="replace").split("\n")
+    found = [(number, _parsed(line)) for number, line in enumerate(whole, start=1)]
+    damaged = [str(number) for number, record in found if record is None]
+    if damaged:
+        lines = f"line{'s' * (len(damaged) > 1)} {', '.join(damaged)}"
+        warnings.warn(f"{path} is damaged: left out {lines}.", stacklevel=2)
+    records = [*(record for _, record in found), _parsed(torn)]
+    return [record for record in records if record is not None]
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """The record of one line; None if the line holds something else."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("update"), int):
+        return None
+    return record
 
 
 class TensorBoard:

@@ -165,6 +165,7 @@ def test_help_has_examples(capsys) -> None:
         ("metrics.jsonl", b"[1]\n"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*left out line 1")
 def test_a_damaged_file_is_said_in_one_line(
     tmp_path: Path, capsys, name: str, content: bytes
 ) -> None:

@@ -34,6 +34,20 @@ def test_lines_after_the_checkpoint_are_cut_off_on_resume(tmp_path: Path) -> Non
     assert lines[-1]["learners"]["alice"]["reward"] == 0.7
 
 
+def test_a_damaged_line_is_named_once_and_the_later_ones_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    sink = JSONLines(path)
+    for update in (1, 2, 3, 4, 5):
+        sink.write(record(update))
+    lines = path.read_text().splitlines()
+    lines[1], lines[3] = lines[1].replace(":", ";", 1), '["update", 4]'
+    path.write_text("\n".join(lines) + '\n{"update": 6, "upd')
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged: left out lines 2, 4"):
+        resumed = JSONLines(path, done=5)
+    resumed.write(record(6))
+    assert [line["update"] for line in read_lines(path)] == [1, 3, 5, 6]  # and no second warning
+
+
 def test_tensorboard_reads_what_was_written_and_drops_the_crashed_part(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     first = TensorBoard(tmp_path)
