@@ -1,11 +1,12 @@
 """What a run leaves behind for others: one folder per learner, with a model card.
 
 LoRA adapters load in plain PEFT and in vLLM, whole weights in transformers and in vLLM; nothing of SRL is
-needed to use them.
+needed to use them, unless the base is a model that comes with SRL.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
 from srl_agents.policies.prompt_file import PROMPT, Examples, write_prompt
 from srl_agents.recipes.folder import RECIPE
-from srl_agents.recipes.model_cards import model_card
+from srl_agents.recipes.model_cards import base_of, model_card
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
@@ -27,6 +28,7 @@ FOLDERS: Mapping[Parameters, str] = {"lora": "adapters", "full": "models"}
 """Within a run's folder, by what learns."""
 BEST = "-best"
 """Follows a learner's name for its best, not its last, weights."""
+_CONFIG = "adapter_config.json"
 
 
 class AdapterExport:
@@ -95,6 +97,8 @@ class AdapterExport:
         for old in (work, final):
             shutil.rmtree(old, ignore_errors=True)
         self._base.save_adapter(learner, work)
+        if self._base.parameters == "lora":
+            _name_base(work / _CONFIG, base_of(self._recipe.model))
         write_prompt(work, self._recipe.prompt.followed_by(self._shown.get(learner, ())))
         shutil.copy(self._folder / RECIPE, work / RECIPE)
         prompted = (work / PROMPT).is_file()
@@ -102,6 +106,13 @@ class AdapterExport:
         (work / "README.md").write_text(card)
         checkpoints.rename_durably(work, final)
         return final
+
+
+def _name_base(path: Path, base: str | None) -> None:
+    """Say in PEFT's configuration what the adapter goes on, for who loads the folder alone."""
+    config = json.loads(path.read_text())
+    config["base_model_name_or_path"] = base
+    path.write_text(json.dumps(config, indent=2, sort_keys=True))
 
 
 def _results(store: LeagueStore, version: str, recipe: LeagueRecipe) -> str:

@@ -11,7 +11,7 @@ from srl_agents.recipes.folder import RECIPE
 from srl_agents.recipes.settings import LeagueRecipe
 
 _HUB = {"smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct"}
-"""Where others find a base that has a short name here."""
+"""Where others find a base that has a short name here; the others come with SRL and are on no hub."""
 
 _HEAD = """\
 ---
@@ -41,15 +41,31 @@ the same machine.
 
 _USE_ADAPTER = """\
 ```python
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
 
-base = AutoModelForCausalLM.from_pretrained("{source}")
-model = PeftModel.from_pretrained(base, "{name}")
+model = AutoPeftModelForCausalLM.from_pretrained("{name}")
 tokenizer = AutoTokenizer.from_pretrained("{source}")
 ```
 
 or `vllm serve {source} --enable-lora --max-lora-rank {vllm_rank} --lora-modules {name}={name}`."""
+
+_USE_ADAPTER_OF_SHIPPED = """\
+`{base}` comes with SRL and is on no hub, so `adapter_config.json` names no base: give it yourself, as the
+folder that SRL knows (`pip install srl`).
+
+```python
+from peft import PeftModel
+from srl_agents.engines.catalog import resolve
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+base = AutoModelForCausalLM.from_pretrained(resolve("{base}"))
+model = PeftModel.from_pretrained(base, "{name}")
+tokenizer = AutoTokenizer.from_pretrained(resolve("{base}"))
+```
+
+or `vllm serve` with that folder and
+`--enable-lora --max-lora-rank {vllm_rank} --lora-modules {name}={name}`."""
 
 _USE_MODEL = """\
 ```python
@@ -66,6 +82,21 @@ _PROMPTED = f", after the system message and the turns in `{PROMPT}`"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
+def base_of(model: str) -> str | None:
+    """Hub id or folder from which others load a base; None for one that comes with SRL.
+
+    Args:
+        model: as a recipe names it.
+    """
+    if model in catalog.names():
+        return _HUB.get(model)
+    return str(Path(model).expanduser()) if _is_folder(model) else model
+
+
+def _is_folder(model: str) -> bool:
+    return model not in catalog.names() and Path(model).expanduser().is_dir()
+
+
 def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, prompted: bool) -> str:
     """The card of a learner's weights, LoRA or whole, as the recipe says.
 
@@ -76,17 +107,15 @@ def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, pro
         results: a section in Markdown.
         prompted: a prompt lies beside the weights.
     """
-    hub = _HUB.get(recipe.model, recipe.model if "/" in recipe.model else "")
-    local = recipe.model in catalog.names() or Path(recipe.model).expanduser().is_dir()
-    source = hub or (str(catalog.resolve(recipe.model)) if local else recipe.model)
+    source = base_of(recipe.model)
     full, rank = recipe.parameters == "full", recipe.lora.rank
-    use = _USE_MODEL if full else _USE_ADAPTER
+    adapter = _USE_ADAPTER if source else _USE_ADAPTER_OF_SHIPPED
     return _HEAD.format(
         library="transformers" if full else "peft",
         tag="full" if full else "lora",
         what="All weights of" if full else "A LoRA adapter on",
         size="all weights" if full else f"rank {rank}, alpha {recipe.lora.alpha:g}",
-        base_line=f"base_model: {hub}\n" if hub else "",
+        base_line=f"base_model: {source}\n" if source and not _is_folder(recipe.model) else "",
         title=f"{name} of {recipe.name}",
         base=recipe.model,
         srl=metadata.version("srl"),
@@ -98,7 +127,8 @@ def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, pro
         which=which,
         prompt=_PROMPTED if prompted else "",
         results=results,
-        use=use.format(
+        use=(_USE_MODEL if full else adapter).format(
+            base=recipe.model,
             source=source,
             name=name,
             env=recipe.env,

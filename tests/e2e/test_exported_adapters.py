@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
+from peft import AutoPeftModelForCausalLM, PeftModel
 from rich.console import Console
 from transformers import AutoModelForCausalLM
 
@@ -18,7 +19,9 @@ from srl_agents.policies.prompt_file import PROMPT, read_prompt
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
+from srl_agents.recipes.model_cards import base_of
 from srl_agents.recipes.settings import LeagueRecipe
+from tests.training_runs import train_run
 
 RECIPE = """
 name: leaving
@@ -55,6 +58,9 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         assert (adapter / "recipe.yaml").read_text() == (run / "recipe.yaml").read_text()
         assert read_prompt(adapter) == read_prompt(run / "snapshots/alice@2") == recipe.prompt
         assert f"in `{PROMPT}`" in card
+        # the base lies inside the package: a path of this machine would be nobody else's
+        assert str(resolve("tiny")) not in card + (adapter / "adapter_config.json").read_text()
+        assert 'from_pretrained(resolve("tiny"))' in card
 
         ids = torch.tensor([[3, 1, 4, 1, 5]])
         training.base.activate("alice")
@@ -92,3 +98,34 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
     finally:
         training.close()
     assert json.loads((adapter / "adapter_config.json").read_text())["r"] == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+@pytest.mark.slow
+def test_an_exported_adapter_finds_its_base(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(resolve("tiny"), model)
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    recipe = load(LeagueRecipe, tmp_path / "recipe.yaml", [f"model={model}", "updates=1"])
+    train_run(recipe, tmp_path / "run")
+    adapter = tmp_path / "run/adapters/alice"
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    base = AutoModelForCausalLM.from_pretrained(model)
+    with torch.no_grad():
+        told = PeftModel.from_pretrained(base, str(adapter)).eval()(ids).logits
+        found = AutoPeftModelForCausalLM.from_pretrained(str(adapter)).eval()(ids).logits
+    assert torch.equal(found, told)
+    card = (adapter / "README.md").read_text()
+    assert 'AutoPeftModelForCausalLM.from_pretrained("alice")' in card
+    assert "base_model:" not in card  # a hub's word for one of its own
+
+
+def test_bases_are_named_so_that_others_find_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    assert base_of("smollm2-135m") == "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert base_of("somebody/something") == "somebody/something"
+    assert base_of("~/mine") == str(tmp_path / "mine")
+    assert base_of("tiny") is None
