@@ -31,7 +31,8 @@ class Tracker:
     Args:
         name: which.
         project: groups runs.
-        run: the run's name; the same name continues the run.
+        run: the run's name; Trackio continues the run that has it.
+        run_id: Weights & Biases continues the run that has it.
         config: the recipe, as plain values.
 
     Raises:
@@ -39,11 +40,17 @@ class Tracker:
     """
 
     def __init__(
-        self, name: TrackerName, *, project: str, run: str, config: Mapping[str, Any]
+        self,
+        name: TrackerName,
+        *,
+        project: str,
+        run: str,
+        run_id: str,
+        config: Mapping[str, Any],
     ) -> None:
         module: Any = importlib.import_module(name)
-        # W&B finds the run to continue by its id; Trackio would open a notebook's cell
-        own = {"id": run} if name == "wandb" else {"embed": False}
+        # Trackio knows no ids, and would open a notebook's cell
+        own = {"id": run_id} if name == "wandb" else {"embed": False}
         try:
             self._run: Any = module.init(
                 project=project, name=run, config=dict(config), resume="allow", **own

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from srl_agents.metrics.sinks import METRICS
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.experience import make_experience
-from srl_agents.recipes.folder import check_folder, write_recipe
+from srl_agents.recipes.folder import RECIPE, check_folder, write_recipe
 from srl_agents.recipes.league_parts import (
     load_base,
     make_engine,
@@ -42,6 +42,7 @@ from srl_agents.recipes.league_parts import (
 from srl_agents.recipes.league_versions import LeagueVersions
 from srl_agents.recipes.learned_reward import rule_reward
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.recipes.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.recipes.warm_start import warm_start
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
@@ -70,7 +71,7 @@ class LeagueTraining:
             their own that holds what the first one's did.
 
     Raises:
-        ConfigError: the folder holds a run of another recipe.
+        ConfigError: the folder holds a run of another recipe, or a tracker does not begin.
         StoreError: another process is writing to the folder, or its matches are lost.
         ModelError: the processes have different weights.
     """
@@ -96,13 +97,23 @@ class LeagueTraining:
         recipe, folder, view = self.recipe, self.folder, self.view
         require_trackers(recipe.report_to)
         check_folder(recipe, folder)
+        continued = (folder / RECIPE).is_file()
+        if continued:
+            self._open_store()  # before a tracker takes up what another process is sending
+        self.trackers: list[Tracker] = []
+        own = run_id(folder)
+        if self.processes.first:
+            for tracker in begin_trackers(recipe, folder, own):
+                self._opened.callback(tracker.close)
+                self.trackers.append(tracker)
         view.phase(f"loading {recipe.model}")
         self.base = load_base(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         write_recipe(recipe, folder)  # first: a folder with anything else and no recipe is no run
-        counted_on = checkpoints.exist(folder / CHECKPOINTS)
-        self.store = LeagueStore(folder / STORE, "continue" if counted_on else "write")
-        self._opened.callback(self.store.close)
+        if recipe.report_to:
+            keep_run_id(folder, own)
+        if not continued:
+            self._open_store()
         self.league = make_league(recipe)
         seeds = seeds_of(recipe)
         warm_start(recipe, self.base, seeds, folder, view)
@@ -143,24 +154,23 @@ class LeagueTraining:
         self.done = self._restore()
         self._require_equal_weights()
 
+    def _open_store(self) -> None:
+        counted_on = checkpoints.exist(self.folder / CHECKPOINTS)
+        self.store = LeagueStore(self.folder / STORE, "continue" if counted_on else "write")
+        self._opened.callback(self.store.close)
+
     def run(self) -> None:
         """Train to the end and play the final round robin; continues where a checkpoint left off."""
         self.view.resume(self.done)
-        recipe = self.recipe
         sinks: list[Sink] = [
             JSONLines(self.folder / METRICS, self.done),
             TensorBoard(self.folder / "tensorboard", self.done),
             self.view,
-            *(
-                Tracker(name, project=recipe.name, run=self.folder.name, config=asdict(recipe))
-                for name in recipe.report_to
-                if self.processes.first
-            ),
         ]
         try:
             while self.done < self.recipe.updates:
                 record = self._update()
-                for sink in sinks:
+                for sink in (*sinks, *self.trackers):
                     sink.write(record)
                 self._after_update()
             self._final_table()
@@ -169,13 +179,13 @@ class LeagueTraining:
                 self.recipe, self.folder, self.base, self.store, shown=self._shown
             )
             for path in export.write(live):
-                self.view.say(f"{_EXPORTED[recipe.parameters]}: {path}")
+                self.view.say(f"{_EXPORTED[self.recipe.parameters]}: {path}")
         finally:
             for sink in sinks:
                 sink.close()
 
     def close(self) -> None:
-        """Give back environments and the store."""
+        """Give back environments and the store; end trackers."""
         self._opened.close()
 
     # --- one update --------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def init(project, name=None, config=None, resume="never", **own):
 
 
 @pytest.mark.parametrize(
-    ("name", "own"), [("trackio", {"embed": False}), ("wandb", {"id": "mine-seed0"})]
+    ("name", "own"), [("trackio", {"embed": False}), ("wandb", {"id": "c0ffee"})]
 )
 def test_a_run_is_told_what_it_is_and_gets_every_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name, own
@@ -43,7 +43,7 @@ def test_a_run_is_told_what_it_is_and_gets_every_update(
     (tmp_path / f"{name}.py").write_text(FAKE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, name, raising=False)
-    tracker = Tracker(name, project="srl", run="mine-seed0", config={"seed": 0})
+    tracker = Tracker(name, project="srl", run="mine-seed0", run_id="c0ffee", config={"seed": 0})
     learners = {"alice": {"reward": 0.5, "value/loss": 0.25}}
     tracker.write(Record(update=3, updates=9, run={"tokens_per_s": 10.0}, learners=learners))
     tracker.close()
@@ -71,7 +71,7 @@ def test_a_tracker_that_does_not_begin_is_said_in_one_line(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     with pytest.raises(ConfigError, match=r"report_to: wandb does not begin: .*No API key"):
-        Tracker("wandb", project="srl", run="mine", config={})
+        Tracker("wandb", project="srl", run="mine", run_id="c0ffee", config={})
 
 
 def test_a_tracker_that_is_not_installed_is_named_with_its_extra() -> None:
