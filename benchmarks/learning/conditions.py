@@ -289,7 +289,18 @@ TABLES = (
         title="Modes and team shares, public goods with a start that writes legal replies",
         name="modes_public_goods_fluent",
         arena="public_goods_fluent",
-        conditions=("untrained", *_MODES, *_TEAM_SHARES, *_COORDINATION, *_TRAINERS),
+        conditions=("untrained", *_MODES, *_TEAM_SHARES),
+        measures={
+            "together": "outcome of all seats",
+            "outcome_start": "own outcome against the start",
+            "refused": "refused replies per game",
+        },
+    ),
+    Table(
+        title="Coordination and trainers, public goods with a start that writes legal replies",
+        name="coordination_public_goods_fluent",
+        arena="public_goods_fluent",
+        conditions=(*_COORDINATION, *_TRAINERS),
         measures={
             "together": "outcome of all seats",
             "outcome_start": "own outcome against the start",

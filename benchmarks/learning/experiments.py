@@ -174,7 +174,8 @@ def table_text(table: Table, rows: Sequence[Row]) -> str:
 def draw(table: Table, rows: Sequence[Row], out: Path) -> None:
     """Curves over updates, mean over seeds with their range, one line per condition."""
     names = ("outcome", "invalid_share", "entropy")
-    figure, axes = plt.subplots(1, len(names), figsize=(4.4 * len(names), 3.4))
+    figure, axes = plt.subplots(1, len(names), figsize=(15.4, 3.4), layout="constrained")
+    colors = plt.get_cmap("tab10" if len(table.conditions) < 10 else "tab20").colors
     for axis, name in zip(axes, names, strict=True):
         for color, condition in enumerate((BASELINE, *table.conditions)):
             curves = [
@@ -186,19 +187,18 @@ def draw(table: Table, rows: Sequence[Row], out: Path) -> None:
                 continue
             values_SU = np.array(curves, dtype=float)
             updates_U = np.arange(1, values_SU.shape[1] + 1)
-            axis.plot(updates_U, values_SU.mean(axis=0), color=f"C{color}", label=condition)
+            axis.plot(updates_U, values_SU.mean(axis=0), color=colors[color], label=condition)
             axis.fill_between(
                 updates_U,
                 values_SU.min(axis=0),
                 values_SU.max(axis=0),
-                color=f"C{color}",
+                color=colors[color],
                 alpha=0.1,
             )
         axis.set_title(f"{name}, training", fontsize=10)
         axis.set_xlabel("update")
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=6)
-    figure.tight_layout()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": table.name}):
         figure.savefig(out, metadata={"Date": None})  # equal pictures are equal files
     plt.close(figure)
