@@ -220,7 +220,11 @@ evaluation: {every: 20, pairs: 20, final_pairs: 30, bots: [middle]}
 snapshot_every: 10
 checkpoint_every: 10
 """,
-            conditions={BASELINE: (), **_MIRROR},
+            conditions={
+                BASELINE: (),
+                **_MIRROR,
+                "linear": ("training.schedule=linear", "training.total_updates=100"),
+            },
         ),
     }
 )
@@ -269,10 +273,13 @@ TABLES = (
             title=f"Mirror self-play beside the league, {arena}",
             name=f"self_play_{arena}",
             arena=arena,
-            conditions=tuple(_MIRROR),
+            conditions=conditions,
             measures=_AGAINST,
         )
-        for arena in ("connect_four", "connect_four_long")
+        for arena, conditions in (
+            ("connect_four", ("mirror",)),
+            ("connect_four_long", ("mirror", "linear")),
+        )
     ),
     Table(
         title="Modes and team shares, public goods (mixed)",
