@@ -37,6 +37,7 @@ class Coordinator:
         self._rows: dict[str, int] = {}
         self._chosen: frozenset[str] = frozenset()
         self._compared = 0
+        """Within an update: whom ``selective`` chose, and how many gradients it could compare."""
 
     def teacher_of(self, learner: str, learners: Sequence[str]) -> str | None:
         """Who teaches a learner in this update: the best so far, if it is better and has a weight."""
@@ -71,26 +72,8 @@ class Coordinator:
             decision.changes = {
                 m.name: {key: tensor.clone() for key, tensor in mean.items()} for m in members
             }
-        elif settings.kind == "selective" and settings.select == "top" and own:
-            if first:
-                self._chosen = frozenset(top(self.performance.of(list(own)), settings.top_k))
-            decision.changes = {name: g for name, g in own.items() if name in self._chosen}
-        elif settings.kind == "selective" and settings.select == "signs":
-            self._compared = len(own) if first else self._compared
-            if len(own) < self._compared:
-                decision.changes = {}
-        if (
-            settings.kind == "selective"
-            and settings.select == "signs"
-            and len(decision.changes) > 1
-        ):
-            masks = agreeing_entries(list(own.values()), settings.sign_agreement)
-            decision.changes = {
-                name: {key: tensor * masks[key] for key, tensor in gradients.items()}
-                for name, gradients in own.items()
-            }
-            kept = sum(int(mask.sum()) for mask in masks.values())
-            decision.run["sign_share"] = kept / sum(mask.numel() for mask in masks.values())
+        elif settings.kind == "selective" and own:
+            self._select(own, decision, first=first)
         if len(own) > 1 and settings.starts_alike:  # elsewhere entries mean different things
             decision.run["gradient_agreement"] = pairwise_cosine(list(own.values()))
         if settings.kind == "selective" and first:
@@ -134,6 +117,29 @@ class Coordinator:
         self._rows = {name: int(rows) for name, rows in state["rows"].items()}
         self.performance.load_state(state["performance"])
         self.shared.load_state(tensors, state["shared"], like)
+
+    # --- selecting ---------------------------------------------------------------------------
+
+    def _select(self, own: Mapping[str, Tensors], decision: Decision, *, first: bool) -> None:
+        """Let through the gradients of the best, or the entries on whose signs enough agree."""
+        settings = self.settings
+        if settings.select == "top":
+            if first:
+                self._chosen = frozenset(top(self.performance.of(list(own)), settings.top_k))
+            decision.changes = {name: g for name, g in own.items() if name in self._chosen}
+            return
+        if first:
+            self._compared = len(own)
+        if len(own) < self._compared:
+            decision.changes = {}
+        elif len(own) > 1:
+            masks = agreeing_entries(list(own.values()), settings.sign_agreement)
+            decision.changes = {
+                name: {key: tensor * masks[key] for key, tensor in gradients.items()}
+                for name, gradients in own.items()
+            }
+            kept = sum(int(mask.sum()) for mask in masks.values())
+            decision.run["sign_share"] = kept / sum(mask.numel() for mask in masks.values())
 
     # --- merging -----------------------------------------------------------------------------
 

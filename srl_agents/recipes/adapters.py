@@ -18,7 +18,7 @@ from srl_agents.league.manager import FINAL
 from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
 from srl_agents.policies.prompt_file import PROMPT, Examples, write_prompt
-from srl_agents.recipes.folder import RECIPE
+from srl_agents.recipes.folder import CHECKPOINTS, RECIPE
 from srl_agents.recipes.model_cards import base_of, model_card
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import spec as env_spec
@@ -63,7 +63,7 @@ class AdapterExport:
         Returns:
             The folders.
         """
-        found = checkpoints.best(self._folder / "checkpoints")
+        found = checkpoints.best(self._folder / CHECKPOINTS)
         best = checkpoints.load(found) if found is not None else None
         written = []
         for learner, version in live.items():

@@ -13,7 +13,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
-RECIPE = "recipe.yaml"
+RECIPE, CHECKPOINTS = "recipe.yaml", "checkpoints"
 _UNFINISHED = f"{RECIPE}.tmp"
 Recipe = LeagueRecipe | PopulationRecipe
 

@@ -29,7 +29,7 @@ from srl_agents.metrics.sinks import METRICS
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.adapters import AdapterExport
 from srl_agents.recipes.experience import make_experience
-from srl_agents.recipes.folder import RECIPE, check_folder, write_recipe
+from srl_agents.recipes.folder import CHECKPOINTS, RECIPE, check_folder, write_recipe
 from srl_agents.recipes.league_parts import (
     load_base,
     make_engine,
@@ -53,7 +53,7 @@ from srl_agents.trainers.learner import Batch
 from srl_envs.episode import Transcript
 from srl_envs.errors import CheckpointError, SandboxError
 
-STORE, CHECKPOINTS = "league.db", "checkpoints"
+STORE = "league.db"
 COORDINATION = "coordination"
 """Group of a checkpoint's tensors."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
@@ -108,6 +108,7 @@ class LeagueTraining:
                 self.trackers.append(tracker)
         view.phase(f"loading {recipe.model}")
         self.base = load_base(recipe)
+        check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
         folder.mkdir(parents=True, exist_ok=True)
         write_recipe(recipe, folder)  # first: a folder with anything else and no recipe is no run
         if recipe.report_to:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from srl_agents import checkpoints
 from srl_agents.metrics.trackers import Tracker
+from srl_agents.recipes.folder import CHECKPOINTS
 from srl_agents.recipes.settings import LeagueRecipe
 
 RUN_ID = "tracker_id"
@@ -20,7 +21,7 @@ def run_id(folder: Path) -> str:
     path = folder / RUN_ID
     if path.is_file():
         return path.read_text().strip()
-    if checkpoints.exist(folder / "checkpoints"):
+    if checkpoints.exist(folder / CHECKPOINTS):
         return folder.name  # what trackers know a run by that is older than these files
     return secrets.token_hex(8)
 

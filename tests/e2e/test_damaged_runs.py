@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.checkpoints.frozen import HASHES
+from srl_agents.checkpoints.frozen import HASHES, changed_files
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import CheckpointError, ModelError, StoreError
@@ -79,8 +79,12 @@ def test_a_damaged_snapshot_of_a_lost_update_is_written_again(
     later = run / SNAPSHOT.replace("@1", "@2")
     shutil.copytree((run / SNAPSHOT).parent, later.parent)
     flip(later)
+    assert changed_files(later.parent) == [later.name]
+    damaged = later.read_bytes()
     train_run(recipe, run)
-    train_run(recipe, run)  # and what was written is whole
+    assert changed_files(later.parent) == []
+    assert later.read_bytes() != damaged
+    train_run(recipe, run)  # goes on from it
 
 
 def test_a_damaged_warm_start_is_named_and_made_again(recipe: LeagueRecipe, run: Path) -> None:
