@@ -5,7 +5,7 @@
 The learner sits in seat 0 of the numeric twin (`srl_envs.wrappers.numeric`), the bot in seat 1; who
 moves first is drawn from the seed. It is trained on train seeds and looked at on eval seeds, through
 text: the model is made a ``text -> text`` policy and `srl_envs.play` plays mirrored pairs, one seed
-in both seats. The interval is Student's t over the pairs' means. Needs ``pip install 'srl[sb3]'``.
+in both seats. The interval is Student's t over the pairs' means. Needs ``pip install "srl-envs[sb3]"``.
 """
 
 from __future__ import annotations

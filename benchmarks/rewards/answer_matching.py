@@ -38,6 +38,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from srl_envs.distribution import install_command
 from srl_envs.rewards import AnswerMatcher, AnswerPolicy
 from srl_envs.rewards.math_verify import MathVerify
 
@@ -110,7 +111,7 @@ class Peer:
             stderr=subprocess.DEVNULL,
         )
         if self._line(120.0) != b"ready\n":
-            raise SystemExit("math-verify does not start: pip install 'srl[math]'.")
+            raise SystemExit(f"math-verify does not start: {install_command('math')}")
 
     def _line(self, limit_s: float) -> bytes:
         """One line of its output; empty after the limit."""

@@ -12,24 +12,14 @@ from importlib import metadata
 from pathlib import Path
 
 import srl_envs
+from srl_envs.distribution import extra_with, install_command
 from srl_envs.errors import SRLError, nearest
 
 COMMAND_GROUP = "srl.commands"
-"""Entry-point group; each entry is a function of the arguments that returns an exit code."""
+"""Entry-point group; each entry is a function of the arguments that returns an exit code. It is named
+for the command, which is ``srl`` whatever the distribution is called."""
 
 USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
-_EXTRAS = {
-    "cli": ("tyro", "rich", "yaml"),
-    "train": (
-        "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
-        "safetensors", "tokenizers", "gguf", "huggingface_hub", "tensorboard", "matplotlib",
-    ),
-    "analysis": ("pyarrow", "duckdb"),
-    "vllm": ("vllm", "openai"),
-    "ray": ("ray",),
-    "sb3": ("stable_baselines3", "sb3_contrib"),
-}  # fmt: skip
-"""Extra of the distribution -> modules that come with it."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -83,10 +73,10 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
             return USER_ERROR
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
-            extra = next((extra for extra, names in _EXTRAS.items() if missing in names), None)
+            extra = extra_with(missing)
             if extra is None:
                 raise
-            say(f'needs {missing}, which is not installed: pip install "srl[{extra}]"')
+            say(f"needs {missing}, which is not installed: {install_command(extra)}")
             return USER_ERROR
         except KeyboardInterrupt:
             say("interrupted.")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from srl_agents.metrics.names import Record
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError
 
 TrackerName = Literal["trackio", "wandb"]
@@ -18,7 +19,7 @@ def require_trackers(names: Iterable[str]) -> None:
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise ConfigError(
-                f'report_to: {name} is not installed: pip install "srl[{name}]", or leave it out.'
+                f"report_to: {name} is not installed: {install_command(name)}, or leave it out."
             )
 
 

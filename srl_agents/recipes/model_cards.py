@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 
+import srl_envs
 from srl_agents.engines import catalog
 from srl_agents.policies.prompt_file import PROMPT
 from srl_agents.recipes.folder import RECIPE
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.distribution import install_command
 
 _HUB = {"smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 """Where others find a base that has a short name here; the others come with SRL and are on no hub."""
@@ -52,7 +53,7 @@ or `vllm serve {source} --enable-lora --max-lora-rank {vllm_rank} --lora-modules
 
 _USE_ADAPTER_OF_SHIPPED = """\
 `{base}` comes with SRL and is on no hub, so `adapter_config.json` names no base: give it yourself, as the
-folder that SRL knows (`pip install srl`).
+folder that SRL knows (`{install}`).
 
 ```python
 from peft import PeftModel
@@ -118,7 +119,7 @@ def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, pro
         base_line=f"base_model: {source}\n" if source and not _is_folder(recipe.model) else "",
         title=f"{name} of {recipe.name}",
         base=recipe.model,
-        srl=metadata.version("srl"),
+        srl=srl_envs.__version__,
         env=recipe.env,
         options=f" with {recipe.env_options}" if recipe.env_options else "",
         algorithm=recipe.training.algorithm,
@@ -132,6 +133,7 @@ def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, pro
             source=source,
             name=name,
             env=recipe.env,
+            install=install_command("train"),
             vllm_rank=next((r for r in _VLLM_RANKS if r >= rank), _VLLM_RANKS[-1]),
         ),
         recipe=RECIPE,

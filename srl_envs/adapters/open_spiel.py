@@ -39,6 +39,7 @@ import numpy as np
 
 from srl_envs import registry
 from srl_envs.core import Game, Mode, Streams, require_action
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.grammar import action
 from srl_envs.registry import Policy
@@ -47,7 +48,8 @@ try:
     import pyspiel
 except ImportError as error:
     raise ConfigError(
-        f"OpenSpiel is needed: pip install open-spiel ({error}). It has no wheel for every system."
+        f"OpenSpiel is needed: {install_command('open-spiel')} ({error}). It has no wheel for every "
+        "system."
     ) from None
 
 MOST_LISTED = 200

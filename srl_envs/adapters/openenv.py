@@ -34,6 +34,7 @@ from typing import Any
 
 from srl_envs import registry
 from srl_envs.core import Split
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, EpisodeOverError
 from srl_envs.single import GameSingle
 
@@ -44,7 +45,9 @@ try:
     from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
     from pydantic import Field
 except ImportError as error:
-    raise ConfigError(f"OpenEnv 0.10 or newer is needed: pip install openenv ({error}).") from None
+    raise ConfigError(
+        f"OpenEnv 0.10 or newer is needed: {install_command('openenv')} ({error})."
+    ) from None
 
 
 class SRLAction(Action):

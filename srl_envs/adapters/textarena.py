@@ -54,6 +54,7 @@ import numpy as np
 from srl_envs import registry
 from srl_envs.aec import GameAEC
 from srl_envs.core import Game, Mode, Streams, require_action
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, EpisodeOverError, NeighbourError, nearest
 from srl_envs.grammar import action
 from srl_envs.registry import Policy
@@ -62,7 +63,7 @@ try:
     import textarena as ta
     from textarena.envs.registration import ENV_REGISTRY
 except ImportError as error:
-    raise ConfigError(f"TextArena is needed: pip install textarena ({error}).") from None
+    raise ConfigError(f"TextArena is needed: {install_command('textarena')} ({error}).") from None
 
 _LOCK = threading.RLock()
 """Held while TextArena runs: its games share the process-wide generators."""

@@ -43,6 +43,7 @@ from typing import Any, Literal
 import numpy as np
 
 from srl_envs import registry
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, NeighbourError, nearest
 from srl_envs.registry import Policy
 
@@ -50,7 +51,9 @@ try:
     import verifiers.v1 as vf
     from pydantic import Field
 except ImportError as error:
-    raise ConfigError(f"verifiers 0.4 or newer is needed ({error}).") from None
+    raise ConfigError(
+        f"verifiers 0.4 or newer is needed: {install_command('verifiers')} ({error})."
+    ) from None
 
 MOST_SEATS = 6
 """Roles that `SRLEnvConfig` declares."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.rewards.rubric import Rubric, RubricScore, summary
 
@@ -57,7 +58,9 @@ def verifiers_reward(rubric: Rubric) -> Callable[..., Any]:
     try:
         import verifiers.v1 as vf  # noqa: PLC0415 - optional
     except ImportError as error:
-        raise ConfigError(f"verifiers 0.4 or newer is needed ({error}).") from None
+        raise ConfigError(
+            f"verifiers 0.4 or newer is needed: {install_command('verifiers')} ({error})."
+        ) from None
 
     async def score_rubric(_self: Any, task: Any, trace: Any) -> dict[str, float]:
         row = task.model_dump()

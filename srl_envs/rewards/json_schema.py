@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.rewards.linear_regex import LinearRegex
 
@@ -166,7 +167,7 @@ def _library(place: str) -> Any:
     except ImportError:
         raise ConfigError(
             f"{place}: JSON schemas need the package jsonschema. "
-            'Install it with `pip install "srl[rewards]"`.'
+            f"Install it with `{install_command('rewards')}`."
         ) from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError
 
 MAX_PATTERN_CHARS = 2_000
@@ -72,6 +73,6 @@ def _engine(place: str) -> Any:
     if not hasattr(engine, "Options"):
         raise ConfigError(
             f"{place}: patterns need google-re2, because Python's own engine can take exponential "
-            'time. Install it with `pip install "srl[rewards]"`.'
+            f"time. Install it with `{install_command('rewards')}`."
         )
     return engine

@@ -1,6 +1,6 @@
 r"""The optional fallback of the answer matcher: math-verify in a sandboxed process.
 
-math-verify (``pip install 'srl[math]'``) computes with sympy, so it reads much that our parser does
+math-verify (the extra ``math``) computes with sympy, so it reads much that our parser does
 not, and has no bound on time or memory of its own that would hold outside the main thread. Here
 each comparison is a fresh process of `srl_envs.sandbox`, killed at its limit. The texts travel as
 JSON arguments of a constant program; no answer is ever part of a program's text.
@@ -12,6 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from types import TracebackType
 
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits
 
@@ -52,7 +53,7 @@ class MathVerify:
     def __init__(self, limits: Limits | None = None, *, isolation: str = "strongest") -> None:
         missing = [name for name in PACKAGES if find_spec(name) is None]
         if missing:
-            raise ConfigError(f"{', '.join(missing)}: not installed. pip install 'srl[math]'.")
+            raise ConfigError(f"{', '.join(missing)}: not installed. {install_command('math')}")
         limits = limits or Limits(cpu_s=5.0, wall_s=30.0, memory_mib=1024)
         self._executor = CodeExecutor(
             limits, isolation, packages=PACKAGES, preload=("sympy", "antlr4", "sympy.parsing.latex")

@@ -93,12 +93,12 @@ def raising(error: BaseException) -> Callable[[list[str]], object]:
         (
             ModuleNotFoundError("no", name="tyro.conf"),
             2,
-            'srl probe: needs tyro, which is not installed: pip install "srl[cli]"\n',
+            'srl probe: needs tyro, which is not installed: pip install "srl-envs[cli]"\n',
         ),
         (
             ModuleNotFoundError("no", name="torch"),
             2,
-            'srl probe: needs torch, which is not installed: pip install "srl[train]"\n',
+            'srl probe: needs torch, which is not installed: pip install "srl-envs[train]"\n',
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch.delitem(sys.modules, f"srl_agents.cli.{command}", raising=False)
     monkeypatch.setitem(sys.modules, "tyro", None)
     assert main([command]) == 2
-    assert capsys.readouterr().err.endswith('not installed: pip install "srl[cli]"\n')
+    assert capsys.readouterr().err.endswith('not installed: pip install "srl-envs[cli]"\n')
 
 
 def test_a_warning_is_one_line(install: Install, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_extra() -> None:
     require_trackers(())
     missing = [n for n in ("trackio", "wandb") if importlib.util.find_spec(n) is None]
     for name in missing:
-        with pytest.raises(ConfigError, match=rf'{name} is not installed: pip install "srl'):
+        with pytest.raises(ConfigError, match=rf'{name} is not installed: pip install "srl-envs'):
             require_trackers([name])
 
 

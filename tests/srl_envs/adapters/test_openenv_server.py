@@ -55,7 +55,7 @@ build-backend = "setuptools.build_meta"
 name = "openenv-srl-connect-four"
 version = "0.1.0"
 requires-python = ">=3.11"
-dependencies = ["openenv>=0.10", "srl"]
+dependencies = ["openenv>=0.10", "srl-envs"]
 
 [project.scripts]
 server = "server.app:main"

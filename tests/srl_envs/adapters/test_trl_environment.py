@@ -14,6 +14,7 @@ import pytest
 
 import srl_envs
 from srl_envs.adapters.trl import TRLGame, environment_factory, rows
+from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
@@ -153,7 +154,7 @@ def test_one_real_step_of_trls_trainer_plays_and_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The replies are scripted, one attempt plays and one is silent; all else is TRL's own."""
-    reason = "the training packages are not installed: pip install 'srl[train]'"
+    reason = f"the training packages are not installed: {install_command('train')}"
     trl = pytest.importorskip("trl", reason=reason)
     transformers = pytest.importorskip("transformers", reason=reason)
     datasets = pytest.importorskip("datasets", reason=reason)

@@ -79,7 +79,7 @@ def test_importing_rewards_stays_light() -> None:
 
 def test_a_missing_math_verify_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(math_verify, "find_spec", lambda name: None if name == "sympy" else name)
-    with pytest.raises(ConfigError, match=r"sympy: not installed. pip install 'srl\[math\]'"):
+    with pytest.raises(ConfigError, match=r'sympy: not installed. pip install "srl-envs\[math\]"'):
         MathVerify()
 
 

@@ -11,7 +11,6 @@ from srl_envs.wrappers import numeric
 from srl_envs.wrappers.numeric.policies import sb3_probabilities
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
-pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed: pip install 'srl[sb3]'")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from sb3_contrib import MaskablePPO

@@ -1,0 +1,47 @@
+"""What this project is called where packages are installed from, and what its extras bring.
+
+The import names (`srl_envs`, `srl_agents`, `leaderboards`) and the command ``srl`` are other names:
+the distribution ``srl`` belongs to another project. Every error and card that tells a user what to
+install asks here.
+"""
+
+from __future__ import annotations
+
+DISTRIBUTION = "srl-envs"
+"""Name of the distribution, as in ``pip install``; pyproject.toml has the same."""
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "cli": ("tyro", "rich", "yaml"),
+    "rewards": ("jsonschema", "re2"),
+    "train": (
+        "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
+        "safetensors", "tokenizers", "gguf", "huggingface_hub", "tensorboard",
+    ),
+    "endpoints": ("openai",),
+    "math": ("math_verify",),
+    "analysis": ("pyarrow", "duckdb"),
+    "trackio": ("trackio",),
+    "wandb": ("wandb",),
+    "open-spiel": ("pyspiel",),
+    "textarena": ("textarena",),
+    "openenv": ("openenv",),
+    "verifiers": ("verifiers",),
+    "sb3": ("stable_baselines3", "sb3_contrib"),
+}  # fmt: skip
+"""Extra of the distribution -> modules that come with it."""
+
+
+def install_command(extra: str) -> str:
+    """What to type for an extra, quoted for every shell: ``pip install "srl-envs[rewards]"``.
+
+    Raises:
+        KeyError: there is no such extra.
+    """
+    if extra not in EXTRAS:
+        raise KeyError(extra)
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
+
+def extra_with(module: str) -> str | None:
+    """The extra that brings a top-level module; None if none does."""
+    return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
