@@ -242,7 +242,7 @@ def build_agents(
         if entrant.source.startswith(f"{ENDPOINT}:"):
             endpoint = _endpoint(entrant, protocol, max_new_tokens, asking or Asking())
             built.policies[entrant.name] = EndpointPolicy(endpoint, entrant.prompt)
-            built.versions.append(_endpoint_version(entrant, endpoint.settings, protocol))
+            built.versions.append(_endpoint_version(entrant, endpoint, protocol))
     engines: dict[_EngineKey, TransformersEngine] = {}
     models = [e for e in entrants if not e.source.startswith((BOT, f"{ENDPOINT}:"))]
     bare = {(e.source, e.prompt): e.name for e in models if "+" not in e.source}
@@ -296,17 +296,27 @@ def _endpoint(
     return endpoint
 
 
-def _endpoint_version(
-    entrant: Entrant, settings: EndpointSettings, protocol: Protocol
-) -> AgentVersion:
-    """The version of a served model: who was asked, and how. What replied, only its host knows."""
+def _endpoint_version(entrant: Entrant, endpoint: Endpoint, protocol: Protocol) -> AgentVersion:
+    """The version of a served model: who was asked, and how. What replied, only its host knows.
+
+    Args:
+        entrant: who enters.
+        endpoint: one that has answered, so that it knows the name which its server reports.
+        protocol: what is played.
+    """
+    settings = endpoint.settings
     return AgentVersion(
         agent_id=entrant.name,
         lineage=lineage(entrant.name),
         role="frozen",
         step=_step(entrant.name),
         spec={
-            ENDPOINT: {"api": API, "url": settings.url, "model": settings.model},
+            ENDPOINT: {
+                "api": API,
+                "url": settings.url,
+                "model": settings.model,
+                "reported": endpoint.reported or "",
+            },
             **({} if entrant.prompt == NO_PROMPT else {SHOWN: dump(entrant.prompt)}),
             "sampling": {
                 "temperature": settings.temperature,

@@ -30,6 +30,7 @@ from leaderboards.matrices import (
     win_cells,
 )
 from leaderboards.pages.write import write_site
+from leaderboards.served import ServedTurns
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
 from srl_agents.league.ratings import Interval, RatingTable, rate
 from srl_agents.league.returns import FocalReturn
@@ -124,9 +125,9 @@ def board_site(
             matches = [match for match in store.matches() if match[1].termination != "void"]
         for data in found:
             data["protocol"] = group.protocol.name
-            chosen, transcripts = _published_episodes(group, matches, data, per_board)
+            chosen, transcripts, served = _published_episodes(group, matches, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
-            parts.append(viewer_episodes(data["slug"], chosen, transcripts))
+            parts.append(viewer_episodes(data["slug"], chosen, transcripts, served))
         boards += found
         if told is not None:
             told("environments", done, len(groups))
@@ -142,15 +143,16 @@ def board_site(
 
 def _published_episodes(
     group: BoardGroup, matches: Sequence[Match], board: Mapping[str, Any], most: int
-) -> tuple[list[Match], dict[str, Transcript]]:
-    """Some of a group's matches, and their transcripts, which lie in its bundles."""
+) -> tuple[list[Match], dict[str, Transcript], dict[str, ServedTurns]]:
+    """Some of a group's matches, with their transcripts and reports, which lie in its bundles."""
     chosen = choose(matches, [row["agent"] for row in board["agents"]], most)
-    wanted, transcripts = {match[0].match_id for match in chosen}, {}
+    wanted, transcripts, served = {match[0].match_id for match in chosen}, {}, {}
     for entry in group.entries:
         for record in entry.bundle.records():
             if record.spec.match_id in wanted:
                 transcripts[record.spec.match_id] = record.transcript
-    return chosen, transcripts
+                served[record.spec.match_id] = record.served
+    return chosen, transcripts, served
 
 
 def _changes(path: Path) -> list[dict[str, Any]]:

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leaderboards.served import ServedTurns
 from srl_agents.cli.recorded import RecordedEpisode, watchable
 from srl_agents.cli.transcript_view import news, printable
-from srl_agents.records import MatchResult, MatchSpec
+from srl_agents.records import MatchResult, MatchSpec, Served
 from srl_envs.episode import Transcript
 from srl_envs.errors import SRLError
 
@@ -70,9 +71,19 @@ def listed(match: Match, transcript: Transcript) -> dict[str, Any]:
 
 
 def viewer_episodes(
-    slug: str, chosen: Iterable[Match], transcripts: Mapping[str, Transcript]
+    slug: str,
+    chosen: Iterable[Match],
+    transcripts: Mapping[str, Transcript],
+    served: Mapping[str, ServedTurns] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """One episode file after the other; see `viewer_episode`."""
+    """One episode file after the other; see `viewer_episode`.
+
+    Args:
+        slug: of the board.
+        chosen: which matches.
+        transcripts: match id -> what was recorded of it.
+        served: match id -> what endpoints reported of their replies.
+    """
     for spec, result in chosen:
         transcript = transcripts[spec.match_id]
         try:
@@ -80,11 +91,17 @@ def viewer_episodes(
         except SRLError as error:  # another version of the game, or one that is not installed here
             yield _described(slug, spec, result, transcript, [f"it cannot be played: {error}"])
         else:
-            yield viewer_episode(slug, spec, result, recorded)
+            yield viewer_episode(
+                slug, spec, result, recorded, (served or {}).get(spec.match_id, {})
+            )
 
 
 def viewer_episode(
-    slug: str, spec: MatchSpec, result: MatchResult, recorded: RecordedEpisode
+    slug: str,
+    spec: MatchSpec,
+    result: MatchResult,
+    recorded: RecordedEpisode,
+    served: ServedTurns,
 ) -> dict[str, Any]:
     """All that the viewer shows of an episode, as JSON values.
 
@@ -93,6 +110,7 @@ def viewer_episode(
     """
     game = recorded.transcript
     seen = [""] * len(spec.seats)
+    ends = {seat: iter(reported) for seat, reported in served.items()}
     steps = []
     for step in recorded.steps:
         turns = []
@@ -106,6 +124,7 @@ def viewer_episode(
                     "reply": None if turn.reply is None else printable(turn.reply),
                     "invalid": turn.invalid,
                     "replaced": turn.replaced,
+                    "finish": None if turn.reply is None else _finish(ends.get(turn.seat)),
                     "reward": turn.reward,
                     "components": dict(turn.components),
                 }
@@ -126,6 +145,12 @@ def viewer_episode(
             for seat, (before, text) in enumerate(recorded.last)
         ],
     }
+
+
+def _finish(reports: Iterator[Served] | None) -> str | None:
+    """How the next reply of an endpoint ended; None for everybody else."""
+    following = next(reports, None) if reports is not None else None
+    return following.finish if following is not None else None
 
 
 def _described(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from leaderboards.served import ServedTurns, read, served_of, written
 from srl_agents.records import Episode, MatchResult, MatchSpec, Termination, canonical_json
 from srl_envs.episode import Transcript
 from srl_envs.errors import TranscriptError
@@ -46,6 +47,8 @@ class MatchRecord:
     tokens: Tokens
     faults: tuple[str, ...] = ()
     """Why earlier tries were void."""
+    served: ServedTurns = field(default_factory=dict)
+    """Absent from the line where no seat is an endpoint's."""
 
     @property
     def lines(self) -> tuple[Line, Line, Line]:
@@ -60,6 +63,8 @@ class MatchRecord:
         match = {"seed": self.spec.seed, "seats": list(self.spec.seats), "result": result}
         if self.faults:
             match["faults"] = list(self.faults)
+        if self.served:
+            match["served"] = written(self.served)
         tokens = {
             str(seat): [[list(t.token_ids), list(t.logprobs)] for t in turns]
             for seat, turns in self.tokens.items()
@@ -101,6 +106,7 @@ class MatchRecord:
                     for seat, turns in tokens.items()
                 },
                 faults=tuple(match.get("faults", ())),
+                served=read(match.get("served", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise TranscriptError(f"{type(error).__name__}: {error}") from None
@@ -125,6 +131,7 @@ def record_of(episode: Episode, transcript: Transcript, faults: tuple[str, ...])
             if any(turn.finish in ("stop", "length") for turn in t.turns)
         },
         faults=faults,
+        served=served_of(episode),
     )
 
 

@@ -40,9 +40,14 @@ from leaderboards.claims import disagreement, ratings
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
 from leaderboards.record import MatchRecord, SampledTurn, first_difference, result_of
 from leaderboards.replaying import replay_all
+from leaderboards.served import Reports, served_fault
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.rows import check_fit
-from srl_agents.policies.endpoint import EndpointSettings
+from srl_agents.policies.endpoint import (
+    MOST_MODEL_CHARACTERS,
+    EndpointSettings,
+    is_model_name,
+)
 from srl_agents.records import digest
 from srl_envs import spec
 from srl_envs.errors import ConfigError, StoreError
@@ -119,11 +124,12 @@ def verify(
 def _integrity(bundle: Bundle, verdict: Verdict, tell: Told) -> None:
     _check_agents(bundle)
     by_id = {agent.agent_id: agent for agent in bundle.agents}
-    faults = 0
+    faults, reports = 0, Reports()
     for number, record in enumerate(bundle.records()):
         if wrong := _shape(record, by_id):
             raise BundleError(f"{name_of(number, record.spec)}: {wrong}.")
         faults += len(record.faults)
+        reports.add(record)
         tell("hashes", number + 1, len(bundle.specs))
     _check_files(bundle)
     if bundle.claim["ratings_sha256"] != digest(bundle.ratings):
@@ -142,6 +148,7 @@ def _integrity(bundle: Bundle, verdict: Verdict, tell: Told) -> None:
         for agent in bundle.entrants
         if is_served(agent)
     ]
+    verdict.notes += reports.notes()
 
 
 def _check_agents(bundle: Bundle) -> None:
@@ -216,10 +223,16 @@ def _endpoint_fault(told: Mapping[str, Any]) -> str:
     if more := set(told) - {ENDPOINT, SHOWN, "sampling", "stop", "parser"}:
         return f"it answers through an endpoint, which cannot have {min(more)}"
     where = told[ENDPOINT]
-    if not isinstance(where, dict) or set(where) != {"api", "url", "model"} or where["api"] != API:
-        return f"{ENDPOINT} is {where!r}; it names api ({API}), url and model"
+    keys = {"api", "url", "model", "reported"}
+    if not isinstance(where, dict) or set(where) != keys or where["api"] != API:
+        return f"{ENDPOINT} is {where!r}; it names api ({API}), url, model and reported"
     if not (isinstance(where["url"], str) and isinstance(where["model"], str)):
         return f"{ENDPOINT} is {where!r}; url and model are text"
+    if not is_model_name(where["reported"]):
+        return (
+            f"{ENDPOINT}: reported is no name of a model, which is printable text of at most "
+            f"{MOST_MODEL_CHARACTERS} characters"
+        )
     try:
         EndpointSettings(url=where["url"], model=where["model"])
     except ConfigError as error:
@@ -231,6 +244,9 @@ def _shape(record: MatchRecord, agents: Mapping[str, AgentVersion]) -> str:
     """What contradicts itself within one record; empty if nothing does."""
     try:
         check_fit(record.spec.match_id, record.spec, record.result)
+        endpoints = [name for name, agent in agents.items() if is_served(agent)]
+        if wrong := served_fault(record, endpoints):
+            return wrong
         models = [seat for seat, name in enumerate(record.spec.seats) if is_model(agents[name])]
         if not set(record.tokens) <= set(models):
             return f"tokens of the seats {sorted(record.tokens)}, models sit on {models}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Split = Literal["train", "eval"]
 Purpose = Literal["self", "past", "bot", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
+ServedFinish = Literal["stop", "length", "refused", "other"]
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -88,6 +89,19 @@ class MatchResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Served:
+    """What an endpoint reported of one reply. Nobody can check it."""
+
+    finish: ServedFinish
+    """``stop``: it ended by itself or at a stop text. ``length``: the limit cut it, or the prompt left
+    no room. ``refused``: the model or the provider's filter declined. ``other``: anything else."""
+    prompt_tokens: int | None = None
+    """None where the endpoint does not tell, as for the next field."""
+    completion_tokens: int | None = None
+    """Reasoning that the reply does not show is part of it, at most providers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
     """One reply of one seat. Token ids are those that were sampled; text is never re-tokenised."""
 
@@ -105,7 +119,8 @@ class Turn:
     logprobs: tuple[float, ...] = ()
     """Log-probability of each completion token under the policy that sampled it."""
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
-    """``served``: by an endpoint, which tells no tokens."""
+    """``served``: by an endpoint, which tells no tokens; `served` has what it does tell."""
+    served: Served | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "org/parrot"
+DATED = "org/parrot-2026-01-02"
+"""What it calls the model in its replies."""
 
 
 @dataclass
@@ -19,13 +21,17 @@ class ChatServer:
     """What it answers may be changed at any moment; what it was asked is kept."""
 
     reply: Callable[[dict[str, Any]], Any] = lambda request: "<action>bet</action>"
-    """Request -> text of the reply, or None."""
+    """Request -> text of the reply, None, or a whole message."""
     key: str | None = None
     """Wanted of every request."""
     refusals: list[tuple[int, str]] = field(default_factory=list)
     """(status, message) of the next requests, before any reply."""
     length_name: str = "max_tokens"
     """How it wants the longest reply to be called."""
+    model: Any = DATED
+    """Reported with every reply."""
+    finish: Any = "stop"
+    usage: Any = None
     body: bytes | None = None
     """Sent in place of a completion."""
     delay_s: float = 0.0
@@ -47,13 +53,15 @@ class ChatServer:
         others = {"max_tokens", "max_completion_tokens"} - {self.length_name}
         if found := others & set(request):
             return 400, error(f"Unsupported parameter: '{found.pop()}'.")
-        message = {"role": "assistant", "content": self.reply(request)}
+        text = self.reply(request)
+        message = text if isinstance(text, dict) else {"role": "assistant", "content": text}
         return 200, {
             "id": "chat-1",
             "object": "chat.completion",
             "created": 1,
-            "model": MODEL,
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "model": self.model,
+            "choices": [{"index": 0, "message": message, "finish_reason": self.finish}],
+            "usage": self.usage,
         }
 
 

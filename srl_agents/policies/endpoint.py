@@ -1,19 +1,22 @@
 """A model behind an OpenAI-compatible chat endpoint: vLLM, SGLang, llama.cpp, Ollama or a provider.
 
-Replies are text alone. An endpoint shows neither its weights nor the random numbers that it drew, so
-what it says can be recorded and replayed, and nobody can check who said it.
+Replies are text, with what the server reports of them: why a reply ended, how many tokens it took, and
+which model wrote it. An endpoint shows neither its weights nor the random numbers that it drew, so what
+it says can be recorded and replayed, and nobody can check who said it.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
 from srl_agents.policies.players import Message, Reply
+from srl_agents.records import Served, ServedFinish
 from srl_envs.errors import ConfigError, ModelError, nearest
 
 if TYPE_CHECKING:
@@ -32,6 +35,20 @@ _TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the a
 
 _QUOTED = 300
 """Characters of a server's own words in our messages."""
+MOST_MODEL_CHARACTERS = 200
+"""Of the name that a server reports for its model."""
+MOST_TOKENS = 100_000_000
+"""Of one prompt or reply; a larger count is taken for none."""
+_FINISHES: dict[str, ServedFinish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+}
+"""How servers call the end of a reply; every other word is ``other``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,12 +98,18 @@ class EndpointSettings:
 class Endpoint:
     """Asks one served model, several requests at once.
 
+    The first reply, as a rule that of `check`, fixes the name that the server reports for its model.
+    Providers put a date into it, so a later reply under another name comes from another model.
+
     Args:
         settings: where it is and how it writes. The key comes from the environment.
 
     Raises:
         ConfigError: the key cannot be sent.
     """
+
+    reported: str | None
+    """The model as the server names it in its replies; empty if it names none, None before the first."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
@@ -99,6 +122,8 @@ class Endpoint:
             )
         self._client = self._connect(settings.retries)
         self._length_name = _LENGTH_NAMES[0]
+        self.reported = None
+        self._first = threading.Lock()
 
     def _connect(self, retries: int) -> OpenAI:
         """A client; never a copy of one, which would read the variables of one provider again."""
@@ -138,27 +163,30 @@ class Endpoint:
         treats as malformed: the run goes on.
 
         Raises:
-            ModelError: a reply does not come, however often it is asked for.
+            ModelError: a reply does not come, however often it is asked for; or another model wrote it
+                than the ones before.
         """
         pool = ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="endpoint")
         try:
-            return [Reply(text=text, finish="served") for text in pool.map(self._reply, chats)]
+            return list(pool.map(self._reply, chats))
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _reply(self, chat: Sequence[Message]) -> str:
+    def _reply(self, chat: Sequence[Message]) -> Reply:
         from openai import BadRequestError  # noqa: PLC0415
 
         try:
-            text = self._ask(self._client, chat, self.settings.max_new_tokens)
+            text, served = self._ask(self._client, chat, self.settings.max_new_tokens)
         except BadRequestError as error:
             if any(words in _words(error) for words in _TOO_LONG):
-                return ""
+                return Reply(text="", finish="served", served=Served(finish="length"))
             raise self._named(error) from None
         ends = [text.find(stop) + len(stop) for stop in self.settings.stop if stop in text]
-        return text[: min(ends)] if ends else text
+        if ends:  # what the limit cut after the stop text is no part of the reply
+            text, served = text[: min(ends)], replace(served, finish="stop")
+        return Reply(text=text, finish="served", served=served)
 
-    def _ask(self, client: OpenAI, chat: Sequence[Message], most: int) -> str:
+    def _ask(self, client: OpenAI, chat: Sequence[Message], most: int) -> tuple[str, Served]:
         """One request, with the retries of ``client``.
 
         Raises:
@@ -193,12 +221,29 @@ class Endpoint:
         except (openai.OpenAIError, ValueError) as error:
             raise self._strange(f"{type(error).__name__}: {error}") from None
         try:
-            text = found.choices[0].message.content
+            choice = found.choices[0]
+            text = choice.message.content
         except (AttributeError, IndexError, TypeError):
             raise self._strange(str(found)) from None
         if text is not None and not isinstance(text, str):  # the client does not look
             raise self._strange(str(text))
-        return text or ""
+        self._check_model(getattr(found, "model", None))
+        return text or "", _served(choice, getattr(found, "usage", None))
+
+    def _check_model(self, name: object) -> None:
+        """Keep the first name that the server reports for its model; refuse every other one."""
+        told = "" if name is None else name
+        if not is_model_name(told):
+            raise self._strange(f"model {told!r}")
+        with self._first:
+            if self.reported is None:
+                self.reported = told
+        if told != self.reported:
+            raise ModelError(
+                f"{self.settings.url} answered as {self.reported!r} before and as {told!r} now: these "
+                "are two models. One run is one version of an agent: choose another --out, and ask for "
+                "the model by its dated name."
+            )
 
     def _named(self, error: APIStatusError) -> ModelError:
         """What the server's refusal means for whoever named it."""
@@ -237,6 +282,29 @@ class Endpoint:
             f"{self.settings.url} answered with something else than a chat completion: "
             f"{found.replace(self._key, '***')[:_QUOTED]!r}"
         )
+
+
+def is_model_name(name: object) -> TypeGuard[str]:
+    """Whether a server may report this as the name of its model; empty stands for none."""
+    return isinstance(name, str) and name.isprintable() and len(name) <= MOST_MODEL_CHARACTERS
+
+
+def _served(choice: Any, usage: Any) -> Served:
+    """Why a reply ended and what it took, of a completion that the client has not checked."""
+    reason = getattr(choice, "finish_reason", None)
+    finish = _FINISHES.get(reason, "other") if isinstance(reason, str) else "other"
+    if getattr(choice.message, "refusal", None) and not choice.message.content:
+        finish = "refused"
+    return Served(
+        finish=finish,
+        prompt_tokens=_count(getattr(usage, "prompt_tokens", None)),
+        completion_tokens=_count(getattr(usage, "completion_tokens", None)),
+    )
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens; None for anything else."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _words(error: APIStatusError) -> str:

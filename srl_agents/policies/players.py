@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from srl_agents.policies.prompt_file import NO_PROMPT, PromptSettings
+from srl_agents.records import Served
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
 
@@ -43,7 +44,8 @@ class Reply:
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
-    """``served``: by an endpoint, which tells no tokens."""
+    """``served``: by an endpoint, which tells no tokens; `served` has what it does tell."""
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class _Turn:
             completion_ids=self.reply.completion_ids,
             logprobs=self.reply.logprobs,
             finish=self.reply.finish,
+            served=self.reply.served,
         )
 
 

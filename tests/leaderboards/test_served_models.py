@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forging import Open
 
 from leaderboards.board import publish, read_board
+from leaderboards.build import board_site
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.cli.main import main
 from leaderboards.verify import verify
 from srl_agents.policies.endpoint import API_KEY
-from tests.chat_server import MODEL, ChatServer, chat_server
+from srl_agents.records import Served
+from tests.chat_server import DATED, MODEL, ChatServer, chat_server
 
 KEY = "sk-never-written"
 
@@ -24,6 +30,10 @@ def run(folder: Path, server: ChatServer, *more: str) -> int:
     return main([*played, *asked, *more])
 
 
+def asked(**change: Any) -> dict[str, Any]:
+    return {"api": "openai-chat", "url": "http://h/v1", "model": "m", "reported": "m-1", **change}
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A model that bets, behind a prompt; its server wants a key."""
@@ -32,7 +42,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     recipe.write_text(
         "prompt: {system: Be brief., examples: [{observation: a card, reply: bet}]}\n"
     )
-    with pytest.MonkeyPatch.context() as patch, chat_server(key=KEY) as server:
+    usage = {"prompt_tokens": 40, "completion_tokens": 9}
+    with pytest.MonkeyPatch.context() as patch, chat_server(key=KEY, usage=usage) as server:
         patch.setenv(API_KEY, KEY)
         assert run(folder / "run", server, "--prompt", str(recipe)) == 0
     assert main(["bundle", str(folder / "run"), "--with-adapters"]) == 0
@@ -44,7 +55,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -> None:
     (me,) = bundle.entrants
     where = me.spec.pop("endpoint")
-    assert (where["api"], where["model"]) == ("openai-chat", MODEL)
+    assert (where["api"], where["model"], where["reported"]) == ("openai-chat", MODEL, DATED)
     assert where["url"].startswith("http://127.0.0.1:")
     assert me.spec == {
         "shown": {"system": "Be brief.", "examples": [{"observation": "a card", "reply": "bet"}]},
@@ -61,6 +72,86 @@ def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -
     ]
     assert set(replies) == {"<action>bet</action>"}
     assert not (bundle.folder / "tokens.jsonl.xz").exists()
+
+
+def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle) -> None:
+    told = Served(finish="stop", prompt_tokens=40, completion_tokens=9)
+    for record in bundle.records():
+        replied = {
+            seat: sum(seat in step.replies for step in record.transcript.steps)
+            for seat, name in enumerate(record.spec.seats)
+            if name == "me"
+        }
+        assert record.served == {seat: (told,) * turns for seat, turns in replied.items()}
+        lines = {str(seat): [["stop", 40, 9]] * turns for seat, turns in replied.items()}
+        assert record.lines[0].get("served", {}) == lines
+
+
+def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All are empty and malformed; the bundle, its verification and the viewer say why."""
+    ends = itertools.cycle(["length", "content_filter", "stop"])
+    with chat_server(reply=lambda _: None) as server:
+
+        def reply(_: object) -> None:
+            server.finish = next(ends)
+
+        server.reply = reply
+        assert run(tmp_path / "run", server) == 0
+    assert main(["bundle", str(tmp_path / "run")]) == 0
+    (folder,) = (tmp_path / "run/bundles/kuhn_poker-v0").iterdir()
+    verdict = verify(folder, "L2", workers=0)
+    assert verdict.accepted, verdict.rejected
+    notes = "\n".join(verdict.notes)
+    assert re.search(r"me: \d+ of \d+ replies were cut by the length limit", notes)
+    assert re.search(r"me: \d+ of \d+ replies were refused by the model", notes)
+    assert publish(open_bundle(folder), verdict, tmp_path / "board")
+    _, episodes = board_site(tmp_path / "board")
+    finishes = {
+        (episode["seats"][turn["seat"]], turn["finish"])
+        for episode in episodes
+        for turns in episode["steps"]
+        for turn in turns
+        if turn["reply"] is not None
+    }
+    assert {finish for name, finish in finishes if name == "me"} == {"length", "refused", "stop"}
+    assert {finish for name, finish in finishes if name != "me"} == {None}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda served: served.clear(), "reported"),
+        (lambda served: served["0"].pop(), "reported"),
+        (lambda served: served["0"].append(["stop", 1, 1]), "reported"),
+        (lambda served: served.update({"1": [["stop", 1, 1]]}), "reported"),
+        (lambda served: served.update({"7": []}), "reported"),
+        (lambda served: served.update({"00": served.pop("0")}), "no seat"),
+        (lambda served: served["0"][0].__setitem__(0, "won"), "none of"),
+        (lambda served: served["0"][0].__setitem__(1, True), "no number"),
+        (lambda served: served["0"][0].__setitem__(1, -1), "no number"),
+        (lambda served: served["0"][0].__setitem__(2, 1.0), "no number"),
+        (lambda served: served["0"][0].append(0), "ValueError"),
+        (lambda served: served["0"].__setitem__(0, None), "TypeError"),
+    ],
+)
+def test_reports_that_fit_no_replies_are_refused(
+    change: Callable[[Any], object], words: str, bundle: Bundle, tmp_path: Path
+) -> None:
+    forged = Open.of(bundle, tmp_path)
+    place = next(k for k, spec in enumerate(bundle.specs) if spec.seats[0] == "me")
+    change(forged.matches[place]["served"])
+    verdict = verify(forged.rehash(), "L0")
+    assert verdict.reached is None
+    assert words in verdict.rejected
+
+
+def test_a_bot_reports_nothing(bundle: Bundle, tmp_path: Path) -> None:
+    forged = Open.of(bundle, tmp_path)
+    place = next(k for k, spec in enumerate(bundle.specs) if "me" not in spec.seats)
+    forged.matches[place]["served"] = {"0": [["stop", 1, 1]]}
+    assert "reported" in verify(forged.rehash(), "L0").rejected
 
 
 def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path) -> None:
@@ -85,10 +176,14 @@ def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path
     [
         ({"endpoint": None}, "endpoint is None"),
         ({"endpoint": {"api": "openai-chat", "url": "http://h/v1"}}, "it names api"),
-        ({"endpoint": {"api": "telnet", "url": "http://h/v1", "model": "m"}}, "it names api"),
-        ({"endpoint": {"api": "openai-chat", "url": "h", "model": "m"}}, "give an address"),
-        ({"endpoint": {"api": "openai-chat", "url": 7, "model": "m"}}, "are text"),
-        ({"endpoint": {"api": "openai-chat", "url": "http://h/v1", "model": {}}}, "are text"),
+        ({"endpoint": asked(api="telnet")}, "it names api"),
+        ({"endpoint": asked(more=1)}, "it names api"),
+        ({"endpoint": asked(url="h")}, "give an address"),
+        ({"endpoint": asked(url=7)}, "are text"),
+        ({"endpoint": asked(model={})}, "are text"),
+        ({"endpoint": asked(reported=None)}, "reported is no name"),
+        ({"endpoint": asked(reported="a" * 201)}, "reported is no name"),
+        ({"endpoint": asked(reported="a\n")}, "reported is no name"),
         ({"base": "tiny"}, "cannot have base"),
         ({"sampling": {"temperature": 0.0, "max_new_tokens": 128}}, "sampling"),
         ({"stop": []}, "stop"),
@@ -142,6 +237,26 @@ def test_a_run_goes_on_where_the_endpoint_went_away(
         (played,) = json.loads(capsys.readouterr().out)
         assert played["played_before"] == done
         assert played["matches"] > done > 0
+
+
+def test_a_provider_that_changes_the_model_midway_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "run/kuhn_poker-v0/matches.jsonl"
+    with chat_server() as server:
+
+        def reply(_: object) -> str:
+            if journal.exists() and journal.stat().st_size:
+                server.model = "org/parrot-2026-06-01"
+            return "<action>check</action>"
+
+        server.reply = reply
+        assert run(tmp_path / "run", server) == 2
+        assert f"answered as '{DATED}' before" in capsys.readouterr().err
+        assert run(tmp_path / "run", server) == 2  # nor does the other model go on in this folder
+        assert "agent 'me' has other weights or settings" in capsys.readouterr().err
+        server.model, server.reply = DATED, lambda _: "<action>check</action>"
+        assert run(tmp_path / "run", server) == 0
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,13 @@
 
   const parts = (components) => Object.entries(components).filter(([, value]) => value).map(([name, value]) => `${name} ${signed(value, 3)}`).join(", ");
 
+  const ENDS = { length: ", cut by the length limit", refused: ", the endpoint refused to answer", other: ", ended for an unknown reason" };
+
   function verdict(turn) {
     if (turn.reply === null) return el("span", { class: "tag" }, "waits");
-    if (!turn.invalid) return el("span", { class: "tag good" }, "accepted");
-    return el("span", { class: "tag bad" }, `not accepted: ${turn.invalid}${turn.replaced ? ", a move was made for it" : ""}`);
+    const end = ENDS[turn.finish] || "";
+    if (!turn.invalid) return el("span", { class: "tag good" }, `accepted${end}`);
+    return el("span", { class: "tag bad" }, `not accepted: ${turn.invalid}${end}${turn.replaced ? ", a move was made for it" : ""}`);
   }
 
   function seatCard(episode, turn, whole) {

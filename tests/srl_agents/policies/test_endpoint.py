@@ -10,10 +10,10 @@ import pytest
 from srl_agents.policies import EndpointPolicy, ScriptedPolicy
 from srl_agents.policies.endpoint import API_KEY, Endpoint, EndpointSettings
 from srl_agents.policies.prompt_file import PromptSettings
-from srl_agents.records import MatchSpec
+from srl_agents.records import MatchSpec, Served
 from srl_agents.rollouts import Runner
 from srl_envs.errors import ConfigError, ModelError
-from tests.chat_server import MODEL, chat_server
+from tests.chat_server import DATED, MODEL, chat_server
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -79,6 +79,7 @@ def test_a_prompt_without_room_gets_an_empty_reply(words: str) -> None:
     with chat_server(refusals=[(400, words)]) as server:
         told = endpoint(server.url, concurrency=1).answer([HELLO, HELLO])
         assert [reply.text for reply in told] == ["", "<action>bet</action>"]
+        assert told[0].served == Served(finish="length")
 
 
 def test_another_refusal_ends_the_run_and_is_asked_once() -> None:
@@ -112,6 +113,79 @@ def test_a_silent_server_is_given_up() -> None:
         pytest.raises(ModelError, match=r"no reply within 0\.05 s, in 1 tries"),
     ):
         endpoint(server.url, timeout_s=0.05, retries=0).answer([HELLO])
+
+
+# --- what the server reports -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "kept"),
+    [
+        ("<action>bet</action>", "stop", "stop"),
+        ("<action>be", "length", "length"),
+        ("", "max_tokens", "length"),
+        (None, "length", "length"),
+        ("<action>bet</action> and on", "length", "stop"),  # whole before the limit cut it
+        (None, "content_filter", "refused"),
+        ({"role": "assistant", "content": None, "refusal": "I cannot."}, "stop", "refused"),
+        ({"role": "assistant", "content": "bet", "refusal": None}, "stop", "stop"),
+        ("", None, "other"),
+        ("", "tool_calls", "other"),
+        ("", ["stop"], "other"),
+    ],
+)
+def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str) -> None:
+    """An empty reply of a limit, of a refusal and of a model that has nothing to say differ."""
+    with chat_server(reply=lambda _: reply, finish=finish) as server:
+        (told,) = endpoint(server.url).answer([HELLO])
+        assert told.served is not None
+        assert told.served.finish == kept
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}, (12, 3)),
+        ({"prompt_tokens": 12}, (12, None)),
+        (None, (None, None)),
+        ([], (None, None)),
+        ({"prompt_tokens": -1, "completion_tokens": "3"}, (None, None)),
+        ({"prompt_tokens": True, "completion_tokens": 10**30}, (None, None)),
+    ],
+)
+def test_tokens_are_counted_where_the_server_counts_them(usage: Any, counts: Any) -> None:
+    with chat_server(usage=usage) as server:
+        (told,) = endpoint(server.url).answer([HELLO])
+        assert told.served is not None
+        assert (told.served.prompt_tokens, told.served.completion_tokens) == counts
+
+
+@pytest.mark.parametrize("model", [DATED, "", None])
+def test_the_model_that_answers_is_known_from_the_first_reply(model: str | None) -> None:
+    with chat_server(model=model) as server:
+        found = endpoint(server.url)
+        assert found.reported is None
+        found.check()
+        assert found.reported == (model or "")
+        found.answer([HELLO] * 3)
+
+
+@pytest.mark.parametrize("later", ["org/parrot-2026-06-01", "", None])
+def test_another_model_behind_the_same_name_ends_the_run(later: str | None) -> None:
+    with chat_server() as server:
+        found = endpoint(server.url)
+        found.check()
+        server.model = later
+        with pytest.raises(
+            ModelError, match=rf"answered as '{DATED}' before and as '{later or ''}'"
+        ):
+            found.answer([HELLO])
+
+
+@pytest.mark.parametrize("model", [5, ["a"], "a\nb", "a" * 201, "\ud800"])
+def test_a_name_that_cannot_be_written_down_is_refused(model: Any) -> None:
+    with chat_server(model=model) as server, pytest.raises(ModelError, match="something else"):
+        endpoint(server.url).check()
 
 
 # --- the check before anything slow ----------------------------------------------------------
