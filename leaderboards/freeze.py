@@ -1,4 +1,7 @@
-"""`python -m leaderboards.freeze`: record the hash of every new protocol; refuse changed ones."""
+"""`python -m leaderboards.freeze [FOLDER]`: record the hash of every new protocol; refuse changed ones.
+
+Without a folder: of the protocols that SRL ships.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,21 @@ from srl_envs.errors import ConfigError
 def freeze(folder: Path = FOLDER) -> list[str]:
     """Add what is not frozen yet to ``frozen.json``.
 
+    Args:
+        folder: holds protocols; those of another package lie in a folder of that package.
+
     Returns:
         ``NAME/VERSION`` of the new ones.
 
     Raises:
-        ConfigError: a frozen protocol was changed, or one does not fit its environment.
+        ConfigError: a frozen protocol was changed, one does not fit its environment, or there is none.
     """
     known = frozen_hashes(folder) if (folder / FROZEN).is_file() else {}
     new = {}
-    for name in protocol_names(folder):
+    names = protocol_names(folder)
+    if not names:
+        raise ConfigError(f"{folder} holds no protocol, which is a file NAME.json.")
+    for name in names:
         protocol = load_protocol(name, folder)
         check_environment(protocol)
         key = f"{name}/{protocol.version}"
@@ -45,5 +54,8 @@ def freeze(folder: Path = FOLDER) -> list[str]:
 
 
 if __name__ == "__main__":
-    added = freeze()
+    try:
+        added = freeze(*map(Path, sys.argv[1:2]))
+    except ConfigError as refusal:
+        sys.exit(f"freeze: {refusal}")
     sys.stdout.write(f"{len(added)} new: {', '.join(added) or 'none'}\n")

@@ -1,16 +1,20 @@
 """What is played for a place on a board: one frozen protocol per environment, and its schedule.
 
-The files lie in ``leaderboards/protocols``. ``frozen.json`` beside them holds the hash of every
-version that was ever published; `python -m leaderboards.freeze` adds new ones and refuses changed ones.
+Ours lie in ``leaderboards/protocols``; an installed package brings its own by an entry point of the
+group `PROTOCOL_GROUP`. ``frozen.json`` beside them holds the hash of every version that was ever
+published; `python -m leaderboards.freeze` adds new ones and refuses changed ones.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import metadata
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,8 @@ from srl_envs.settings import build, dump
 
 FOLDER = Path(__file__).parent / "protocols"
 FROZEN = "frozen.json"
+PROTOCOL_GROUP = "leaderboards.protocols"
+"""Entry-point group: each entry names a package with protocols in its folder, as ours lie in `FOLDER`."""
 ROOT_SEED = 0
 """Of every reply that is sampled for a board; the match does the rest."""
 BOT = "bot:"
@@ -122,27 +128,79 @@ class Protocol:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
 
-def load_protocol(name: str, folder: Path = FOLDER) -> Protocol:
-    """The protocol of an environment; the id may lack its version.
+def load_protocol(name: str, folder: Path | None = None) -> Protocol:
+    """The protocol of a name; it may lack its version.
+
+    Args:
+        name: of the file. Ours are named after their environment.
+        folder: look here only, and take what is not frozen yet; by default ours and those of installed
+            packages, which must be frozen.
 
     Raises:
-        ConfigError: there is none, or the file is damaged.
+        ConfigError: there is none, the file is damaged, or it is not as it was frozen.
     """
-    known = protocol_names(folder)
-    if name not in known and "-v" not in name:
-        plain = [k for k in known if "." not in k and k.startswith(f"{name}-v")]
+    paths = _paths(folder)
+    if name not in paths and "-v" not in name:
+        plain = [k for k in paths if "." not in k and k.startswith(f"{name}-v")]
         name = max(plain, default=name)
-    if name not in known:
+    if name not in paths:
         raise ConfigError(
-            f"no protocol for {name!r}.{nearest(name, known)} There are: {', '.join(known)}."
+            f"no protocol for {name!r}.{nearest(name, paths)} There are: {', '.join(sorted(paths))}."
         )
-    path = folder / f"{name}.json"
-    return _read(path, path.stat().st_mtime_ns)
+    path = paths[name]
+    protocol = _read(path, path.stat().st_mtime_ns)
+    if protocol.name != name:
+        raise ConfigError(f"{path} names the protocol {protocol.name!r}: it is {name!r}.")
+    known = {} if folder else frozen_hashes(path.parent)
+    if not folder and known.get(f"{name}/{protocol.version}") != protocol.sha256:
+        raise ConfigError(
+            f"{path} is not as version {protocol.version} of it was frozen. A new version is frozen by "
+            f"`python -m leaderboards.freeze {path.parent}`."
+        )
+    return protocol
 
 
-def protocol_names(folder: Path = FOLDER) -> list[str]:
-    """All of them, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json") if path.name != FROZEN)
+def protocol_names(folder: Path | None = None) -> list[str]:
+    """All of them, sorted; of one folder, or ours and those of installed packages."""
+    return sorted(_paths(folder))
+
+
+def _paths(folder: Path | None) -> dict[str, Path]:
+    """Name -> file.
+
+    Raises:
+        ConfigError: two folders have a protocol of one name.
+    """
+    found: dict[str, Path] = {}
+    for place in [folder] if folder else _folders():
+        for path in sorted(place.glob("*.json")):
+            if path.name == FROZEN:
+                continue
+            if path.stem in found:
+                raise ConfigError(
+                    f"the protocol {path.stem} is there twice: {found[path.stem]} and {path}. Rename or "
+                    "remove one."
+                )
+            found[path.stem] = path
+    return found
+
+
+def _folders() -> list[Path]:
+    """Ours, and those of installed packages."""
+    found = [FOLDER]
+    for entry in metadata.entry_points(group=PROTOCOL_GROUP):
+        try:
+            package = importlib.util.find_spec(entry.value)
+            if package is None or package.submodule_search_locations is None:
+                raise ModuleNotFoundError(f"there is no package {entry.value}")
+            found += map(Path, package.submodule_search_locations)
+        except Exception as error:  # noqa: BLE001 - foreign code: one broken package must not hide the others
+            warnings.warn(
+                f"protocols of {entry.name!r} ({entry.value}) cannot be found: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=4,
+            )
+    return found
 
 
 def frozen_hashes(folder: Path = FOLDER) -> dict[str, str]:
