@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -390,15 +389,13 @@ def model_spec(
         prompt: what the policy is shown. Without one, the key ``shown`` is absent.
         protocol: of the board.
     """
-    from srl_agents.engines import catalog  # noqa: PLC0415
-    from srl_agents.recipes.contents import contents_of  # noqa: PLC0415
+    from srl_agents.recipes.contents import contents_of  # noqa: PLC0415 - torch comes with it
 
     engine, adapter = policy.engine, policy.adapter
     base = engine.base
     return {
         **contents_of(base, adapter, engine.sampling, protocol.env, policy.examples),
         **({} if prompt == NO_PROMPT else {SHOWN: dump(prompt)}),
-        "base_sha256": _weights_sha256(catalog.resolve(base.name)),
         "stop": list(engine.sampling.stop),
         "dtype": str(base.model.dtype).removeprefix("torch."),
         "lora": None if adapter is None else list(shape),
@@ -440,14 +437,6 @@ def is_served(version: AgentVersion) -> bool:
 def version_data(version: AgentVersion) -> dict[str, Any]:
     """As the manifest holds it."""
     return dump(version)
-
-
-def _weights_sha256(folder: Path) -> str:
-    hashed = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            hashed.update(hashlib.file_digest(file, "sha256").digest())
-    return hashed.hexdigest()
 
 
 def _step(name: str) -> int:

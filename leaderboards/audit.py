@@ -67,6 +67,7 @@ class Auditor:
         if unknown:
             raise ConfigError(f"--model {min(unknown)}=...: the bundle has no such model.")
         self._policies: dict[str, ModelPolicy] = {}
+        self._contents = {agent.agent_id: agent.contents for agent in bundle.agents}
         for agent in models:
             source = sources.get(agent.agent_id) or _source(bundle, agent.agent_id, agent.spec)
             limit = agent.spec["sampling"]["max_new_tokens"]
@@ -107,7 +108,7 @@ class Auditor:
                         reply,
                         turn.token_ids,
                         turn.logprobs,
-                        sampling_key(ROOT_SEED, record.spec, seat, number),
+                        sampling_key(ROOT_SEED, record.spec, seat, number, self._contents),
                     )
                 )
         if sum(len(turn.token_ids) for turn in self._waiting) < _BATCH_TOKENS:

@@ -103,7 +103,11 @@ class BoardRun:
         except BaseException:
             os.close(self._lock)
             raise
-        self._runner = Runner(built.policies, root_seed=ROOT_SEED)
+        self._runner = Runner(
+            built.policies,
+            root_seed=ROOT_SEED,
+            contents={version.agent_id: version.contents for version in built.versions},
+        )
 
     def play(self, told: Told | None = None) -> None:
         """Play what is missing.

@@ -78,7 +78,7 @@ def write_parquet(path: Path, out: Path) -> int:
         with LeagueStore(path, mode="read") as store, store.snapshot():
             agents = [
                 {
-                    "agent_id": a.agent_id, "address": a.address, "lineage": a.lineage,
+                    "agent_id": a.agent_id, "contents": a.contents, "lineage": a.lineage,
                     "parent": a.parent, "role": a.role, "step": a.step,
                 }
                 for a in store.agents()

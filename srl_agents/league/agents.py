@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -13,6 +14,9 @@ Role = Literal[
 ]
 """``anchor`` defines the rating zero; ``heldout`` is for rating only and never met in training;
 ``partner`` is met in cooperative games and never trained."""
+
+_LABELS = frozenset({"base"})
+"""Keys of an `AgentVersion.spec` that name something whose hash stands beside them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,14 +46,20 @@ class AgentVersion:
             raise ConfigError(f"agent {self.agent_id!r}: step={self.step} is negative.")
 
     @property
-    def address(self) -> str:
-        """Hash of the contents: two agents with one address play alike, whatever they are called."""
-        return digest(self.spec)[:16]
+    def contents(self) -> str:
+        """Digest of the contents: two agents with one digest play alike, whatever they are called."""
+        return contents_digest(self.spec)
+
+
+def contents_digest(spec: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of what an agent is, as far as it decides replies; labels are left out."""
+    return digest({key: value for key, value in spec.items() if key not in _LABELS})
 
 
 def model_contents(
     *,
     base: str,
+    base_sha256: str,
     adapter: str | None,
     prompt: str,
     tokenizer: str,
@@ -59,7 +69,8 @@ def model_contents(
     """The contents of a language model that plays.
 
     Args:
-        base: name of the base model.
+        base: name of the base model, a label.
+        base_sha256: hash of the base's weights and configuration.
         adapter: hash of the adapter's weights; None is the base alone.
         prompt: hash of what stands before every observation, chat template included.
         tokenizer: hash of the vocabulary.
@@ -68,6 +79,7 @@ def model_contents(
     """
     return {
         "base": base,
+        "base_sha256": base_sha256,
         "adapter": adapter,
         "prompt": prompt,
         "tokenizer": tokenizer,

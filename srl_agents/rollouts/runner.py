@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -158,16 +158,24 @@ class Runner:
             added and dropped between calls of `play`.
         root_seed: of the run; part of every sampled token's random number.
         concurrency: matches that are live at once.
+        contents: policy version id -> digest of its contents, for those whose random numbers shall
+            belong to what they are; the others' belong to their ids.
     """
 
     def __init__(
-        self, policies: Mapping[str, Policy], *, root_seed: int, concurrency: int = 128
+        self,
+        policies: Mapping[str, Policy],
+        *,
+        root_seed: int,
+        concurrency: int = 128,
+        contents: Mapping[str, str] | None = None,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
         self.policies = policies
         self.root_seed = root_seed
         self.concurrency = concurrency
+        self.contents = contents or {}
         self._idle: dict[str, list[GameEnv]] = {}
 
     def play(
@@ -251,7 +259,8 @@ class Runner:
             for seat in match.seats_on_move():
                 policy, text = match.policies[seat], match.text(seat)
                 if isinstance(policy, ModelPolicy):
-                    key = sampling_key(self.root_seed, match.spec, seat, len(match.turns[seat]))
+                    turn = len(match.turns[seat])
+                    key = sampling_key(self.root_seed, match.spec, seat, turn, self.contents)
                     asked = TurnRequest(observation=text, key=key, examples=policy.examples)
                     engine = policy.engine
                     batch = batches.setdefault(id(engine), _Batch(partial(answer, engine)))
@@ -295,6 +304,19 @@ def bot_seed(spec: MatchSpec, seat: int) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
 
 
-def sampling_key(root_seed: int, spec: MatchSpec, seat: int, turn: int) -> tuple[int, ...]:
-    """What the random numbers of a reply belong to: the match, the seat and its turn, no neighbour."""
+def sampling_key(
+    root_seed: int, spec: MatchSpec, seat: int, turn: int, contents: Mapping[str, str] | None = None
+) -> tuple[int, ...]:
+    """What the random numbers of a reply belong to: the match, the seat and its turn, no neighbour.
+
+    Args:
+        root_seed: of the run.
+        spec: of the match.
+        seat: on move.
+        turn: of this seat, from 0.
+        contents: policy version id -> digest of its contents. With it, renaming an agent changes no
+            reply: nobody can choose a name by the numbers that it gives.
+    """
+    if contents:
+        spec = replace(spec, seats=tuple(contents.get(name, name) for name in spec.seats))
     return (root_seed, int(spec.match_id[:15], 16), seat, turn)

@@ -84,7 +84,7 @@ def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> Non
         agents = {agent.agent_id: agent for agent in store.agents()}
     assert {"gate", "payoff", "exploit", "eval"} <= set(purposes)
     # a reset exploiter is what it was at first, and its snapshot is what it became
-    assert agents["eve@2"].address == agents["eve@0"].address != agents["eve@1"].address
+    assert agents["eve@2"].contents == agents["eve@0"].contents != agents["eve@1"].contents
     assert agents["eve@0"].role == "main_exploiter"
 
 

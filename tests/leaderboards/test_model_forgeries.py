@@ -285,7 +285,7 @@ def test_a_prompt_is_part_of_what_an_agent_is_and_of_its_bundle(
         }
         assert "shown" not in bare.spec
         assert agent.spec["prompt"] != bare.spec["prompt"]
-        assert agent.address != bare.address
+        assert agent.contents != bare.contents
     assert [agent.parent for agent in prompted.entrants] == ["plain", None]
     told, bare = (
         {r.spec.match_id: r.tokens for r in b.records() if r.tokens} for b in (prompted, honest)

@@ -168,14 +168,18 @@ def test_mistakes_are_named() -> None:
         MatchmakingSettings(sampler="worst")
 
 
-def test_equal_contents_have_equal_addresses() -> None:
-    def version(name: str, adapter: str, temperature: float = 1.0) -> AgentVersion:
+def test_equal_contents_have_equal_digests() -> None:
+    def version(
+        name: str, adapter: str, temperature: float = 1.0, base: str = "tiny", sha: str = "b"
+    ) -> AgentVersion:
         contents = model_contents(
-            base="tiny", adapter=adapter, prompt="p", tokenizer="t",
+            base=base, base_sha256=sha, adapter=adapter, prompt="p", tokenizer="t",
             sampling={"temperature": temperature}, parser="duel-v0",
         )  # fmt: skip
         return AgentVersion(agent_id=name, lineage=name, role="frozen", spec=contents)
 
-    assert version("x", "sha").address == version("y", "sha").address
-    assert version("x", "sha").address != version("x", "other").address
-    assert version("x", "sha").address != version("x", "sha", 0.5).address
+    assert version("x", "sha").contents == version("y", "sha").contents
+    assert version("x", "sha").contents != version("x", "other").contents
+    assert version("x", "sha").contents != version("x", "sha", 0.5).contents
+    assert version("x", "sha").contents == version("x", "sha", base="llama-405b").contents
+    assert version("x", "sha").contents != version("x", "sha", sha="c").contents

@@ -1,0 +1,362 @@
+"""Who announced what before the seeds were known: requests of entrants, tickets of a board, its log.
+
+An entrant signs the digests of its agents' contents. The board answers with a number and a nonce, and
+keeps the ticket as a line of its log, where each line holds the hash of the one before. A ticket's nonce
+and contents decide every drawn seed (`Protocol.drawn_seed`). Reasons: docs/design/trust.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from leaderboards.keys import PUBLIC, SIGNATURE, SigningKey, is_signed
+from leaderboards.protocol import Protocol, load_protocol
+from leaderboards.provenance import now
+from srl_agents.records import canonical_json, digest
+from srl_envs.errors import ConfigError, SRLError, StoreError
+
+REQUEST_PURPOSE, TICKET_PURPOSE = "registration/1", "ticket/1"
+FIRST_LINK = "0" * 64
+"""What the first ticket of a board names as the one before it."""
+MOST_AGENTS = 64
+MOST_REQUEST_BYTES = 1 << 20
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
+
+
+class TicketError(SRLError, ValueError):
+    """A registration or ticket is damaged, forged, or for something else; the text names what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One agent of a registration."""
+
+    agent_id: str
+    contents: str
+    """`AgentVersion.contents`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What an entrant announces, signed by its owner."""
+
+    protocol: str
+    """Name."""
+    protocol_sha256: str
+    agents: tuple[Committed, ...]
+    """By name."""
+    owner: str
+    """Public key."""
+    signature: str
+
+    @classmethod
+    def sign(cls, protocol: Protocol, agents: Sequence[Committed], owner: SigningKey) -> Request:
+        """The request of an owner for agents in any order.
+
+        Raises:
+            TicketError: no agents, too many, or one twice.
+        """
+        data = {
+            "protocol": protocol.name,
+            "protocol_sha256": protocol.sha256,
+            "agents": [asdict(agent) for agent in sorted(agents, key=lambda a: a.agent_id)],
+            "owner": owner.public,
+        }
+        return cls.from_data(owner.signed(REQUEST_PURPOSE, data))
+
+    @classmethod
+    def from_data(cls, data: Any) -> Request:
+        """Read what somebody sent.
+
+        Raises:
+            TicketError: names the first thing that is wrong, a signature included.
+        """
+        names = {"protocol", "protocol_sha256", "agents", "owner", SIGNATURE}
+        _require_keys(data, names, "registration")
+        request = cls(
+            protocol=_text(data, "protocol", _NAME),
+            protocol_sha256=_text(data, "protocol_sha256", _HEX64),
+            agents=_agents(data["agents"]),
+            owner=_text(data, "owner", PUBLIC),
+            signature=str(data[SIGNATURE]),
+        )
+        if not is_signed(request.owner, REQUEST_PURPOSE, data):
+            raise TicketError(
+                "registration: the signature is not its owner's: it was edited or cut."
+            )
+        return request
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**asdict(self), "agents": [asdict(agent) for agent in self.agents]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ticket:
+    """A registration with what the board drew for it."""
+
+    request: Request
+    number: int
+    """Place in the board's log, from 0."""
+    nonce: str
+    """64 hex digits, drawn after the request was known."""
+    when: str
+    """UTC."""
+    board: str
+    """Public key of the board at that time."""
+    previous: str
+    """`link` of the ticket before."""
+    signature: str
+
+    @classmethod
+    def from_data(cls, data: Any) -> Ticket:
+        """Read a ticket; a board's log decides whether it is one of that board.
+
+        Raises:
+            TicketError: names the first thing that is wrong, either signature included.
+        """
+        names = {"request", "number", "nonce", "when", "board", "previous", SIGNATURE}
+        _require_keys(data, names, "ticket")
+        number = data["number"]
+        if type(number) is not int or not 0 <= number < 1 << 53:
+            raise TicketError(f"ticket: number is {number!r}, not a count.")
+        ticket = cls(
+            request=Request.from_data(data["request"]),
+            number=number,
+            nonce=_text(data, "nonce", _HEX64),
+            when=_text(data, "when", _INSTANT),
+            board=_text(data, "board", PUBLIC),
+            previous=_text(data, "previous", _HEX64),
+            signature=str(data[SIGNATURE]),
+        )
+        if not is_signed(ticket.board, TICKET_PURPOSE, data):
+            raise TicketError("ticket: the signature is not the board's: it was edited or cut.")
+        return ticket
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "request": self.request.data,
+            "number": self.number,
+            "nonce": self.nonce,
+            "when": self.when,
+            "board": self.board,
+            "previous": self.previous,
+            SIGNATURE: self.signature,
+        }
+
+    @property
+    def link(self) -> str:
+        """What the next ticket names as the one before it."""
+        return digest(self.data)
+
+    @property
+    def draw(self) -> str:
+        """What drawn seeds derive from: the nonce and all contents."""
+        return digest([self.nonce, [asdict(agent) for agent in self.request.agents]])
+
+    def fault(self, protocol: Protocol, agents: Sequence[Committed]) -> str:
+        """Why this ticket is not for these agents; empty if it is.
+
+        Args:
+            protocol: that was played.
+            agents: all entrants but bots, in any order.
+        """
+        if (self.request.protocol, self.request.protocol_sha256) != (
+            protocol.name,
+            protocol.sha256,
+        ):
+            return f"the ticket is for {self.request.protocol}, not for this {protocol.name}"
+        registered = {agent.agent_id: agent.contents for agent in self.request.agents}
+        given = {agent.agent_id: agent.contents for agent in agents}
+        for name in sorted(registered.keys() | given.keys()):
+            if name not in given:
+                return f"agent {name} is registered and missing: a ticket's agents stay together"
+            if name not in registered:
+                return f"agent {name} is not registered on the ticket"
+            if given[name] != registered[name]:
+                return (
+                    f"agent {name} is registered with contents {registered[name][:12]}, and is "
+                    f"{given[name][:12]}"
+                )
+        return ""
+
+
+def read_request(path: Path) -> Request:
+    """A request from a file.
+
+    Raises:
+        TicketError: the file is missing or something else.
+    """
+    return Request.from_data(_read(path, "`srl leaderboard register` writes one."))
+
+
+def read_ticket(path: Path) -> Ticket:
+    """A ticket from a file.
+
+    Raises:
+        TicketError: the file is missing or something else.
+    """
+    return Ticket.from_data(_read(path, "`srl leaderboard draw` writes one."))
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a request or ticket; complete or not at all.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    work = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with work.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(data, indent=1, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        work.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def read_log(path: Path) -> list[Ticket]:
+    """All tickets of a board in order; a last line that a kill cut short is none.
+
+    Raises:
+        StoreError: the log was edited: names the line.
+    """
+    tickets: list[Ticket] = []
+    if not path.exists():
+        return tickets
+    link = FIRST_LINK
+    for number, line in enumerate(_whole_lines(path)):
+        try:
+            ticket = Ticket.from_data(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path}, line {number + 1}: {error} Restore the file.") from None
+        if ticket.number != number or ticket.previous != link:
+            raise StoreError(
+                f"{path}, line {number + 1}: ticket {ticket.number} does not follow the one before: "
+                "lines were removed or moved. Restore the file."
+            )
+        link = ticket.link
+        tickets.append(ticket)
+    return tickets
+
+
+def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
+    """The ticket of a request; the same request gets the same one again.
+
+    Args:
+        path: of the log; the caller holds the board's lock.
+        request: checked by `Request.from_data`.
+        key: of the board.
+
+    Raises:
+        StoreError: the log was edited or cannot be written.
+        TicketError: the request is for a protocol that is not the one here.
+    """
+    protocol = load_protocol(request.protocol)
+    if protocol.sha256 != request.protocol_sha256:
+        raise TicketError(
+            f"registration: it is for {request.protocol} with hash {request.protocol_sha256[:12]}; here "
+            f"it is {protocol.sha256[:12]}. Entrant and board need the same SRL."
+        )
+    tickets = read_log(path)
+    wanted = (request.owner, request.protocol_sha256, request.agents)
+    for ticket in tickets:
+        known = ticket.request
+        if (known.owner, known.protocol_sha256, known.agents) == wanted:
+            return ticket
+    ticket = Ticket.from_data(
+        key.signed(
+            TICKET_PURPOSE,
+            {
+                "request": request.data,
+                "number": len(tickets),
+                "nonce": secrets.token_hex(32),
+                "when": now(),
+                "board": key.public,
+                "previous": tickets[-1].link if tickets else FIRST_LINK,
+            },
+        )
+    )
+    _append(path, canonical_json(ticket.data))
+    return ticket
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line that is on disk when this returns, in the place of one that was cut short."""
+    try:
+        whole = sum(len(known) for known in _whole_lines(path)) if path.exists() else 0
+        with path.open("r+b" if path.exists() else "xb") as file:
+            file.truncate(whole)
+            file.seek(whole)
+            file.write(line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}. Nothing was drawn.") from None
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
+    return lines if not lines or lines[-1].endswith(b"\n") else lines[:-1]
+
+
+def _read(path: Path, hint: str) -> Any:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_REQUEST_BYTES + 1)
+        if len(text) > MOST_REQUEST_BYTES:
+            raise TicketError(f"{path} is longer than {MOST_REQUEST_BYTES} bytes. {hint}")
+        return json.loads(text)
+    except OSError as error:
+        raise TicketError(f"{path} cannot be read: {error.strerror}. {hint}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, TicketError):
+            raise
+        raise TicketError(f"{path} is no JSON: {error}. {hint}") from None
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+\-]{0,79}")
+
+
+def _require_keys(data: Any, names: set[str], what: str) -> None:
+    if not isinstance(data, dict):
+        raise TicketError(f"{what}: not a JSON object.")
+    if wrong := sorted(data.keys() ^ names):
+        state = "missing" if wrong[0] in names else "unknown"
+        raise TicketError(f"{what}: the key {wrong[0]!r} is {state}.")
+
+
+def _text(data: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
+    value = data[key]
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise TicketError(f"{key} is {str(value)[:80]!r}, which is not of the form {pattern.pattern}.")
+    return value
+
+
+def _agents(data: Any) -> tuple[Committed, ...]:
+    if not isinstance(data, list) or not 1 <= len(data) <= MOST_AGENTS:
+        raise TicketError(f"registration: agents must be a list of 1 to {MOST_AGENTS}.")
+    agents = []
+    for item in data:
+        _require_keys(item, {"agent_id", "contents"}, "registration: an agent")
+        agents.append(Committed(_text(item, "agent_id", _NAME), _text(item, "contents", _HEX64)))
+    names = [agent.agent_id for agent in agents]
+    if names != sorted(set(names)):
+        raise TicketError("registration: agents must be sorted by name, each once.")
+    return tuple(agents)
