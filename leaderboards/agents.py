@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
+from leaderboards.registration import Committed
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.names import lineage
 from srl_agents.policies import (
@@ -432,6 +433,15 @@ def is_model(version: AgentVersion) -> bool:
 def is_served(version: AgentVersion) -> bool:
     """Whether an agent answered through an endpoint, so that nobody can audit its replies."""
     return ENDPOINT in version.spec
+
+
+def committed(versions: Sequence[AgentVersion]) -> list[Committed]:
+    """What a registration names of these agents; bots need none."""
+    return [
+        Committed(version.agent_id, version.contents)
+        for version in versions
+        if is_model(version) or is_served(version)
+    ]
 
 
 def version_data(version: AgentVersion) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.bundle import MANIFEST, Bundle, open_bundle
+from leaderboards.charter import read_charter
 from leaderboards.protocol import Protocol
-from leaderboards.provenance import now
-from leaderboards.verify import LEVELS, Level, Verdict
+from leaderboards.verification import read_verified
+from leaderboards.verify import Level
 from srl_agents.league.store import LeagueStore
-from srl_envs import __version__
-from srl_envs.errors import ConfigError, StoreError
 
 PUBLISHED = Path(__file__).parent / "published"
 """The board that SRL ships."""
 CHANGELOG = "changelog.jsonl"
-_VERIFIED = ".verified.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +49,22 @@ class BoardGroup:
         return found
 
 
-def read_board(folder: Path = PUBLISHED) -> list[BoardGroup]:
+def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> list[BoardGroup]:
     """All groups, sorted by protocol; reads manifests, no records.
+
+    Args:
+        folder: of the board.
+        former_keys: take verifications that a key before the present one signed, to check them again.
 
     Raises:
         BundleError: a manifest is damaged.
         StoreError: a bundle has no word of its verification.
     """
-    entries = [_entry(path.parent) for path in sorted(folder.glob(f"*/*/{MANIFEST}"))]
+    charter = read_charter(folder)
+    keys = [] if charter is None else [charter.public_key]
+    if charter is not None and former_keys:
+        keys += [former.public_key for former in charter.former]
+    entries = [_entry(path.parent, keys) for path in sorted(folder.glob(f"*/*/{MANIFEST}"))]
     groups = groupby(entries, key=lambda entry: entry.bundle.protocol.name)
     return [
         BoardGroup(found[0].bundle.protocol, tuple(found)) for _, g in groups if (found := list(g))
@@ -87,75 +91,10 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[LeagueStore]:
         yield store
 
 
-def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") -> bool:
-    """Put a verified bundle into a board, unless its claim is there already.
-
-    Args:
-        bundle: stays where it is; a copy goes in.
-        verdict: of `verify`; what it asked for must hold.
-        board: folder of the board; made if absent.
-        reason: for the changelog.
-
-    Returns:
-        False if the board has the same claim: somebody played the same and got the same.
-
-    Raises:
-        ConfigError: the verdict is no acceptance of this bundle.
-    """
-    if not verdict.accepted or Path(verdict.bundle).resolve() != bundle.folder.resolve():
-        raise ConfigError(
-            f"{bundle.folder} was not accepted at {verdict.asked}: it is not published."
-        )
-    entries = [entry for group in read_board(board) for entry in group.entries]
-    if any(entry.bundle.claim == bundle.claim for entry in entries):
-        return False
-    target = board / bundle.protocol.name / bundle.folder.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = target.with_name(f".tmp-{target.name}")
-    shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(bundle.folder, work)
-    _write(target.with_name(target.name + _VERIFIED), _verification(bundle, verdict))
-    work.rename(target)
-    line = {
-        "when": now(),
-        "action": "add",
-        "env": bundle.protocol.name,
-        "root": bundle.root,
-        "agents": [agent.agent_id for agent in bundle.entrants] or list(bundle.protocol.references),
-        "reason": reason,
-    }
-    with (board / CHANGELOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-    return True
-
-
-def _verification(bundle: Bundle, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "root": bundle.root,
-        "level": verdict.reached,
-        "checked": verdict.checked,
-        "notes": verdict.notes,
-        "srl": __version__,
-        "when": now(),
-    }
-
-
-def _entry(folder: Path) -> Entry:
-    path = folder.with_name(folder.name + _VERIFIED)
+def _entry(folder: Path, keys: Sequence[str]) -> Entry:
     bundle = open_bundle(folder)
-    try:
-        verified = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise StoreError(
-            f"{path} cannot be read ({type(error).__name__}): publish {folder}."
-        ) from None
-    if verified.get("root") != bundle.root or verified.get("level") not in LEVELS:
-        raise StoreError(f"{path} speaks of another bundle than {folder.name}.")
+    verified = read_verified(folder, bundle.root, keys)
     return Entry(bundle, verified["level"], verified)
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def describe(groups: Sequence[BoardGroup]) -> list[str]:

@@ -18,11 +18,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agents import ENDPOINT
+from leaderboards.agents import ENDPOINT, committed
 from leaderboards.claims import ratings
 from leaderboards.protocol import Protocol, load_protocol, schedule
 from leaderboards.provenance import provenance
 from leaderboards.record import HEAD_DIGITS, Line, MatchRecord, next_link
+from leaderboards.registration import Ticket, TicketError
 from leaderboards.run import read_header, read_journal
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
@@ -30,7 +31,7 @@ from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, SRLError, StoreError, TranscriptError
 from srl_envs.settings import build
 
-SCHEMA = 1
+SCHEMA = 2
 MANIFEST, RATINGS = "manifest.json", "ratings.json"
 MATCHES, TRANSCRIPTS, TOKENS = "matches.jsonl.xz", "transcripts.jsonl.xz", "tokens.jsonl.xz"
 ADAPTERS = "adapters"
@@ -70,6 +71,12 @@ class Bundle:
     def complete(self) -> bool:
         """Whether all of the protocol's seeds were played."""
         return self.seeds == self.protocol.seeds
+
+    @cached_property
+    def ticket(self) -> Ticket | None:
+        """The registration that the entrants played with; None if they played public seeds alone."""
+        data = self.manifest["claim"]["ticket"]
+        return None if data is None else Ticket.from_data(data)
 
     @property
     def entrants(self) -> tuple[AgentVersion, ...]:
@@ -192,8 +199,11 @@ def open_bundle(folder: Path) -> Bundle:
         entrants = [a.agent_id for a in agents if a.agent_id not in protocol.references]
         if type(claim["seeds"]) is not int:
             raise TypeError("seeds is no whole number")
-        specs = schedule(protocol, entrants, claim["seeds"])
-    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        ticket = None if claim["ticket"] is None else Ticket.from_data(claim["ticket"])
+        if ticket and (wrong := ticket.fault(protocol, committed(agents))):
+            raise BundleError(f"{MANIFEST}: {wrong}.")
+        specs = schedule(protocol, entrants, claim["seeds"], ticket.draw if ticket else "")
+    except (KeyError, TypeError, AttributeError, ConfigError, TicketError) as error:
         raise BundleError(f"{MANIFEST}: {type(error).__name__}: {error}") from None
     return Bundle(
         folder=folder,
@@ -327,7 +337,9 @@ def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[
     """
     if protocol.sha256 != header["protocol"]["sha256"]:
         raise StoreError(f"{run} was played under another version of the protocol {protocol.name}.")
-    specs = schedule(protocol, list(header["sources"]), header["seeds"])
+    ticket = None if header["ticket"] is None else Ticket.from_data(header["ticket"])
+    draw = ticket.draw if ticket else ""
+    specs = schedule(protocol, list(header["sources"]), header["seeds"], draw)
     played = {record.spec.match_id: record for record in read_journal(run, specs)}
     if len(played) < len(specs):
         raise StoreError(
@@ -347,6 +359,7 @@ def _claim(
         "seeds": header["seeds"],
         "agents": header["agents"],
         "declared": header["declared"],
+        "ticket": header["ticket"],
     }
     link = first_link(claim)
     lines = []

@@ -100,6 +100,9 @@ class Protocol:
     self_play: bool
     """Whether every agent also fills a table alone."""
     seeds: int
+    drawn_every: int = 2
+    """Every seed of this step, the second of two for 2, derives from the entrant's ticket where there
+    is one; the others are the public list's."""
     void_tries: int
     """Times a match is played before a failure of ours stops the run."""
     limits: Limits
@@ -122,10 +125,27 @@ class Protocol:
         """`MatchSpec.schedule` of every match."""
         return f"board/{self.name}/{self.version}"
 
-    def seed(self, number: int) -> int:
-        """Seed ``number`` of the public list: the first 48 bits of a hash."""
-        text = f"{self.name}/{self.version}/{number}"
+    def __post_init__(self) -> None:
+        if self.drawn_every < 2:
+            raise ConfigError(
+                f"protocol {self.name}: drawn_every={self.drawn_every}; use 2 or more, so that some "
+                "seeds are public and references meet on them."
+            )
+
+    def is_drawn(self, number: int) -> bool:
+        """Whether seed ``number`` derives from the ticket, where there is one."""
+        return number % self.drawn_every == self.drawn_every - 1
+
+    def seed(self, number: int, draw: str = "") -> int:
+        """Seed ``number``: the first 48 bits of a hash, over ``draw`` for those that are drawn."""
+        drawn = f"{draw}/" if self.is_drawn(number) and draw else ""
+        text = f"{self.name}/{self.version}/{drawn}{number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+
+    def cluster(self, number: int, draw: str = "") -> str:
+        """Name of the matches that share seed ``number``, and bots' random numbers with it."""
+        drawn = f"{draw}/" if self.is_drawn(number) and draw else ""
+        return f"{self.schedule_name}/{drawn}{number}"
 
 
 def load_protocol(name: str, folder: Path | None = None) -> Protocol:
@@ -237,13 +257,17 @@ def check_environment(protocol: Protocol) -> None:
             )
 
 
-def schedule(protocol: Protocol, entrants: Sequence[str], seeds: int) -> list[MatchSpec]:
+def schedule(
+    protocol: Protocol, entrants: Sequence[str], seeds: int, draw: str = ""
+) -> list[MatchSpec]:
     """Every match, seed by seed; the references' matches do not depend on the entrants.
 
     Args:
         protocol: decides everything else.
         entrants: agent ids, in any order; each meets every reference, and no other entrant.
         seeds: how many of the protocol's seeds, the first ones.
+        draw: `Ticket.draw` of the entrants; without one every seed is public. References do not meet
+            each other on drawn seeds.
 
     Raises:
         ConfigError: a number of seeds that the protocol does not have.
@@ -254,31 +278,32 @@ def schedule(protocol: Protocol, entrants: Sequence[str], seeds: int) -> list[Ma
         MatchSpec(
             env_id=protocol.env,
             options=protocol.env_options,
-            seed=protocol.seed(number),
+            seed=protocol.seed(number, draw),
             split="eval",
             seats=seats,
-            cluster=f"{protocol.schedule_name}/{number}",
+            cluster=protocol.cluster(number, draw),
             schedule=protocol.schedule_name,
             number=number,
         )
         for number in range(seeds)
-        for seats in _tables(protocol, entrants)
+        for seats in _tables(protocol, entrants, drawn=bool(draw) and protocol.is_drawn(number))
     ]
 
 
-def _tables(protocol: Protocol, entrants: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _tables(
+    protocol: Protocol, entrants: Sequence[str], *, drawn: bool
+) -> Iterator[tuple[str, ...]]:
     """Who sits where, for one seed."""
     references, n = protocol.references, protocol.seats
-    meetings = [
-        *combinations(references, 2),
-        *((e, r) for e in sorted(entrants) for r in references),
-    ]
+    among_references = [] if drawn else list(combinations(references, 2))
+    meetings = [*among_references, *((e, r) for e in sorted(entrants) for r in references)]
     for one, other in meetings:
         for held in protocol.focal_seats:
             row = (one,) * held + (other,) * (n - held)
             yield from (row[-turn:] + row[:-turn] if turn else row for turn in range(n))
     if protocol.self_play:
-        yield from ((name,) * n for name in (*references, *sorted(entrants)))
+        alone = [*([] if drawn else references), *sorted(entrants)]
+        yield from ((name,) * n for name in alone)
 
 
 @lru_cache(maxsize=64)

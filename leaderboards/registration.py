@@ -305,7 +305,9 @@ def _append(path: Path, line: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}. Nothing was drawn.") from None
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}. Nothing was drawn."
+        ) from None
 
 
 def _whole_lines(path: Path) -> list[bytes]:
@@ -345,7 +347,9 @@ def _require_keys(data: Any, names: set[str], what: str) -> None:
 def _text(data: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     value = data[key]
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise TicketError(f"{key} is {str(value)[:80]!r}, which is not of the form {pattern.pattern}.")
+        raise TicketError(
+            f"{key} is {str(value)[:80]!r}, which is not of the form {pattern.pattern}."
+        )
     return value
 
 

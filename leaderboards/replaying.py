@@ -36,20 +36,21 @@ class Replay:
 
 
 def replay_all(
-    records: Iterable[MatchRecord], *, react: bool, workers: int = 1
+    records: Iterable[MatchRecord], *, workers: int = 1
 ) -> Iterator[tuple[MatchRecord, Replay]]:
     """Replay in fresh processes, in order; at most a few records per process are in memory.
 
+    Bots act again, and their replies are compared: a record cannot let one blunder.
+
     Args:
         records: any number.
-        react: let bots act again too, and compare their replies.
         workers: number of processes; 0 replays in this one.
 
     Raises:
         SandboxError: a process died, or an environment cannot run here.
     """
     if workers == 0:
-        yield from ((record, replay_match(record, react)) for record in records)
+        yield from ((record, replay_match(record)) for record in records)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
@@ -58,7 +59,7 @@ def replay_all(
         try:
             while True:
                 free = _AHEAD * workers - len(waiting)
-                waiting += [(r, pool.submit(replay_match, r, react)) for r in islice(source, free)]
+                waiting += [(r, pool.submit(replay_match, r)) for r in islice(source, free)]
                 if not waiting:
                     return
                 record, future = waiting.pop(0)
@@ -69,7 +70,7 @@ def replay_all(
             pool.shutdown(cancel_futures=True)
 
 
-def replay_match(record: MatchRecord, react: bool = False) -> Replay:
+def replay_match(record: MatchRecord) -> Replay:
     """Replay in this process.
 
     Raises:
@@ -81,7 +82,7 @@ def replay_match(record: MatchRecord, react: bool = False) -> Replay:
     compared: list[_Compared] = []
     for seat, agent in enumerate(spec.seats):
         player: Policy = _Recorded(claimed, seat, seen.get(seat))
-        if react and agent.startswith(BOT):
+        if agent.startswith(BOT):
             bot = make_bot(spec.env_id, agent.removeprefix(BOT), bot_seed(spec, seat))
             player = _Compared(player, bot, f"seat {seat} ({agent})")
             compared.append(player)

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agents import Asking, Entrant, build_agents, version_data
+from leaderboards.agents import Asking, Entrant, build_agents, committed, version_data
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
 from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
+from leaderboards.registration import Ticket, TicketError
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Runner
@@ -56,9 +57,12 @@ class BoardRun:
         declared: goes into the bundle.
         command: goes into the bundle.
         asking: how endpoints are asked.
+        ticket: of a board for these entrants; without one every seed is public, and no board takes the
+            entrants' rows.
 
     Raises:
         ConfigError: the folder holds another run, or a value is impossible.
+        TicketError: the ticket is for another protocol, or for other agents.
         ModelError: a model cannot be loaded, or an endpoint does not answer.
         StoreError: another process plays in this folder.
     """
@@ -74,6 +78,7 @@ class BoardRun:
         declared: Declared | None = None,
         command: str = "",
         asking: Asking | None = None,
+        ticket: Ticket | None = None,
     ) -> None:
         limit = protocol.decoding.max_new_tokens
         tokens = limit if max_new_tokens is None else max_new_tokens
@@ -81,7 +86,8 @@ class BoardRun:
             raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
         count = protocol.seeds if seeds is None else seeds
         self.protocol, self.folder = protocol, folder
-        self.specs = schedule(protocol, [e.name for e in entrants], count)
+        names = [e.name for e in entrants]
+        self.specs = schedule(protocol, names, count, ticket.draw if ticket else "")
         check_environment(protocol)
         wanted = {
             "protocol": {
@@ -91,12 +97,15 @@ class BoardRun:
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
             "declared": asdict(declared or Declared()),
+            "ticket": ticket.data if ticket else None,
         }  # fmt: skip
         _check_folder(folder, wanted)
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _take(folder)
         try:
             built = build_agents(protocol, entrants, tokens, asking)
+            if ticket and (wrong := ticket.fault(protocol, committed(built.versions))):
+                raise TicketError(f"{wrong}. Register these agents and draw again.")
             agents = [version_data(version) for version in built.versions]
             self.header = _start(folder, wanted, agents, command)
             self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}

@@ -304,7 +304,7 @@ def _ratings(bundle: Bundle, verdict: Verdict) -> None:
 def _replays(
     bundle: Bundle, verdict: Verdict, workers: int, sources: Mapping[str, str], tell: Told
 ) -> None:
-    """One pass for both levels; a false reply does not hide a false result that comes later."""
+    """One pass for both levels; a model's false reply does not hide a false match that comes later."""
     auditor, forged = None, ""
     audited = verdict.asked == "L3"
     served = next((agent for agent in bundle.entrants if is_served(agent)), None)
@@ -318,17 +318,17 @@ def _replays(
             auditor = Auditor(bundle, sources)
         except BundleError as error:
             forged = str(error)
-    replays = replay_all(bundle.records(), react=audited, workers=workers)
+    replays = replay_all(bundle.records(), workers=workers)
     for number, (record, replay) in enumerate(replays):
         place = name_of(number, record.spec)
         if replay.fault:
             raise BundleError(f"{place} does not replay: {replay.fault}.")
-        if replay.impostor and not forged:
-            forged = f"{place}: {replay.impostor}."
+        if replay.impostor:
+            raise BundleError(f"{place}: {replay.impostor}.")
         if auditor is not None and not forged:
             forged = _named(bundle, auditor.add(number, record, replay.observations))
         tell("replay", number + 1, len(bundle.specs))
-    verdict.checked["L2"] = f"{len(bundle.specs)} matches replayed" + (
+    verdict.checked["L2"] = f"{len(bundle.specs)} matches replayed, bots acted again" + (
         " in a fresh process" if workers else ""
     )
     verdict.reached = "L2"
@@ -337,7 +337,7 @@ def _replays(
     if forged:
         raise BundleError(forged)
     if auditor is not None:
-        verdict.checked["L3"] = f"bots replied again, {auditor.turns} replies of models scored"
+        verdict.checked["L3"] = f"{auditor.turns} replies of models scored"
         verdict.reached = "L3"
 
 

@@ -8,11 +8,14 @@ import sys
 from srl_envs.errors import SRLError, nearest
 
 SUBCOMMANDS = {
+    "register": "announce agents before their seeds are drawn",
+    "draw": "number registrations and draw their seeds (a board's operator)",
     "run": "play an agent by an environment's protocol",
     "bundle": "make a finished run a folder that anybody can check",
     "verify": "check bundles",
     "compare": "hold bundles against a board, match by match",
     "publish": "put verified bundles into a board",
+    "rekey": "verify a board again and sign it with a new key",
     "build": "make the static site of a board or a league store",
 }
 HELP = "\n".join(
@@ -22,7 +25,9 @@ HELP = "\n".join(
         *(f"  {name:8} {what}" for name, what in SUBCOMMANDS.items()),
         "",
         "`srl leaderboard COMMAND --help` explains one. From an agent to a site:",
-        "  srl leaderboard run connect_four-v0 --agent tiny --out runs/board",
+        "  srl leaderboard register connect_four-v0 --agent tiny --out runs/entry",
+        "  srl leaderboard draw runs/entry --board my-board",
+        "  srl leaderboard run connect_four-v0 --agent tiny --tickets runs/entry --out runs/board",
         "  srl leaderboard bundle runs/board",
         "  srl leaderboard verify runs/board/bundles --level L3",
         "  srl leaderboard publish runs/board/bundles --board my-board",

@@ -26,9 +26,10 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 all are on the board, 1 one was rejected, 2 the user has something to fix."""
     options = _parser().parse_args(argv)
 
-    from leaderboards.board import describe, publish, read_board
+    from leaderboards.board import describe, read_board
     from leaderboards.bundle import find_bundles, open_bundle
     from leaderboards.cli.verify import sentence, sources_of, weights
+    from leaderboards.publishing import publish
     from leaderboards.verify import verify
 
     board, code = Path(options.board), 0

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leaderboards.cli.entrants import AGENTS, entrant_options, entrants_from
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
 from srl_envs.errors import ConfigError
@@ -17,19 +18,11 @@ from srl_envs.errors import ConfigError
 if TYPE_CHECKING:
     from leaderboards.agents import Entrant
     from leaderboards.protocol import Protocol
+    from leaderboards.registration import Ticket
 
 INTERRUPTED = 130
-EXAMPLES = """\
-an agent is
-  bot:NAME                   a bot that is no reference already
-  tiny, smollm2-135m         a language model that is fetched for you
-  HUB_ID or FOLDER           any other one
-  MODEL+ADAPTER_FOLDER       a model with a trained adapter
-and NAME=AGENT gives it a name on the board.
-
-any other engine or provider enters as an OpenAI-compatible endpoint; the key, if it wants one, comes from
-the environment (SRL_ENDPOINT_API_KEY). Nobody can audit its weights: such bundles reach L2 at most.
-
+EXAMPLES = f"""\
+{AGENTS}
 examples:
   srl leaderboard run connect_four-v0 --agent tiny --out runs/board
   srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
@@ -47,25 +40,21 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 played, 2 the user has something to fix, 130 interrupted."""
     options = _parser().parse_args(argv)
 
-    from leaderboards.agents import endpoint_source, parse_entrants
     from leaderboards.protocol import load_protocol, protocol_names
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
-    if bool(options.endpoint) != bool(options.endpoint_model):
-        raise ConfigError("--endpoint URL and --endpoint-model NAME belong together.")
-    agents = list(options.agent)
-    for text in options.endpoint_model:
-        name, equals, model = text.partition("=")
-        agents.append(f"{name}={endpoint_source(options.endpoint, model if equals else text)}")
-    entrants = [parse_entrants(agents, protocol, options.prompt) for protocol in protocols]
+    entrants = [entrants_from(options, protocol) for protocol in protocols]
+    tickets = [_ticket(options.tickets, protocol) for protocol in protocols]
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
     with ProgressBar(options.json) as bar:
         try:
-            for protocol, wanted in zip(protocols, entrants, strict=True):
-                played.append(_play(protocol, wanted, options, command, bar))
+            for protocol, wanted, ticket in zip(protocols, entrants, tickets, strict=True):
+                played.append(
+                    _play(protocol, wanted, options, ticket=ticket, command=command, bar=bar)
+                )
         except KeyboardInterrupt:
             print(f"srl leaderboard run: interrupted; to go on: {command}", file=sys.stderr)
             return INTERRUPTED
@@ -82,6 +71,8 @@ def _play(
     protocol: Protocol,
     entrants: Sequence[Entrant],
     options: argparse.Namespace,
+    *,
+    ticket: Ticket | None,
     command: str,
     bar: ProgressBar,
 ) -> dict[str, Any]:
@@ -102,6 +93,7 @@ def _play(
         ),
         command=command,
         asking=Asking(concurrency=options.concurrency, timeout_s=options.timeout_s),
+        ticket=ticket,
     )
     with opened(run):
         before = len(run.done)
@@ -116,36 +108,28 @@ def _play(
     }
 
 
+def _ticket(path: str | None, protocol: Protocol) -> Ticket | None:
+    """The ticket for this protocol: a file, or ``PROTOCOL.ticket.json`` in a folder."""
+    from leaderboards.registration import read_ticket
+
+    if path is None:
+        return None
+    place = Path(path)
+    return read_ticket(place / f"{protocol.name}.ticket.json" if place.is_dir() else place)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         "run", "Play agents against the references of an environment's protocol.", EXAMPLES
     )
     parser.add_argument("envs", nargs="*", metavar="ENV", help="environment id")
     parser.add_argument("--all", action="store_true", help="every environment with a protocol")
+    entrant_options(parser)
     parser.add_argument(
-        "--agent",
-        action="append",
-        default=[],
-        metavar="AGENT",
-        help="who enters; may be repeated; without, the references play alone",
-    )
-    parser.add_argument(
-        "--prompt",
-        action="append",
-        default=[],
-        metavar="[AGENT=]FILE",
-        help="what all models, or one, are shown before every observation: a prompt.json, a recipe, "
-        "or the folder of an adapter or a run; adapters bring the one that they were trained behind",
-    )
-    parser.add_argument(
-        "--endpoint", default="", metavar="URL", help="an OpenAI-compatible API, as a rule .../v1"
-    )
-    parser.add_argument(
-        "--endpoint-model",
-        action="append",
-        default=[],
-        metavar="[AGENT=]NAME",
-        help="a model that it serves enters; may be repeated",
+        "--tickets",
+        metavar="PATH",
+        help="a board's ticket, or the folder of several: half of the seeds come from it, and the board "
+        "takes the result; see `srl leaderboard register --help`",
     )
     parser.add_argument(
         "--concurrency", type=int, default=8, metavar="N", help="requests to the endpoint at once"
@@ -159,12 +143,6 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="play the first N seeds only; rows stay provisional",
-    )
-    parser.add_argument(
-        "--max-new-tokens",
-        type=int,
-        metavar="N",
-        help="per reply of a model; at most the protocol's",
     )
     parser.add_argument(
         "--attempts",

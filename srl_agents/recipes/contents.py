@@ -45,7 +45,7 @@ def contents_of(
 
 def base_sha256(folder: Path) -> str:
     """Hash of a base model's weight files and of its configuration."""
-    files = sorted(folder.glob("*.safetensors")) + [folder / "config.json"]
+    files = [*sorted(folder.glob("*.safetensors")), folder / "config.json"]
     return _files_sha256(tuple((path, path.stat().st_mtime_ns) for path in files))
 
 

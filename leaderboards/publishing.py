@@ -1,0 +1,223 @@
+"""What a board's operator does: take verified bundles in, and sign everything again with a new key."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboards.agents import committed
+from leaderboards.board import CHANGELOG, Entry, read_board
+from leaderboards.bundle import Bundle
+from leaderboards.charter import (
+    locked,
+    read_charter,
+    registrations,
+    signing_key,
+    succeeded,
+    write_charter,
+)
+from leaderboards.keys import fingerprint, new_board_key
+from leaderboards.provenance import now
+from leaderboards.registration import Ticket
+from leaderboards.verification import verified_path, write_verified
+from leaderboards.verify import Level, Verdict, verify
+from srl_agents.league.names import lineage
+from srl_envs.errors import ConfigError, StoreError
+
+Told = Callable[[str, int, int], None]
+"""(what is being done, how much of it, of how much)."""
+
+
+def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") -> bool:
+    """Put a verified bundle into a board, unless its claim is there already.
+
+    Args:
+        bundle: stays where it is; a copy goes in.
+        verdict: of `verify`; what it asked for must hold.
+        board: folder of the board; made if absent, with a key.
+        reason: for the changelog.
+
+    Returns:
+        False if the board has the same claim: somebody played the same and got the same.
+
+    Raises:
+        ConfigError: the verdict is no acceptance of this bundle, its agents are not registered with
+            this board, or one of their names has another owner.
+        KeyFileError: the board's key is not on this machine.
+        StoreError: the board was edited, or another process writes to it.
+    """
+    if not verdict.accepted or Path(verdict.bundle).resolve() != bundle.folder.resolve():
+        raise ConfigError(
+            f"{bundle.folder} was not accepted at {verdict.asked}: it is not published."
+        )
+    with locked(board):
+        known = registrations(board)
+        _require_registered(bundle, board, known)
+        entries = [entry for group in read_board(board) for entry in group.entries]
+        if any(entry.bundle.claim == bundle.claim for entry in entries):
+            return False
+        _require_names(bundle, entries)
+        key = signing_key(board)
+        target = board / bundle.protocol.name / bundle.folder.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = target.with_name(f".tmp-{target.name}")
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(bundle.folder, work)
+        write_verified(target, bundle.root, verdict, key)
+        work.rename(target)
+        _note(board, bundle, "add", reason)
+    return True
+
+
+def _require_registered(bundle: Bundle, board: Path, known: list[Ticket]) -> None:
+    """Entrants with contents of their own play with a ticket of this board.
+
+    Raises:
+        ConfigError: they did not.
+    """
+    if bundle.ticket is None:
+        if committed(bundle.agents):
+            name = committed(bundle.agents)[0].agent_id
+            raise ConfigError(
+                f"{bundle.folder}: agent {name} was not registered with a board before it played, so "
+                "nobody knows how often it was tried. `srl leaderboard register`, `draw`, then `run "
+                "--tickets`."
+            )
+        return
+    number = bundle.ticket.number
+    if number >= len(known) or known[number].data != bundle.ticket.data:
+        raise ConfigError(
+            f"{bundle.folder}: its ticket is not one that {board} drew. Register its agents there."
+        )
+
+
+def _require_names(bundle: Bundle, entries: list[Entry]) -> None:
+    """A name belongs to whoever published it first.
+
+    Raises:
+        ConfigError: another owner has it.
+    """
+    owners = name_owners(entries)
+    owner = bundle.ticket.request.owner if bundle.ticket else ""
+    for agent in committed(bundle.agents):
+        held = owners.get(name_key(agent.agent_id), owner)
+        if held != owner:
+            raise ConfigError(
+                f"{bundle.folder}: the name {agent.agent_id} belongs to the owner "
+                f"{fingerprint(held)}, who published it first; this is {fingerprint(owner)}. Choose "
+                "another name, register it and play."
+            )
+
+
+def name_owners(entries: list[Entry]) -> dict[str, str]:
+    """`name_key` -> public key of whoever published a name of this key first."""
+    owners: dict[str, str] = {}
+    for entry in sorted(entries, key=lambda e: (e.verified["published"], e.bundle.root)):
+        if entry.bundle.ticket is not None:
+            for agent in committed(entry.bundle.agents):
+                owners.setdefault(name_key(agent.agent_id), entry.bundle.ticket.request.owner)
+    return owners
+
+
+def name_key(agent_id: str) -> str:
+    """What names are compared by: the lineage without case and punctuation."""
+    return "".join(c for c in lineage(agent_id).casefold() if c.isalnum())
+
+
+def attempts(tickets: list[Ticket]) -> Counter[tuple[str, str]]:
+    """(owner, protocol) -> how many agents were registered."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for ticket in tickets:
+        counted[ticket.request.owner, ticket.request.protocol] += len(ticket.request.agents)
+    return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """What came of one bundle in `rekey`."""
+
+    bundle: str
+    level: str
+    """Level that holds now; empty if the bundle is set aside."""
+    reason: str
+
+
+def rekey(
+    board: Path,
+    *,
+    at_most: Level = "L3",
+    sources: Mapping[str, str] | None = None,
+    workers: int = 1,
+    told: Told | None = None,
+) -> Iterator[Resigned]:
+    """Verify every bundle again and sign with a new key; one that does not hold stays unsigned.
+
+    Args:
+        board: folder of the board.
+        at_most: check no higher level than this, for a machine without an agent's weights.
+        sources: agent id -> model, where a bundle does not hold an adapter.
+        workers: processes that replay.
+        told: called as the work goes on.
+
+    Yields:
+        One result per bundle. The new key signs once all are through.
+
+    Raises:
+        ConfigError: there is no board, or weights are missing.
+        KeyFileError: the new key cannot be written.
+        StoreError: the board was edited, or another process writes to it.
+    """
+    with locked(board):
+        charter = read_charter(board)
+        if charter is None:
+            raise ConfigError(f"{board} is no board with a key: publish a bundle first.")
+        known = registrations(board)
+        verdicts = []
+        groups = read_board(board, former_keys=True)
+        for entry in [entry for group in groups for entry in group.entries]:
+            own = {name: s for name, s in (sources or {}).items() if name in _models(entry)}
+            level: Level = min(entry.level, at_most)
+            verdict = verify(entry.bundle.folder, level, workers=workers, sources=own, told=told)
+            try:
+                _require_registered(entry.bundle, board, known)
+            except ConfigError as error:
+                verdict.reached, verdict.rejected = None, str(error)
+            verdicts.append((entry, verdict))
+            reached = verdict.reached if verdict.accepted else ""
+            yield Resigned(str(entry.bundle.folder), reached or "", verdict.rejected)
+        key = new_board_key(board)
+        write_charter(board, succeeded(board, charter, key), key)
+        for entry, verdict in verdicts:
+            folder, root = entry.bundle.folder, entry.bundle.root
+            if verdict.accepted:
+                write_verified(folder, root, verdict, key, entry.verified["published"])
+            else:
+                verified_path(folder).unlink()
+                _note(board, entry.bundle, "set aside", verdict.rejected)
+
+
+def _models(entry: Entry) -> set[str]:
+    return {agent.agent_id for agent in committed(entry.bundle.agents)}
+
+
+def _note(board: Path, bundle: Bundle, action: str, reason: str) -> None:
+    line = {
+        "when": now(),
+        "action": action,
+        "env": bundle.protocol.name,
+        "root": bundle.root,
+        "agents": [agent.agent_id for agent in bundle.entrants] or list(bundle.protocol.references),
+        "reason": reason,
+    }
+    try:
+        with (board / CHANGELOG).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StoreError(f"{board / CHANGELOG} cannot be written: {error.strerror}.") from None

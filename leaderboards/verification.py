@@ -1,0 +1,77 @@
+"""What a board says of a bundle: ``ROOT16.verified.json`` beside it, signed with the board's key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from leaderboards.keys import SigningKey, is_signed
+from leaderboards.provenance import now
+from leaderboards.registration import write_json
+from leaderboards.verify import LEVELS, Verdict
+from srl_envs import __version__
+from srl_envs.errors import StoreError
+
+_SUFFIX = ".verified.json"
+_PURPOSE = "verification/1"
+
+
+def write_verified(
+    folder: Path, root: str, verdict: Verdict, key: SigningKey, published: str = ""
+) -> None:
+    """Sign what was checked, beside the bundle's folder.
+
+    Args:
+        folder: of the bundle.
+        root: of the bundle.
+        verdict: what was checked.
+        key: of the board.
+        published: when the bundle came in; now if empty.
+    """
+    when = now()
+    said = {
+        "root": root,
+        "level": verdict.reached,
+        "checked": verdict.checked,
+        "notes": verdict.notes,
+        "srl": __version__,
+        "published": published or when,
+        "when": when,
+    }
+    write_json(verified_path(folder), key.signed(_PURPOSE, said))
+
+
+def read_verified(folder: Path, root: str, keys: Sequence[str]) -> dict[str, Any]:
+    """What was checked.
+
+    Args:
+        folder: of the bundle.
+        root: of the bundle.
+        keys: public ones, of which one must have signed it.
+
+    Raises:
+        StoreError: there is no word of it, it is of another bundle, or another key signed it.
+    """
+    path = verified_path(folder)
+    try:
+        said = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(
+            f"{path} cannot be read ({type(error).__name__}): publish {folder}."
+        ) from None
+    if not any(is_signed(public, _PURPOSE, said) for public in keys):
+        raise StoreError(
+            f"{path} is not signed by this board's key: it was edited, or written by another board. "
+            "Publish the bundle, or `srl leaderboard rekey`."
+        )
+    whole = isinstance(said.get("published"), str) and said.get("level") in LEVELS
+    if said.get("root") != root or not whole:
+        raise StoreError(f"{path} speaks of another bundle than {folder.name}.")
+    return said
+
+
+def verified_path(folder: Path) -> Path:
+    """Where the word about a bundle lies."""
+    return folder.with_name(folder.name + _SUFFIX)
