@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards import bundle as bundles
-from leaderboards.agents import parse_entrants
+from leaderboards.agents import build_agents, committed, parse_entrants
 from leaderboards.bundle import Bundle, file_hashes, first_link, write_bundle
+from leaderboards.charter import register
 from leaderboards.claims import ratings
+from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol
 from leaderboards.record import HEAD_DIGITS, MatchRecord, next_link, result_of
+from leaderboards.registration import Request, Ticket
 from leaderboards.run import BoardRun, opened
 from srl_agents.records import canonical_json, digest
 from srl_envs import make
@@ -29,20 +32,30 @@ def make_bundle(
     agents: tuple[str, ...] = (),
     tokens: int | None = None,
     prompts: tuple[str, ...] = (),
+    ticket: Ticket | None = None,
     **options: Any,
 ) -> Bundle:
-    """One seed of a protocol, played and bundled."""
+    """One seed of a protocol, two with a ticket, played and bundled."""
     protocol = load_protocol(env)
     run = BoardRun(
         protocol,
         parse_entrants(agents, protocol, prompts),
         folder / "run",
-        seeds=1,
+        seeds=2 if ticket else 1,
         max_new_tokens=tokens,
+        ticket=ticket,
     )
     with opened(run):
         run.play()
     return write_bundle(folder / "run", folder / "bundles", **options)
+
+
+def registered(board: Path, env: str, agents: tuple[str, ...], tokens: int | None = None) -> Ticket:
+    """The board's ticket for these agents, which the owner of this test's key registers."""
+    protocol = load_protocol(env)
+    most = tokens or protocol.decoding.max_new_tokens
+    built = build_agents(protocol, parse_entrants(agents, protocol), most)
+    return register(board, Request.sign(protocol, committed(built.versions), owner_key()))
 
 
 @dataclass

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from forging import Open, make_bundle
 
-from leaderboards.board import CHANGELOG, merged_store, publish, read_board
+from leaderboards.board import CHANGELOG, merged_store, read_board
 from leaderboards.bundle import Bundle, find_bundles, open_bundle
+from leaderboards.publishing import publish
 from leaderboards.verify import verify
 from srl_envs.errors import ConfigError, StoreError
 

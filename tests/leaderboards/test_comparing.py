@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from forging import Open, make_bundle
 
-from leaderboards.board import PUBLISHED, publish
+from leaderboards.board import PUBLISHED
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.cli.main import main
 from leaderboards.comparing import compare
+from leaderboards.publishing import publish
 from leaderboards.verify import verify
 
 GAME = "kuhn_poker-v0"

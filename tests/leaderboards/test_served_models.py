@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from forging import Open
 
-from leaderboards.board import publish, read_board
+from leaderboards.board import read_board
 from leaderboards.build import board_site
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.cli.main import main
+from leaderboards.publishing import publish
 from leaderboards.verify import verify
 from srl_agents.policies.endpoint import API_KEY
 from srl_agents.records import Served

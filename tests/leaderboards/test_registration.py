@@ -1,0 +1,167 @@
+"""Registrations: seeds nobody can choose, tickets nobody can edit, attempts nobody can hide."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboards.charter import CHARTER, REGISTRATIONS, register, registrations
+from leaderboards.keys import owner_key
+from leaderboards.protocol import load_protocol, schedule
+from leaderboards.registration import Committed, Request, Ticket, TicketError
+from srl_agents.records import canonical_json
+from srl_envs.errors import StoreError
+
+PROTOCOL = load_protocol("kuhn_poker-v0")
+
+
+def request(*contents: str, names: str = "abcdefgh") -> Request:
+    agents = [Committed(name, c * 64) for name, c in zip(names, contents, strict=False)]
+    return Request.sign(PROTOCOL, agents, owner_key())
+
+
+def test_half_of_the_seeds_are_unknown_before_the_draw(tmp_path: Path) -> None:
+    """And of those that are known, every one is on the public list."""
+    ticket = register(tmp_path, request("1"))
+    other = register(tmp_path, request("2"))
+    public, mine, theirs = (
+        [PROTOCOL.seed(k, draw) for k in range(PROTOCOL.seeds)]
+        for draw in ("", ticket.draw, other.draw)
+    )
+    assert mine[::2] == theirs[::2] == public[::2]
+    assert not {*mine[1::2], *theirs[1::2]} & {*public}
+    assert not {*mine[1::2]} & {*theirs[1::2]}
+    specs = schedule(PROTOCOL, ["a"], 4, ticket.draw)
+    drawn = [spec for spec in specs if PROTOCOL.is_drawn(spec.number)]
+    assert drawn
+    assert all("a" in spec.seats for spec in drawn)
+    assert len({spec.cluster for spec in specs}) == 4
+    assert not {s.cluster for s in drawn} & {s.cluster for s in schedule(PROTOCOL, ["a"], 4)}
+
+
+def test_a_request_is_drawn_once_and_every_change_is_another_attempt(tmp_path: Path) -> None:
+    first = register(tmp_path, request("1", "2"))
+    assert register(tmp_path, request("1", "2")) == first
+    again = register(tmp_path, request("1", "3"))
+    assert (first.number, again.number) == (0, 1)
+    assert first.nonce != again.nonce
+    assert registrations(tmp_path) == [first, again]
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place of a JSON value."""
+    if not isinstance(value, (dict, list)):
+        return [path]
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    return [path, *(p for key, child in children for p in _places(child, (*path, key)))]
+
+
+@given(data=st.data())
+def test_no_field_of_a_ticket_can_be_changed(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ticket = register(tmp_path_factory.mktemp("board"), request("1"))
+    forged = json.loads(canonical_json(ticket.data))
+    path = data.draw(st.sampled_from([p for p in _places(forged) if p]))
+    holder = forged
+    for key in path[:-1]:
+        holder = holder[key]
+    value = holder[path[-1]]
+    other = data.draw(
+        st.sampled_from([None, True, -1, 10**40, "", "x" * 300, [], {}, "f" * 64, "\u202e", value])
+    )
+    if other == value and type(other) is type(value):
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = other
+    with pytest.raises(TicketError):
+        Ticket.from_data(forged)
+
+
+@pytest.mark.parametrize(
+    ("contents", "names", "words"),
+    [
+        ("1", "ab", "agent b is registered and missing"),
+        ("123", "abc", "agent c is not registered"),
+        ("13", "ab", "agent b is registered with contents 2222"),
+        ("12", "ac", "agent b is registered and missing"),
+    ],
+)
+def test_a_ticket_is_for_its_agents_together(
+    contents: str, names: str, words: str, tmp_path: Path
+) -> None:
+    ticket = register(tmp_path, request("1", "2"))
+    agents = [Committed(n, c * 64) for n, c in zip(names, contents, strict=False)]
+    assert not ticket.fault(PROTOCOL, ticket.request.agents)
+    assert words in ticket.fault(PROTOCOL, agents)
+    assert "not for this nim-v0" in ticket.fault(load_protocol("nim-v0"), ticket.request.agents)
+
+
+@pytest.mark.parametrize("change", ["drop", "swap", "edit", "other board", "no charter"])
+def test_an_edited_log_is_named(change: str, tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    for contents in "123":
+        register(board, request(contents))
+    path = board / REGISTRATIONS
+    lines = path.read_text().splitlines()
+    if change == "drop":
+        lines = [lines[0], lines[2]]
+    elif change == "swap":
+        lines[1], lines[2] = lines[2], lines[1]
+    elif change == "edit":
+        lines[1] = lines[1].replace('"number":1', '"number":7')
+    elif change == "other board":
+        register(tmp_path / "other", request("9"))
+        lines = (tmp_path / "other" / REGISTRATIONS).read_text().splitlines()
+    else:
+        (board / CHARTER).unlink()
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(StoreError, match="estore"):
+        register(board, request("4"))
+
+
+def test_a_draw_that_was_killed_loses_no_ticket_that_was_given_out(tmp_path: Path) -> None:
+    """Each loop acknowledges a ticket by printing it; the log must know all that were printed."""
+    program = (
+        "import sys, itertools\n"
+        "from pathlib import Path\n"
+        "from leaderboards.charter import register\n"
+        "from leaderboards.keys import owner_key\n"
+        "from leaderboards.protocol import load_protocol\n"
+        "from leaderboards.registration import Committed, Request\n"
+        "p = load_protocol('kuhn_poker-v0')\n"
+        "for k in itertools.count(int(sys.argv[2])):\n"
+        "    r = Request.sign(p, [Committed('a', f'{k:064x}')], owner_key())\n"
+        "    print(register(Path(sys.argv[1]), r).nonce, flush=True)\n"
+    )
+    given_out: list[str] = []
+    for start in (0, 1000, 2000):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), str(start)],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            given_out.append(process.stdout.readline().strip())
+            time.sleep(0.05)
+            process.kill()
+            given_out += [line.strip() for line in process.stdout if line.endswith("\n")]
+    known = [ticket.nonce for ticket in registrations(tmp_path)]
+    assert len(known) >= len(given_out) >= 3
+    assert set(given_out) <= set(known)
+
+
+def test_a_line_that_was_cut_short_is_replaced(tmp_path: Path) -> None:
+    first = register(tmp_path, request("1"))
+    with (tmp_path / REGISTRATIONS).open("a") as file:
+        file.write('{"board": "ed255')
+    second = register(tmp_path, request("2"))
+    assert registrations(tmp_path) == [first, second]
