@@ -1,10 +1,14 @@
-"""Every test has keys of its own: none is made in the account that runs the tests."""
+"""Every module has keys of its own: none is made in the account that runs the tests."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def _own_keys(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SRL_KEYS", str(tmp_path_factory.mktemp("keys")))
+@pytest.fixture(scope="module", autouse=True)
+def _own_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SRL_KEYS", str(tmp_path_factory.mktemp("keys")))
+        yield

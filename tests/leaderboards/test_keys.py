@@ -27,6 +27,12 @@ JSON = st.recursive(
 )
 
 
+@pytest.fixture(autouse=True)
+def _own_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the keys of another."""
+    monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
+
+
 def test_an_owner_has_one_key_that_only_he_can_read() -> None:
     assert owner_key().public == owner_key().public
     path = keys_folder() / "owner.pem"
@@ -69,15 +75,16 @@ def test_a_key_never_lies_in_a_board_or_a_repository(
 
 
 def test_a_boards_key_that_is_not_here_is_named(tmp_path: Path) -> None:
-    key = new_board_key(tmp_path)
-    assert board_key(key.public, tmp_path).public == key.public
+    board = tmp_path / "board"
+    key = new_board_key(board)
+    assert board_key(key.public, board).public == key.public
     (path,) = keys_folder().iterdir()
     path.write_text("no key")
     with pytest.raises(KeyFileError, match="is no private key"):
-        board_key(key.public, tmp_path)
-    other = new_board_key(tmp_path)
+        board_key(key.public, board)
+    other = new_board_key(board)
     os.replace(keys_folder() / next(p for p in keys_folder().iterdir() if p != path), path)
     with pytest.raises(KeyFileError, match="holds another key"):
-        board_key(key.public, tmp_path)
+        board_key(key.public, board)
     with pytest.raises(KeyFileError, match="srl leaderboard rekey"):
-        board_key(other.public, tmp_path)
+        board_key(other.public, board)

@@ -20,15 +20,22 @@ from leaderboards.publishing import publish
 from leaderboards.verify import verify
 from srl_agents.policies.endpoint import API_KEY
 from srl_agents.records import Served
+from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
 
 KEY = "sk-never-written"
 
 
-def run(folder: Path, server: ChatServer, *more: str) -> int:
-    played = ["run", "kuhn_poker-v0", "--seeds", "1", "--out", str(folder), "--json"]
+def run(folder: Path, server: ChatServer, *more: str, board: Path | None = None) -> int:
+    """Play, with a ticket of the board if one is given."""
     asked = ["--endpoint", server.url, "--endpoint-model", f"me={MODEL}"]
-    return main([*played, *asked, *more])
+    played = ["run", "kuhn_poker-v0", "--seeds", "1", "--out", str(folder), "--json"]
+    if board is None:
+        return main([*played, *asked, *more])
+    entry = str(folder.parent / "entry")
+    assert main(["register", "kuhn_poker-v0", "--out", entry, *asked, *more]) == 0
+    assert main(["draw", entry, "--board", str(board)]) == 0
+    return main([*played, *asked, *more, "--tickets", entry])
 
 
 def asked(**change: Any) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
             server.finish = next(ends)
 
         server.reply = reply
-        assert run(tmp_path / "run", server) == 0
+        assert run(tmp_path / "run", server, board=tmp_path / "board") == 0
     assert main(["bundle", str(tmp_path / "run")]) == 0
     (folder,) = (tmp_path / "run/bundles/kuhn_poker-v0").iterdir()
     verdict = verify(folder, "L2", workers=0)
@@ -108,6 +115,8 @@ def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
     assert re.search(r"me: \d+ of \d+ replies were cut by the length limit", notes)
     assert re.search(r"me: \d+ of \d+ replies were refused by the model", notes)
     assert publish(open_bundle(folder), verdict, tmp_path / "board")
+    (group,) = read_board(tmp_path / "board")
+    assert group.levels["me"] == "L2"
     _, episodes = board_site(tmp_path / "board")
     finishes = {
         (episode["seats"][turn["seat"]], turn["finish"])
@@ -161,9 +170,8 @@ def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path
     assert (
         "me answered through an endpoint: which weights replied, nobody can check" in verdict.notes
     )
-    assert publish(bundle, verdict, tmp_path / "board")
-    (group,) = read_board(tmp_path / "board")
-    assert group.levels["me"] == "L2"
+    with pytest.raises(ConfigError, match="agent me was not registered with a board"):
+        publish(bundle, verdict, tmp_path / "board")
 
     audited = verify(bundle.folder, "L3", workers=0)
     assert audited.reached == "L2"
