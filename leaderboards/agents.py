@@ -440,7 +440,7 @@ def committed(versions: Sequence[AgentVersion]) -> list[Committed]:
     return [
         Committed(version.agent_id, version.contents)
         for version in versions
-        if is_model(version) or is_served(version)
+        if not version.agent_id.startswith(BOT)
     ]
 
 

@@ -62,10 +62,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -> None:
     (me,) = bundle.entrants
-    where = me.spec.pop("endpoint")
+    where = me.spec["endpoint"]
     assert (where["api"], where["model"], where["reported"]) == ("openai-chat", MODEL, DATED)
     assert where["url"].startswith("http://127.0.0.1:")
     assert me.spec == {
+        "endpoint": where,
         "shown": {"system": "Be brief.", "examples": [{"observation": "a card", "reply": "bet"}]},
         "sampling": {"temperature": 1.0, "max_new_tokens": 128},
         "stop": ["</action>"],
