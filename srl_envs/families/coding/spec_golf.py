@@ -4,10 +4,10 @@ Competitive, simultaneous, three rounds. A program that fails one hidden test is
 constants copied from the examples lose to any right program.
 
 Why it differs from a plain reading of its draft. Each round has another task: with one task for all
-rounds, the second round would be a copy of the first. Size is counted in nodes of the syntax tree, and
-a text or a number costs by its length: at one node a text, ``exec("...")`` would make every program
-small, and long constants would be free tables. What runs text as code is refused besides, for names
-are free and could carry text (`golf_size`).
+rounds, the second round would be a copy of the first. Size is counted in nodes of the syntax tree. What
+is free (layout, comments, chosen names) is replaced before a program runs, so it carries nothing. Texts
+and numbers cost their bytes, and what runs text as code is not available: ``exec("...")`` would make
+every program small, and long constants would be free tables. See docs/design/golf.md.
 
 Floor: thoughtless programs are never valid, so two of them draw. Oracle: the smaller of the two
 programs that we have of each task; a better golfer can beat it.
@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams
-from srl_envs.families.coding.golf_size import BYTES_PER_NODE, MODULES, program_size, refuse_tricks
+from srl_envs.families.coding.golf_form import names_bound, one_form
+from srl_envs.families.coding.golf_names import MODULES
+from srl_envs.families.coding.golf_size import FLOAT_BYTES, program_size
 from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.options import DIFFICULTY, HIDDEN_INPUTS, check_whole, task_source
 from srl_envs.families.coding.submissions import read_program
@@ -33,10 +35,13 @@ RULES = """SPEC GOLF. Two players solve the same task at the same time, each wit
 There are {rounds} rounds, each with another task. The program defines {contract} Printing does nothing.
 A program is right if it passes every hidden test. A right program beats a wrong one; of two right ones
 the smaller wins the round. Equal sizes, or two wrong programs, are a draw.
-Size is the number of nodes of Python's syntax tree: layout, comments and the length of names are free.
-A text (a docstring too) or a number costs 1 for every {bytes} bytes.
-Import only from {modules}. Not allowed: eval, exec, compile, open,
-getattr and the like, and names that start with two underscores."""
+Size is the number of nodes of Python's syntax tree, Load, Store and Del not counted. Layout, comments and
+the names you choose are free: names are replaced before the program runs. A text (a docstring too) or a
+whole number costs 1 for each byte, any other number {float_bytes}; global costs 1 for each name. An argument
+passed by name costs 1 more for each byte of the name, unless the name is Python's own, such as key.
+Allowed: Python's usual functions and methods, special methods such as __lt__, and imports from {modules}.
+Not there: eval, exec, compile, open, getattr, type, namedtuple and whatever else runs text or finds names
+by text."""
 
 _TRIES = 12
 """Draws to find a task unlike those before it."""
@@ -142,7 +147,7 @@ class SpecGolf(Game[GolfState, str]):
         rules = RULES.format(
             rounds=self.max_turns,
             contract=task.contract,
-            bytes=BYTES_PER_NODE,
+            float_bytes=FLOAT_BYTES,
             modules=", ".join(MODULES),
         )
         past = "".join(f"\n{self._past(state, seat, k)}" for k in range(number))
@@ -164,11 +169,10 @@ class SpecGolf(Game[GolfState, str]):
         return f"Round {number + 1}: you {mine}; the other player {theirs}: {result}."
 
     def parse(self, state: GolfState, seat: int, body: str) -> str:
-        """A program without tricks."""
+        """A program in its one form, which is what runs."""
         task = self._task(state)
         program = read_program(body, task.function, task.signature)
-        refuse_tricks(program)
-        return program
+        return one_form(program, names_bound(task.given_code))
 
     def apply(self, state: GolfState, actions: Mapping[int, str]) -> GolfState:
         """Run both programs; equal ones once.

@@ -46,6 +46,11 @@ class Task(ABC):
     """What a program defines, as the end of a sentence that starts with "The program defines"."""
 
     @property
+    def given_code(self) -> str:
+        """Code whose names a program may rely on: the function to define, and what stands before it."""
+        return f"def {self.signature}: pass"
+
+    @property
     def empty_program(self) -> str:
         """What a seat plays that never sends a program: right on no test, and never run."""
         return f"def {self.signature}:\n    raise NotImplementedError"

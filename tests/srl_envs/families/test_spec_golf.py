@@ -1,20 +1,20 @@
-"""Spec golf: size, what is refused, who wins a round, and that only right programs count."""
+"""Spec golf: who wins a round, and that only right programs count."""
 
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from in_process import InProcess
 
 from srl_envs.core import Streams
-from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
+from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.families.coding import spec_golf_bots
-from srl_envs.families.coding.golf_size import program_size, refuse_tricks
+from srl_envs.families.coding.golf_size import program_size
 from srl_envs.families.coding.known_tasks import known_task
-from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
+from srl_envs.families.coding.problems import DIFFICULTIES
 from srl_envs.families.coding.spec_golf import Attempt, GolfState, SpecGolf, round_winner
 from srl_envs.families.coding.submissions import EMPTY_PROGRAM, read_program
 from srl_envs.grammar import parse_reply
@@ -47,96 +47,6 @@ def play_bots(game: SpecGolf, names: tuple[str, str], seed: int) -> tuple[float,
     outcome = game.returns(state)
     assert outcome is not None
     return outcome
-
-
-# -- size --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("program", "size"),
-    [
-        # Module, FunctionDef, arguments, arg, Return, Constant
-        ("def solve(data):\n    return 0", 6),
-        ("def solve(data): return 0", 6),
-        ("def solve(a_very_long_name_for_data):\n    # a comment\n    return (0)", 6),
-        # Module, Assign, Name, Lambda, arguments, arg, Name
-        ("solve=lambda d:d", 7),
-        # six and BinOp, Name, Add, Constant less the Constant
-        ("def solve(data):\n    return data + 1", 9),
-        ("def solve(data):\n    return ''", 6),
-        ("def solve(data):\n    return 'ab'", 6),
-        ("def solve(data):\n    return 'abc'", 7),
-        ("def solve(data):\n    return 'abcdefghij'", 10),
-        ("def solve(data):\n    return 'éé'", 7),
-        ("def solve(data):\n    return b'abcd'", 7),
-        ("def solve(data):\n    return 65535", 6),
-        ("def solve(data):\n    return 65536", 7),
-        ("def solve(data):\n    return 1.5", 6),
-    ],
-)
-def test_size_is_nodes_and_constants_by_length(program: str, size: int) -> None:
-    assert program_size(program) == size
-
-
-@given(st.text(max_size=200))
-@settings(deadline=None)
-def test_a_text_is_never_cheaper_than_half_its_bytes(text: str) -> None:
-    text = text.encode("utf-8", "replace").decode()
-    assert program_size(f"x = {text!r}") - 3 >= len(text.encode()) / 2
-
-
-def test_a_program_inside_a_text_is_no_smaller_than_the_program() -> None:
-    """Were `exec` allowed, the text with the source would still cost more than what it holds."""
-    for family in FAMILIES.values():
-        source = family.source(family.variants(2)[0])
-        assert program_size(f"exec({source!r})") > program_size(source)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "exec('1')",
-        "eval('1')",
-        "compile('1', '', 'eval')",
-        "__import__('os')",
-        "__builtins__",
-        "solve.__globals__",
-        "().__class__",
-        "getattr(solve, 'x')",
-        "globals()",
-        "f = exec",
-        "re.sys",
-        "x.gi_frame",
-        "x._private",
-        "import os",
-        "import os.path",
-        "from builtins import exec as run",
-        "from operator import attrgetter",
-        "from typing import get_type_hints",
-        "from re import sys",
-        "from . import x",
-        "match solve:\n        case object(__globals__=g): pass",
-        "match solve:\n        case {'a': 1, **__builtins__}: pass",
-        "dict(exec=1)",
-        "global __builtins__",
-    ],
-)
-def test_what_runs_text_as_code_is_refused_by_name(line: str) -> None:
-    program = read_program(f"def solve(data):\n    {line}")
-    with pytest.raises(IllegalMoveError, match=r"may not be used|import") as caught:
-        refuse_tricks(program)
-    assert len(str(caught.value)) < 200
-
-
-def test_honest_programs_are_not_refused() -> None:
-    for family, difficulty in [(f, d) for f in FAMILIES.values() for d in (1, 3, 5)]:
-        for program in family.sources(family.variants(difficulty)[-1]).values():
-            refuse_tricks(read_program(program))
-    refuse_tricks(
-        "from __future__ import annotations\nimport re\nfrom collections import Counter\n"
-        "class A:\n    def __init__(self): self.x = 1\n    def __lt__(self, o): return True\n"
-        "def solve(data): return re.sub('a', 'b', data)"
-    )
 
 
 # -- rounds ------------------------------------------------------------------------------------
@@ -228,6 +138,17 @@ def test_equal_programs_are_run_once() -> None:
     right = right_program(game, START)
     game.apply(START, {0: right, 1: right})
     assert len(executor.calls) == 20
+
+
+def test_what_runs_is_the_form_without_what_is_free() -> None:
+    executor = InProcess()
+    game = golf(executor=executor)
+    right = right_program(game, START)
+    respelled = f"# a comment\n\n{right}".replace("    ", "\t")
+    sent = {0: game.parse(START, 0, right), 1: game.parse(START, 1, respelled)}
+    state = game.apply(START, sent)
+    assert set(executor.programs) == {sent[0]} == {sent[1]}
+    assert state.attempts[0][0].right
 
 
 def test_rounds_have_different_families_where_there_are_enough() -> None:

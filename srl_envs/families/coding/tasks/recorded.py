@@ -76,6 +76,11 @@ class RecordedTask(Task):
         self.signature = row.signature
         self.contract = f"the function {row.function} of the task, with all that it needs."
 
+    @property
+    def given_code(self) -> str:
+        """The preamble, then the function to define."""
+        return with_preamble(self.row.preamble, super().given_code)
+
     def example_block(self, examples: Sequence[str]) -> str:
         """The asserts that are shown; many statements hold examples of their own."""
         return "Examples:\n" + "\n".join(examples) if examples else ""
