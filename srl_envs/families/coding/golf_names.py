@@ -3,7 +3,7 @@
 The lists are fixed, so a program has the same form under every version of Python. Not on them is
 whatever turns text into code or reaches an object by the text of its name: ``eval``, ``getattr``,
 ``attrgetter``, ``namedtuple``, ``singledispatch`` (it evaluates annotations), frames, code objects, and
-``type``: it makes classes whose ``__match_args__`` are texts.
+``type`` (also as ``typing.Type``): it makes classes whose ``__match_args__`` are texts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MODULES: dict[str, frozenset[str]] = {
         "match search split sub subn",
         "typing": "Any Callable Collection Counter DefaultDict Deque Dict Final FrozenSet Generator "
         "Generic Hashable Iterable Iterator List Literal Mapping MutableMapping MutableSequence "
-        "MutableSet NoReturn Optional OrderedDict Sequence Set Sized Text Tuple Type TypeVar Union "
+        "MutableSet NoReturn Optional OrderedDict Sequence Set Sized Text Tuple TypeVar Union "
         "cast",
     }.items()
 }

@@ -261,6 +261,9 @@ WAYS_TO_RUN_TEXT = [
     "import traceback, ctypes, codecs, pickle, marshal, types",
     "type(solve)(1)",
     "type('P', (), {{'__match_args__': ('gi_frame',)}})",
+    "from typing import Type\nclass M(Type): pass",
+    "import typing\nclass M(typing.Type): pass",
+    "class M(type): pass",
     "class P: __match_args__ = ('gi_frame',)",
     "match solve:\n    case object(__globals__=g): pass",
     "match solve:\n    case object(gi_frame=g): pass",
@@ -331,6 +334,17 @@ def test_no_listed_name_is_a_builtin_that_is_not_listed_or_a_module() -> None:
         assert not [x for x in reached if isinstance(x, types.ModuleType)]
         assert {m for m in members if not hasattr(module, m)} <= {"batched", "sumprod"}
         assert not {m for m in members if m.startswith("_")}
+
+
+def test_no_listed_name_makes_classes_out_of_texts() -> None:
+    """A class that is made so may have any ``__match_args__``, which ``case`` reads by its text."""
+    values = [getattr(builtins, name) for name in BUILTINS]
+    for name in MODULES:
+        module = importlib.import_module(name)
+        values += [getattr(module, member) for member in METHODS if hasattr(module, member)]
+    for value in values:
+        origin = getattr(value, "__origin__", value)
+        assert not (isinstance(origin, type) and issubclass(origin, type)), value
 
 
 def test_no_listed_attribute_leads_to_code_or_frames() -> None:
