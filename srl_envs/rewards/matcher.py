@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.rewards import wording
+from srl_envs.rewards import counters, wording
+from srl_envs.rewards.claims import is_calculation
 from srl_envs.rewards.evaluation import same_value
 from srl_envs.rewards.extraction import EXTRACTORS, MARKED, last_boxed
 from srl_envs.rewards.notation import MAX_ANSWER_CHARS, unify
@@ -24,7 +25,7 @@ from srl_envs.rewards.parser import parse
 from srl_envs.rewards.policy import AnswerPolicy
 from srl_envs.rewards.quantities import Quantity, read_clock, read_quantity, same_dimension
 from srl_envs.rewards.score import Score
-from srl_envs.rewards.structures import is_calculation, same_answer, scaled
+from srl_envs.rewards.structures import same_answer, scaled
 from srl_envs.rewards.trees import Unreadable, show
 
 MATCH_REASONS = (
@@ -51,13 +52,11 @@ _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 
 _RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
 _TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
-_NO_SOLUTION = ("no solution", "no solutions", "empty set", "no real solutions", "none")
 _DROPPED = ("...", "\\forall", "\\exists", "\\neg", "\\phantom")
 _WORD = re.compile(r"\\(?:begin|end)\{[a-z]*\}|(?<![\\A-Za-z])([A-Za-z]{3,})")
 _NAME_IN_MATHS = re.compile(
     r"[A-Za-z]{0,2}|and|or|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|gcd|lcm"
 )
-_EMPTY_SETS = ("\\emptyset", "\\{\\}", "\\{ \\}", "{}")
 
 
 class Fallback(Protocol):
@@ -109,6 +108,7 @@ class AnswerMatcher:
         self.fallback = fallback
         self._extractors = [EXTRACTORS[name] for name in extract]
         self._rules = (
+            ("nothing", self._nothing),
             ("number", self._number),
             ("choice", self._choice),
             ("time", self._time),
@@ -180,6 +180,8 @@ class AnswerMatcher:
         exact, rounded = _approximation(answer)
         answer = exact or rounded
         exact, rounded = _approximation(given)
+        if exact and exact == rounded:
+            return _MISMATCH, "same sides"
         if exact and rounded:
             score, rule = self._by_kind(exact, answer)
             if score == _MATCH or not _rounds(exact, rounded):
@@ -198,6 +200,8 @@ class AnswerMatcher:
         text = _tidy(text)
         if rule == "choice":
             return wording.read_choice(text) or f"unreadable: {text}"
+        if rule == "nothing":
+            return "\\emptyset"
         if rule == "text":
             return wording.plain_text(text, keep_articles=not self.policy.ignore_articles)
         if rule == "time":
@@ -220,6 +224,10 @@ class AnswerMatcher:
             word = wording.read_number_word(text)
             value = None if word is None else Fraction(word)
         return value
+
+    def _nothing(self, given: str, answer: str) -> Score | None:
+        both = wording.says_nothing(answer) and wording.says_nothing(given)
+        return _MATCH if both and self.policy.no_solution_is_empty_set else None
 
     def _number(self, given: str, answer: str) -> Score | None:
         target, number = self._as_number(answer), self._as_number(given)
@@ -248,9 +256,7 @@ class AnswerMatcher:
             return None
         keep = not self.policy.ignore_articles
         wanted = wording.plain_text(answer, keep_articles=keep)
-        empty = self.policy.no_solution_is_empty_set and wanted in _NO_SOLUTION
-        said = wording.plain_text(given, keep_articles=keep)
-        if said == wanted or (empty and (given in _EMPTY_SETS or said in _NO_SOLUTION)):
+        if wording.plain_text(given, keep_articles=keep) == wanted:
             return _MATCH
         return _verdict(self._same_names(given, answer))
 
@@ -321,7 +327,7 @@ class AnswerMatcher:
         try:
             if not same_answer(reference, scaled(found, given_factor), self.policy):
                 return _MISMATCH
-            restated = read_number(answer) is not None and is_calculation(found)
+            restated = read_number(answer) is not None and is_calculation(found, self.policy)
             return (
                 Score(0.0, "unevaluated") if restated and not self.policy.unevaluated_ok else _MATCH
             )
@@ -342,11 +348,19 @@ def _tidy(text: str) -> str:
         return "\\mathbb{R}"
     text = _TIMES_TEN.sub("*", text)
     text = _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
+    if not text.isascii():
+        text = _without_counter(counters.with_powers(text))
     if text[:1] == "]" or text[-1:] == "[":  # open ends of intervals, in French notation
         text = ("(" + text[1:] if text[0] == "]" else text).removesuffix("[") + ")" * (
             text[-1] == "["
         )
     return text
+
+
+def _without_counter(text: str) -> str:
+    """``42个`` as ``42``: a counting word alone says nothing of what is counted."""
+    found = counters.split_counted(text)
+    return found[0].strip() if found and found[1] == ("", "") else text
 
 
 def _without_labels(given: str, answer: str) -> tuple[str, str]:
@@ -360,7 +374,8 @@ def _without_labels(given: str, answer: str) -> tuple[str, str]:
 def _approximation(text: str) -> tuple[str, str]:
     """What stands before and after a sign of approximation; a mere name before it is dropped."""
     exact, sign, rounded = (part.strip() for part in text.partition("\\approx"))
-    return ("", rounded) if sign and len(exact) < 2 else (exact, rounded)
+    named = not exact or (len(exact) == 1 and exact.isalpha())
+    return ("", rounded) if sign and named else (exact, rounded)
 
 
 def _rounds(exact: str, rounded: str) -> bool:

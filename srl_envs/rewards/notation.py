@@ -36,7 +36,8 @@ _REWRITES = (
         "\\infin": "\\infty", "\\bmod": "\\mod", "\\pmod": "\\mod", "\\euro": "€",
         "×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ",
         "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "⩽": "\\le ", "⩾": "\\ge ", "√": "\\sqrt ",
-        "∪": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ", "°": "^\\circ ", "º": "^\\circ ",
+        "∪": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ",
+        "⌀": "\\emptyset ", "°": "^\\circ ", "º": "^\\circ ",
         "±": "\\pm ", "∓": "\\mp ", "∈": "\\in ", "ℝ": "\\mathbb{R}", "≈": "\\approx ",
         "∑": "\\sum ", "∏": "\\prod ", "→": "\\to ", "’": "'", "‘": "'", "“": '"', "”": '"', "…": "...",
         "½": "\\frac{1}{2}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "¼": "\\frac{1}{4}",
@@ -62,7 +63,7 @@ _GAP_IN_NUMBER = re.compile(
     r"(?<=[0-9]),\s*\\!\s*(?=[0-9]{3})|(?<=[0-9])\s?\{,\s?\}(?=[0-9]{3})"
     r"|(?<=[0-9])'(?=[0-9]{3}(?![0-9]))"
 )
-_DOLLARS_THEN_UNIT = re.compile(r"\$([^$]+)\$\s*(?=[%A-Za-z])")
+_DOLLARS_THEN_UNIT = re.compile(r"\$([^$]+)\$\s*(?=%|[^\W\d_])")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s?\{")
 _FENCES = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"),
@@ -142,7 +143,7 @@ def _outer_braces(text: str) -> str:
     while low < high and text[low] == "{" and closes.get(low) == high:
         low, high = low + 1, high - 1
     inner = text[low : high + 1]
-    return text if "," in inner or ";" in inner or not inner else inner
+    return text if "," in inner or ";" in inner or not inner.strip() else inner
 
 
 def closing_brace(text: str, opening: int) -> int:

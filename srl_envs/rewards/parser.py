@@ -323,6 +323,9 @@ class _Parser:
         power = self.argument() if self.eat("^") else None
         if power == _MINUS_ONE and f"arc{name}" in FUNCTIONS:
             name, power = f"arc{name}", None
+        if name == "cis":
+            turn: Node = Op("^", (Const("e"), Op("*", (_scalar(self._operand()), Sym("i")))))
+            return turn if power is None else Op("^", (turn, power))
         if name in ("min", "max", "gcd", "lcm"):
             group = self.brackets(self.need("(", "\\{"))
             arguments = group.items if isinstance(group, Group) else (group,)

@@ -39,7 +39,13 @@ class AnswerPolicy:
     any_constant_name: bool = True
     """A free constant ``C`` may be written ``c``."""
     no_solution_is_empty_set: bool = True
-    r"""``\emptyset`` for ``no solution``."""
+    r"""``\emptyset`` for ``no solution``, and ``no solution`` for ``\emptyset``."""
+    repeats_count: bool = True
+    r"""A reference that writes an item twice means it: ``\{1,1,2\}`` is wrong for ``\{1,2,2\}``, and
+    ``\{1,2\}`` too. False compares sets by their members alone, so that all three are the same. A
+    reference without repeats accepts them either way."""
+    polar_form_ok: bool = True
+    r"""``e^{i\pi}`` and ``\cos\pi+i\sin\pi`` for ``-1``: polar forms are ways of writing one number."""
 
     def __post_init__(self) -> None:
         if self.rounded_digits is not None and self.rounded_digits < 1:

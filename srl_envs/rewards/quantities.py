@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
+from srl_envs.rewards.counters import split_counted
 from srl_envs.rewards.units import read_unit
 from srl_envs.rewards.wording import month_number
 
@@ -22,10 +23,12 @@ class Quantity(NamedTuple):
 
 _TAIL_CHARS = 60
 _CIRCLE = re.compile(r"\s?\^\s?(?:\\circ|\{\s?\\circ\s?\})\s*$")
+_FUNCTION = re.compile(r"\\|[a-z]{3}")
 _PRIMES = {"'": "ft", '"': "in"}
+_LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024fμµΩ"
 _TAIL = re.compile(
-    r"(?:(?<=[0-9})!.])|(?<=\\pi)(?=\s))(\s*)((?:[A-Za-zμµΩ¥₹]{1,20}\.?|/)"
-    r"(?:[ ·*/-]{1,3}\(?[A-Za-zμµΩ]{1,20}\)?\.?"
+    rf"(?:(?<=[0-9}})!.])|(?<=\\pi)(?=\s))(\s*)((?:[{_LETTER}¥₹]{{1,20}}\.?|/)"
+    rf"(?:[ ·*/-]{{1,3}}\(?[{_LETTER}]{{1,20}}\)?\.?"
     r"|\s?\^\s?\{?-?[0-9]\}?){0,6})$"
 )
 _CURRENCIES = r"[$€£¥₹]|USD|EUR|GBP|JPY|CNY|RMB|INR|Rs\.?"
@@ -53,7 +56,12 @@ _WORDS = frozenset(
      "plus", "minus", "times", "divided", "multiplied", "by", "squared", "cubed", "factorial", "double",
      "triple", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions",
      "billion", "trillion", "half", "halves", "third", "thirds", "fifths", "sixths", "eighths", "tenth",
-     "tenths", "hundredths", "thousandths", "remainder", "base", "choices")
+     "tenths", "hundredths", "thousandths", "remainder", "base", "choices",
+     # the like in other languages
+     "nicht", "kein", "oder", "und", "mehr", "weniger", "etwa", "ungefähr", "mindestens", "höchstens",
+     "tausend", "millionen", "falsch", "ou", "et", "pas", "environ", "moins", "mille", "millions", "faux",
+     "más", "mas", "menos", "casi", "aproximadamente", "mil", "millones", "falso", "non", "circa", "più",
+     "meno", "quasi", "mila", "milioni", "não", "nao", "mais", "quase", "milhões", "sino", "sondern")
 )  # fmt: skip
 
 
@@ -76,12 +84,16 @@ def _number_and_unit(text: str, *, glued: bool) -> Quantity | None:
     if text[-1:] in "CF" and (circle := _CIRCLE.search(text[:-1])):
         return _measured(text[: circle.start()], text[-1])
     circle = _CIRCLE.search(text)
-    if circle and "\\" not in text[: circle.start()].replace("\\frac", ""):
+    if circle and not _FUNCTION.search(text[: circle.start()].replace("\\frac", "")):
         return _measured(text[: circle.start()], "deg")
     if text.endswith(("%", "€", "£", "¢", "$", "¥", "₹")) and len(text) > 1:
         return _measured(text[:-1], text[-1])
     if _PARTS.fullmatch(text):
         return _sum_of_parts(text)
+    counted = split_counted(text)
+    if counted:
+        number, (unit, noun) = counted
+        return _measured(number, unit) if unit else Quantity(number, f"things:{noun}", Fraction(1))
     found = _TAIL.search(text[-_TAIL_CHARS:])
     if found is None:
         return None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from srl_envs.rewards.claims import names_something, told
 from srl_envs.rewards.evaluation import (
     approximate_real,
     constant_ratio,
@@ -31,14 +32,12 @@ from srl_envs.rewards.trees import (
     Sym,
     Union,
     Without,
-    is_proper_fraction,
 )
 
 MAX_ITEMS = 24
 """Longest list compared item by item without regard to order; longer ones must be in order."""
 
 _INFINITE = Const("inf")
-_MINUS_ONE = Op("neg", (Num(Fraction(1)),))
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SCALARS = (Num, Sym, Const, Op)
 
@@ -119,7 +118,7 @@ class _Comparison:
         if isinstance(given, Group) and given.opening == "(" and _named_apart(wanted):
             return self._in_order([_unlabelled(item) for item in wanted], given.items)
         if isinstance(given, Group) and given.opening == "\\{" and not _named_apart(wanted):
-            return self._any_order(self._distinct(wanted), self._distinct(given.items))
+            return self._members(wanted, given.items)
         if isinstance(given, Group) and given.opening == "[" and len(given.items) > 2:
             given = Many(given.items)  # two could be an interval
         if not isinstance(given, Many):
@@ -132,6 +131,13 @@ class _Comparison:
         if all(isinstance(item, Group) for item in (*wanted, *found)):  # a solution twice is one
             wanted, found = self._distinct(wanted), self._distinct(found)
         return (self._in_order if self.policy.order_matters else self._any_order)(wanted, found)
+
+    def _members(self, reference: Sequence[Node], given: Sequence[Node]) -> bool:
+        """As sets; as multisets where the reference repeats an item and the policy counts that."""
+        wanted = self._distinct(reference)
+        if self.policy.repeats_count and len(wanted) < len(reference):
+            return self._any_order(reference, given)
+        return self._any_order(wanted, self._distinct(given))
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
         kept: list[Node] = []
@@ -147,7 +153,7 @@ class _Comparison:
             items = given.items if isinstance(given, Many | Group) else ()
             if not isinstance(given, Many) and not _is_set(given):
                 return False
-            return self._any_order(self._distinct(reference.items), self._distinct(items))
+            return self._members(reference.items, items)
         if isinstance(given, Matrix):
             return self._matrices(_as_matrix(reference, column=len(given.rows) > 1), given)
         if isinstance(given, Many) and reference.opening == "(" and _named_apart(given.items):
@@ -173,6 +179,8 @@ class _Comparison:
             return self._value_of_relation(reference, given)
         if _label(reference) and _label(reference) == _label(given):
             return self.same(_unlabelled(reference), _unlabelled(given))
+        if _label(reference) and len(given.sides) > 2 and _label(reference) == given.sides[0]:
+            return self._value_of_relation(_unlabelled(reference), given)  # ``x = 10/2 = 5``
         if reference.signs == given.signs == ("=",):
             return self._proportional(reference, given) is not None
         wanted, found = _solution_set(reference), _solution_set(given)
@@ -196,9 +204,11 @@ class _Comparison:
             return self.same(solutions[1], reference)
         if set(given.signs) - {"=", "in"}:
             return False
-        sides = given.sides[1:] if _names_something(given.sides[0]) else given.sides
-        return self.same(reference, sides[-1]) and all(
-            self.same(sides[-1], side) for side in sides[:-1]
+        sides = told(given)
+        return (
+            bool(sides)
+            and self.same(reference, sides[-1])
+            and all(self.same(sides[-1], side) for side in sides[:-1])
         )
 
     def _proportional(self, reference: Relation, given: Relation) -> Decimal | None:
@@ -323,21 +333,10 @@ def _with_sign(node: Node, plus_minus: str, minus_plus: str) -> Node:
     return node
 
 
-def _names_something(node: Node) -> bool:
-    """``x``, ``f(x)``, ``|AB|``, ``a/b``, ``(x, y)``: a left side that only names what is said."""
-    if isinstance(node, Group):
-        return node.opening == "(" and all(isinstance(item, Sym) for item in node.items)
-    if isinstance(node, Op) and node.name in ("*", "/", "abs"):
-        return all(map(_names_something, node.args))
-    if isinstance(node, Op) and node.name == "^":  # ``f^{-1}``
-        return isinstance(node.args[0], Sym) and node.args[1] == _MINUS_ONE
-    return isinstance(node, Sym)
-
-
 def _label(node: Node) -> Node | None:
     """What a relation ``label = value`` or ``label in set`` names; None for other nodes."""
     if isinstance(node, Relation) and node.signs in (("=",), ("in",)):
-        return node.sides[0] if _names_something(node.sides[0]) else None
+        return node.sides[0] if names_something(node.sides[0]) else None
     return None
 
 
@@ -375,7 +374,7 @@ def _solution_set(relation: Relation) -> tuple[Node, Node] | None:
     signs, sides = relation.signs, relation.sides
     if set(signs) <= {">", ">="} and len(signs) == 2:
         signs, sides = tuple(_FLIPPED[sign] for sign in reversed(signs)), tuple(reversed(sides))
-    if len(signs) == 2 and set(signs) <= {"<", "<="} and _names_something(sides[1]):
+    if len(signs) == 2 and set(signs) <= {"<", "<="} and names_something(sides[1]):
         if symbols(sides[0]) or symbols(sides[2]):
             return None
         opening, closing = "(["[signs[0] == "<="], ")]"[signs[1] == "<="]
@@ -383,7 +382,7 @@ def _solution_set(relation: Relation) -> tuple[Node, Node] | None:
     if len(signs) != 1:
         return None
     sign, (left, right) = signs[0], sides
-    if sign == "in" and _names_something(left) and isinstance(right, Group | Union):
+    if sign == "in" and names_something(left) and isinstance(right, Group | Union):
         return left, right
     if isinstance(right, Sym) and not isinstance(left, Sym):
         sign, left, right = _FLIPPED.get(sign, sign), right, left
@@ -403,29 +402,3 @@ def _solution_set(relation: Relation) -> tuple[Node, Node] | None:
 def scaled(node: Node, factor: Fraction) -> Node:
     """A value times a factor, as a tree."""
     return node if factor == 1 else Op("*", (node, Num(factor)))
-
-
-def is_calculation(node: Node) -> bool:
-    """Whether a number is given as sums or products still to be worked out.
-
-    Fractions, mixed numbers, powers and scientific notation are ways of writing one number.
-    """
-    if isinstance(node, Relation):
-        return is_calculation(node.sides[-1])
-    if not isinstance(node, Op) or symbols(node):
-        return False
-    if node.name == "*" and _is_literal(node.args[0]) and _is_power_of_ten(node.args[1]):
-        return False
-    if node.name == "+" and isinstance(node.args[0], Num) and is_proper_fraction(node.args[1]):
-        return False
-    return node.name in ("+", "-", "*", "sum", "prod") or any(map(is_calculation, node.args))
-
-
-def _is_literal(node: Node) -> bool:
-    if isinstance(node, Op) and node.name == "neg":
-        return _is_literal(node.args[0])
-    return isinstance(node, Num)
-
-
-def _is_power_of_ten(node: Node) -> bool:
-    return isinstance(node, Op) and node.name == "^" and node.args[0] == Num(Fraction(10))

@@ -14,7 +14,7 @@ MAX_TOKENS = 400
 FUNCTIONS = frozenset(
     ("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "asin", "acos", "atan",
      "sinh", "cosh", "tanh", "ln", "lg", "log", "exp", "sqrt", "abs", "floor", "ceil", "min", "max",
-     "gcd", "lcm")
+     "gcd", "lcm", "cis")
 )  # fmt: skip
 _GREEK = frozenset(
     ("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "theta", "lambda", "mu", "nu",

@@ -45,7 +45,27 @@ def word_label(text: str) -> tuple[str, str]:
     found = _WORD_LABEL.fullmatch(text)
     if found is None or _DENIALS & set(found[1].lower().split()):
         return "", text
-    return found[1].lower(), found[2]
+    label = found[1].lower()
+    number = read_number_word(label)
+    if number is not None:  # ``seven = 5``
+        return "", f"{number} = {found[2]}"
+    return ("", text) if label == plain_text(found[2]) else (label, found[2])
+
+
+_NO_SOLUTION = re.compile(
+    r"(?:(?:there(?: is| are|'s)|(?:(?:it|we|(?:the )?(?:equation|inequality|system)) )?(?:has|have)) )?"
+    r"no (?:(?:real|integer|rational|valid|such) )?"
+    r"(?:(?:solution|root)s?|values?(?: of [a-z])?)(?: exists?| for [a-z])?|none|(?:empty|null) set"
+    r"|(?:the )?solution set is empty"
+    r"|no existe solución|sin solución|pas de solution|aucune solution|keine lösung(?:en)?"
+    r"|nessuna soluzione|sem solução|нет решени[йя]|无解|無解|空集|解なし|해 ?없음|공집합"
+)
+_EMPTY_SET = re.compile(r"(?:[A-Za-z]\s?(?:=|\\in)\s?)?(?:\\emptyset|\\?\{\s*\\?\}|Ø)")
+
+
+def says_nothing(text: str) -> bool:
+    r"""Whether a text says that there is no solution, in words or as the empty set."""
+    return bool(_EMPTY_SET.fullmatch(text.strip()) or _NO_SOLUTION.fullmatch(plain_text(text)))
 
 
 def read_choice(text: str) -> str | None:
