@@ -394,7 +394,8 @@ def _mathematical(*texts: str) -> bool:
     unified = [unify(text) for text in texts]
     words = (word for text in unified for word in _WORD.findall(text))
     dropped = any(sign in text for text in unified for sign in _DROPPED)
-    return not dropped and all(map(_NAME_IN_MATHS.fullmatch, words))
+    foreign = any(char.isalpha() and not char.isascii() for text in unified for char in text)
+    return not dropped and not foreign and all(map(_NAME_IN_MATHS.fullmatch, words))
 
 
 def _with_decimal_point(text: str) -> str:

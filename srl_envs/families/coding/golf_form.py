@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from srl_envs.core import require_action
+from srl_envs.errors import IllegalMoveError
 from srl_envs.families.coding.golf_names import BUILTINS, METHODS, MODULES, NAMES, SPECIAL
 from srl_envs.families.coding.submissions import syntax_tree
 
@@ -174,12 +175,13 @@ def _renaming(kept: frozenset[str]) -> Callable[[Role, str], str]:
 
 def _written(tree: ast.Module) -> str:
     """The tree as text, unless the text would say something else."""
+    fault = "the program has an f-string or a number that cannot be written anew; simplify it"
     try:
         text = ast.unparse(tree)
-        same = ast.dump(ast.parse(text)) == ast.dump(tree)
-    except (ValueError, SyntaxError):  # a number past Python's digits, a quote inside an f-string
-        same, text = False, ""
-    require_action(
-        same, "the program has an f-string or a number that cannot be written anew; simplify it"
-    )
+        same = ast.dump(syntax_tree(text)) == ast.dump(tree)
+    except ValueError:  # a number past Python's digits, a quote inside an f-string
+        raise IllegalMoveError(fault) from None
+    except RecursionError:  # where the caller's stack is deep
+        raise IllegalMoveError("the program is nested too deeply") from None
+    require_action(same, fault)
     return text

@@ -299,6 +299,33 @@ def test_a_refusal_is_short_and_names_what_is_refused() -> None:
     with pytest.raises(IllegalMoveError, match="the attribute qqqq") as caught:
         form(f"def solve(data): return data.{'q' * 3000}")
     assert len(str(caught.value)) < 200
+    for value, words in {
+        "exec('1')": "the name exec",
+        "re.sub('', '', data)": "the name re",
+    }.items():
+        with pytest.raises(IllegalMoveError, match=words):
+            form(f"def solve(data): return {value}")
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("0x" + "f" * 3900, True),
+        ("f'{data!s:>{3}} {{}}'", False),
+        ("-" * 90 + "1", False),
+        ("(" * 45 + "1" + ",)" * 45, False),
+        (r"'\ud800' + u'\0' + 'é' 'x'", False),
+        ("1e999, -0.0, 1e-320, 3j, 0b11, 1_000, ...", False),
+    ],
+)
+def test_what_is_written_anew_says_the_same(value: str, refused: bool) -> None:
+    program = read_program(f"def solve(data): return {value}")
+    if refused:
+        with pytest.raises(IllegalMoveError, match="simplify it"):
+            form(program)
+        return
+    expected = ast.dump(ast.parse(program)).replace(", kind='u'", "")
+    assert ast.dump(ast.parse(form(program))) == expected
 
 
 def test_a_program_inside_a_text_is_larger_than_the_program() -> None:
