@@ -305,7 +305,7 @@ def test_an_absent_package_is_named_with_the_way_to_get_it(
 ) -> None:
     """Python's own engine, as some packages called re2 offer it, is as good as none."""
     monkeypatch.setitem(sys.modules, package, found)
-    with pytest.raises(ConfigError, match=r"srl\[rewards\]"):
+    with pytest.raises(ConfigError, match=r"srl-envs\[rewards\]"):
         FormatChecker.from_config(settings)
 
 
