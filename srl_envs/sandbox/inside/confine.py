@@ -20,6 +20,7 @@ from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
 SETUP_FAILED = 121
+_ANNOUNCEMENT = 4  # descriptor on which a program's process says that it begins
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
 _UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
@@ -55,7 +56,7 @@ class Confinement:
     """Address space of the server, which a program's own limit comes on top of."""
     entered: bool = False
     """This process took already what is the same for all programs."""
-    _parked: tuple[int, int] = (-1, -1)
+    _started: int = -1
     _close: kernel.Closing = field(init=False)
 
     def enter(self) -> None:
@@ -69,7 +70,7 @@ class Confinement:
         Args:
             started: where to announce that a program begins.
         """
-        self._parked = os.open(os.devnull, os.O_RDWR), os.dup(started)
+        self._started = os.dup(started)
 
     def rehearse(self) -> None:
         """Do what every program's process will do, as far as that leaves no trace here.
@@ -77,8 +78,8 @@ class Confinement:
         The interpreter adapts code that runs often, and remembers where it found attributes. A
         child that did it would pay with copies of pages.
         """
-        parked = null, _ = self._parked
-        self._parked = null, null
+        started, null = self._started, os.open(os.devnull, os.O_RDWR)
+        self._started = null
         self._close = kernel.Closing(_NO_DESCRIPTOR)
         for _ in range(programs.REHEARSALS):
             self._place((null,) * len(wire.SLOTS))
@@ -86,10 +87,12 @@ class Confinement:
             self._close()
             self._limit(_NO_LIMITS)
             self._announce(_NO_LIMITS)
+            os.dup2(null, _ANNOUNCEMENT)  # which must stay taken
             for prepared in self.filters.values():
                 prepared.fill(os.getpid())
         self._place((null,) * len(wire.SLOTS))
-        self._parked = parked
+        os.close(null)
+        self._started = started
         self._close = kernel.Closing(TASK + (self.interpreter is not None))
 
     def run(self, request: wire.Request, descriptors: Sequence[int]) -> None:
@@ -120,13 +123,15 @@ class Confinement:
     def _place(self, descriptors: Sequence[int]) -> None:
         """Put stdin, stdout, stderr, the result, the announcement and the payload at 0 to 5."""
         payload, stdin, stdout, result = descriptors
-        null, started = self._parked
-        for target, source in enumerate((stdin, stdout, null, result, started, payload)):
+        # An open file of its own: its flags would tell the next program what this one set.
+        null = os.open(os.devnull, os.O_RDWR)
+        for target, source in enumerate((stdin, stdout, null, result, self._started, payload)):
             os.dup2(source, target)
+        os.close(null)
 
     def _announce(self, request: wire.Request) -> None:
-        os.write(4, request.run.to_bytes(4, "little"))
-        os.close(4)
+        os.write(_ANNOUNCEMENT, request.run.to_bytes(4, "little"))
+        os.close(_ANNOUNCEMENT)
 
     def _take_constant(self, scratch: bool = False) -> None:
         """Landlock, no capabilities, and the limits that are the same for all programs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,3 +19,12 @@ def executor_of(tier: str, limits: Limits | None = None, **options: Any) -> Code
         if "is not available here" not in str(error):
             raise
         pytest.skip(f"this kernel does not grant {tier}: {error}")
+
+
+def serving(executor: CodeExecutor) -> int:
+    """Process id, on the host, of the process that programs are forked from."""
+    outer = executor._dispatcher.server_pid
+    if executor._dispatcher.tier != "namespaces":
+        return outer
+    (inner,) = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+    return int(inner)
