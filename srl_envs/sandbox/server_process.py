@@ -78,16 +78,16 @@ class ServerProcess:
             "interpreter": interpreter,
         }
         python = getattr(sys, "_base_executable", None) or sys.executable
-        errors = memory_file()
+        errors, settings_file = memory_file(), memory_file(json.dumps(settings).encode())
         try:
             self._process = subprocess.Popen(
-                [python, "-s", "-S", "-B", _INSIDE, json.dumps(settings)],
+                [python, "-s", "-S", "-B", _INSIDE, str(settings_file)],
                 env=_ENVIRONMENT,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), settings_file],
                 start_new_session=True,
             )
         except OSError as error:
@@ -96,6 +96,7 @@ class ServerProcess:
             raise SandboxError(f"cannot start {python}: {error}") from error
         finally:
             theirs.close()
+            os.close(settings_file)
         self._control = ours
         self._wake_read, self._wake_write = os.pipe()
         for end in (self._wake_read, self._wake_write):

@@ -11,11 +11,11 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import filters, jail, kernel, packages, paths, preload, programs, wire
+from . import entrance, filters, jail, kernel, packages, paths, preload, programs, wire
 from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
@@ -23,8 +23,7 @@ SETUP_FAILED = 121
 _ANNOUNCEMENT = 4  # descriptor on which a program's process says that it begins
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
-_UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
-_UIDS = 4_000
+_UNKNOWN_BYTES = 256 << 20
 _NO_LIMITS = wire.Request(wire.RUN, 0, 1e9, 1e9, 1 << 62, 1 << 62, 1 << 30, 1 << 30)
 _NO_DESCRIPTOR = 1 << 30  # none is so high
 _STACK_BYTES = 256 << 20
@@ -54,10 +53,19 @@ class Confinement:
 
     base_bytes: int = 0
     """Address space of the server, which a program's own limit comes on top of."""
+    statm: int = -1
+    """Descriptor for `measure`."""
     entered: bool = False
     """This process took already what is the same for all programs."""
     _started: int = -1
     _close: kernel.Closing = field(init=False)
+
+    def measure(self) -> None:
+        """Set `base_bytes` to what is mapped now."""
+        self.base_bytes = _UNKNOWN_BYTES
+        if self.statm >= 0:
+            pages = int(os.pread(self.statm, 100, 0).split()[0])
+            self.base_bytes = pages * resource.getpagesize()
 
     def enter(self) -> None:
         """Take what is the same for all programs, for this process and all that it will start."""
@@ -83,7 +91,7 @@ class Confinement:
         self._close = kernel.Closing(_NO_DESCRIPTOR)
         for _ in range(programs.REHEARSALS):
             self._place((null,) * len(wire.SLOTS))
-            _read_all(TASK)
+            read_all(TASK)
             self._close()
             self._limit(_NO_LIMITS)
             self._announce(_NO_LIMITS)
@@ -103,7 +111,7 @@ class Confinement:
             descriptors: as listed in `wire.SLOTS`.
         """
         self._place(descriptors)
-        payload = _read_all(TASK)
+        payload = read_all(TASK)
         scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
         if scratch:
             jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
@@ -171,7 +179,8 @@ def occupy() -> None:
         pass
 
 
-def _read_all(descriptor: int) -> bytes:
+def read_all(descriptor: int) -> bytes:
+    """What a regular file holds, from its start."""
     size = os.lseek(descriptor, 0, os.SEEK_END)
     os.lseek(descriptor, 0, os.SEEK_SET)
     data = b""
@@ -196,39 +205,43 @@ def _at_most(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def _mapped_bytes() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 256 << 20
-
-
-def strongest(settings: dict[str, Any], control: int) -> Confinement:
+def strongest(settings: dict[str, Any]) -> Confinement:
     """Enter the strongest tier that this kernel grants and `settings` ask for.
 
-    Returns in the process that shall serve: with namespaces, that is a child of the caller's.
+    Returns in the process that shall serve: with namespaces, that is another one, in which the
+    server was executed anew with settings that say so.
     """
-    found = packages.locate(settings["packages"], settings["search"])
-    preload.load(settings["preload"])
-    confinement = Confinement(base_bytes=_mapped_bytes())
+    inside = "view" in settings
     executable = settings["interpreter"]
+    confinement = Confinement()
+    wanted = TIERS[TIERS.index(settings["tier"]) :]
+    if inside:
+        found, view = settings["found"], entrance.View(*settings["view"])
+        confinement.tier, confinement.own_uid = "namespaces", True
+        confinement.layers += ["namespaces", "private root"]
+    else:
+        found = packages.locate(settings["packages"], settings["search"])
+        view = entrance.View.of_host(executable, found)
+        if sys.platform == "linux" and "namespaces" in wanted:
+            _volunteer_for_oom()
+            refusal = entrance.start_inside(settings, view, found)
+            confinement.missing["namespaces"] = refusal
     if executable:
         confinement.interpreter = Interpreter(settings["language"], executable)
+    packages.importable(found)
+    preload.load([*preload.COMMON, *settings["preload"]])
+    confinement.statm = settings.get("statm", -1) if inside else entrance.open_statm()
+    confinement.measure()
+    for name in ("LD_BIND_NOW", "LD_LIBRARY_PATH"):
+        os.environ.pop(name, None)
     if sys.platform != "linux":
         confinement.missing["seccomp"] = f"{sys.platform} has none of the layers"
         return confinement
-    wanted = TIERS[TIERS.index(settings["tier"]) :]
     _volunteer_for_oom()
-    readable = paths.readable([executable] if executable else [])
-    view = _View(readable, paths.hidden(), packages.folders(found))
-    uid = os.getuid() or _UNPRIVILEGED + os.getpid() % _UIDS
-    if "namespaces" in wanted:
-        _enter_namespaces(confinement, view, uid, control)
     if "landlock" in wanted:
         _prepare_landlock(confinement, view)
     if os.getuid() == 0:
-        _leave_root(confinement, uid)
+        _leave_root(confinement, entrance.unprivileged_uid())
     kernel.not_dumpable()
     kernel.no_new_privileges()
     if confinement.tier == "namespaces":
@@ -242,60 +255,17 @@ def strongest(settings: dict[str, Any], control: int) -> Confinement:
     return confinement
 
 
-class _View(NamedTuple):
-    """Parts of the host's file system that stay in sight."""
-
-    readable: list[str]
-    hidden: list[str]
-    packages: list[str]
-
-
 def _volunteer_for_oom() -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")
 
 
-def _enter_namespaces(confinement: Confinement, view: _View, uid: int, control: int) -> None:
-    def enter() -> jail.View:
-        jail.enter_namespaces(uid, uid if os.getuid() == 0 else os.getgid())
-        opened = jail.open_view(*view)
-        jail.take_inside_id()
-        return opened
-
-    def rehearse() -> bool:
-        jail.build_root(enter())
-        return not os.path.exists("/proc/self") and not os.path.exists("/etc/passwd")
-
-    refusal = _rehearsal(rehearse)
-    if refusal:
-        confinement.missing["namespaces"] = refusal
-        return
-    opened = enter()
-    pid = os.fork()
-    if pid:
-        os.close(control)
-        _wait_and_exit(pid)
-    kernel.die_with_parent()
-    jail.build_root(opened)
-    confinement.tier = "namespaces"
-    confinement.own_uid = True
-    confinement.layers += ["namespaces", "private root"]
-
-
-def _wait_and_exit(pid: int) -> None:
-    """What is left of the process outside: it holds process 1 of the namespace as its child."""
-    while True:
-        with contextlib.suppress(InterruptedError):
-            os.waitpid(pid, 0)
-            os._exit(0)
-
-
-def _prepare_landlock(confinement: Confinement, view: _View) -> None:
+def _prepare_landlock(confinement: Confinement, view: entrance.View) -> None:
     rights = {
         path: kernel.READ if whole else kernel.LIST
-        for path, whole in paths.carve(view.readable, view.hidden)
+        for path, whole in paths.carve(view.readable.values(), view.hidden.values())
     }
-    rights |= dict.fromkeys(view.packages, kernel.READ)
+    rights |= dict.fromkeys(view.packages.values(), kernel.READ)
     rights |= dict.fromkeys(paths.DEVICES, kernel.READ_WRITE_FILE)
 
     def rehearse() -> bool:
@@ -303,7 +273,7 @@ def _prepare_landlock(confinement: Confinement, view: _View) -> None:
         kernel.landlock_restrict(kernel.landlock_ruleset(rights)[0])
         return not os.access("/", os.R_OK) or _refused("/")
 
-    refusal = _rehearsal(rehearse)
+    refusal = entrance.rehearsal(rehearse)
     if refusal:
         confinement.missing["landlock"] = refusal
         return
@@ -333,7 +303,7 @@ def _leave_root(confinement: Confinement, uid: int) -> None:
         with open(os.__file__, "rb"):
             return True
 
-    refusal = _rehearsal(leave)
+    refusal = entrance.rehearsal(leave)
     if refusal:
         confinement.missing["own user"] = refusal
         return
@@ -354,7 +324,7 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         base.install()
         return _no_socket()
 
-    refusal = _rehearsal(rehearse)
+    refusal = entrance.rehearsal(rehearse)
     if refusal:
         confinement.missing["seccomp"] = refusal
         confinement.tier = "none"
@@ -366,7 +336,7 @@ def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:
         confinement.tier = "seccomp"
         packages.load(found)  # no file can be opened later
         preload.load(preload.RARE)
-        confinement.base_bytes = _mapped_bytes()
+        confinement.measure()
     base.install()
     sealed = confinement.tier == "seccomp"
     confinement.filters = {
@@ -395,28 +365,3 @@ def _no_socket() -> bool:
     except PermissionError:
         return True
     return False
-
-
-def _rehearsal(attempt: Callable[[], bool]) -> str:
-    """Why `attempt` fails, tried in a process that is thrown away; empty where it works.
-
-    Trying is the only reliable probe: version numbers and settings promise what policies refuse.
-    """
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            answer = "" if attempt() else "granted, but without effect"
-        except Exception as error:  # noqa: BLE001 - the reason goes to the caller
-            answer = f"{type(error).__name__}: {error}"[:200] or "unknown"
-        try:
-            os.write(write_end, b"+" if not answer else answer.encode("utf-8", "replace"))
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        answer_bytes = pipe.read()
-    os.waitpid(pid, 0)
-    if answer_bytes == b"+":
-        return ""
-    return answer_bytes.decode("utf-8", "replace") or "the attempt was killed"

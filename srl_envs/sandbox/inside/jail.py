@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from . import kernel
@@ -23,6 +23,7 @@ _NAMESPACES = (
 SCRATCH_FOLDERS = ("/tmp", "/dev/shm", "/box")
 _NEW_ROOT = "/tmp"  # a mount point that exists everywhere; hidden below our own tree
 _OLD = "/.old"
+_HOST_NAME = "sandbox"
 
 
 def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
@@ -97,6 +98,7 @@ class View:
     packages: list[str]
     links: dict[str, str]
     sources: dict[str, int]
+    """Place in the new root -> descriptor."""
 
     @property
     def views(self) -> list[str]:
@@ -121,12 +123,18 @@ class View:
         self.sources.clear()
 
 
-def open_view(readable: list[str], hidden: list[str], packages: list[str]) -> View:
-    """Open the given paths for `build_root`."""
-    links = {path: os.readlink(path) for path in readable if os.path.islink(path)}
-    paths = [path for path in [*readable, *packages, *DEVICES] if path not in links]
-    sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
-    return View(readable, hidden, packages, links, sources)
+def open_view(
+    readable: Mapping[str, str], hidden: Iterable[str], packages: Mapping[str, str]
+) -> View:
+    """Open the given paths for `build_root`; each is a place in the new root -> a path here."""
+    links = {place: os.readlink(path) for place, path in readable.items() if os.path.islink(path)}
+    wanted = {**readable, **packages, **dict(zip(DEVICES, DEVICES, strict=True))}
+    sources = {
+        place: os.open(path, os.O_PATH | os.O_CLOEXEC)
+        for place, path in wanted.items()
+        if place not in links
+    }
+    return View(list(readable), list(hidden), list(packages), links, sources)
 
 
 def build_root(view: View) -> None:
@@ -134,6 +142,7 @@ def build_root(view: View) -> None:
 
     No /proc, no /etc, no home; hidden directories are empty, save for packages inside them.
     """
+    kernel.name_host(_HOST_NAME)
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     views, covers, extras = view.views, view.covers, view.extras
     flags = kernel.MS_NOSUID | kernel.MS_NODEV

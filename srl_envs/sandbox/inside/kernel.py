@@ -23,6 +23,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND = 1, 2, 4, 0x1000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_SYS_ADMIN = 47, 2, 21
 _MNT_DETACH = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
@@ -127,6 +128,22 @@ def no_new_privileges() -> None:
 def not_dumpable() -> None:
     """No process of the same user may trace this one or open its memory."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
+
+
+def name_host(name: str) -> None:
+    """Set the name of the host and of its domain, as this namespace shows them."""
+    for call in (_libc.sethostname, _libc.setdomainname):
+        _checked(call(name.encode(), ctypes.c_size_t(len(name))), call.__name__)
+
+
+def keep_mounting() -> None:
+    """Of all capabilities keep the one to mount, also over execve."""
+    bit = 1 << _CAP_SYS_ADMIN
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)(bit, bit, bit)  # effective, permitted, inheritable; low halves
+    _call(_CAPSET.get(_MACHINE), "capset", ctypes.byref(header), ctypes.byref(sets))
+    kept = _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_SYS_ADMIN, 0, 0)
+    _checked(kept, "prctl(CAP_AMBIENT)")
 
 
 def drop_capabilities() -> None:

@@ -8,25 +8,39 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
+
+from .paths import PACKAGES
 
 
 def locate(names: Iterable[str], search: list[str]) -> dict[str, str]:
-    """Folder of each installed package among `names`, made importable; the others are left out."""
+    """Folder of each installed package among `names`, the others are left out."""
     found: dict[str, str] = {}
     for name in names:
         spec = importlib.machinery.PathFinder.find_spec(name, search)
         if spec and spec.submodule_search_locations:
             found[name] = os.path.realpath(next(iter(spec.submodule_search_locations)))
-    sys.meta_path.append(_Finder(found))
     return found
 
 
-def folders(found: dict[str, str]) -> list[str]:
-    """What must be readable: each package, and the neighbour that holds a wheel's libraries."""
-    candidates = [path + suffix for path in found.values() for suffix in ("", ".libs")]
-    return [path for path in candidates if os.path.isdir(path)]
+def importable(found: dict[str, str]) -> None:
+    """Let programs import the packages in these folders."""
+    sys.meta_path.append(_Finder(found))
+
+
+def folders(found: Mapping[str, str]) -> dict[str, str]:
+    """What must be readable: each package, and the neighbour that holds a wheel's libraries.
+
+    Returns:
+        Place in the private root -> path here.
+    """
+    candidates = {
+        f"{PACKAGES}/{name}{suffix}": path + suffix
+        for name, path in found.items()
+        for suffix in ("", ".libs")
+    }
+    return {place: path for place, path in candidates.items() if os.path.isdir(path)}
 
 
 def load(found: dict[str, str]) -> None:

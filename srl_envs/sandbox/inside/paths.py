@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 _FILES = ("/etc/ld.so.cache",)
+PYTHON, CODE, PACKAGES = "/python", "/inside", "/packages"
+"""Where the private root has the interpreter, this package, and what programs may import."""
 
 
 def readable(executables: Iterable[str] = ()) -> list[str]:
@@ -18,10 +20,23 @@ def readable(executables: Iterable[str] = ()) -> list[str]:
     wanted = [*_SYSTEM, *_FILES, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     wanted += [path for path in sys.path if path]
     wanted += executables
-    libraries = sysconfig.get_config_var("LIBDIR")
-    if sysconfig.get_config_var("Py_ENABLE_SHARED") and libraries:
-        wanted.append(libraries)
+    wanted.append(libraries())
     return _outermost(os.path.realpath(path) if path not in _SYSTEM else path for path in wanted)
+
+
+def libraries() -> str:
+    """Directory of the shared libraries that come with the interpreter."""
+    return os.path.join(sys.base_prefix, "lib")
+
+
+def place(path: str) -> str:
+    """Where the private root has a path of the host, so that its name tells nothing about the host."""
+    prefix = os.path.realpath(sys.base_prefix)
+    if path.startswith("/usr/") or path in _SYSTEM + _FILES:
+        return path  # the same on every host
+    if path == prefix or path.startswith(prefix + "/"):
+        return PYTHON + path[len(prefix) :]
+    return f"{PYTHON}/bin/{os.path.basename(path)}"
 
 
 def hidden() -> list[str]:

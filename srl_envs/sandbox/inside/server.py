@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from . import confine, kernel, preload, programs, wire
+from . import confine, kernel, programs, wire
 
 _POLL_S = 0.005  # shortest pause between two looks at a program's processor time
 _GRACE_S = 1.0  # after a kill, before the next one
@@ -43,15 +43,18 @@ class _Live:
     reason: int = wire.BY_ITSELF
 
 
-def main(settings_json: str) -> None:
-    """Serve until the trusted side goes away."""
-    settings = json.loads(settings_json)
-    os.environ.pop("LD_BIND_NOW", None)
+def main(settings_file: int) -> None:
+    """Serve until the trusted side goes away.
+
+    Args:
+        settings_file: descriptor; a command line would be in sight of every program.
+    """
+    settings = json.loads(confine.read_all(settings_file))
     confine.occupy()
     control = socket.socket(fileno=os.dup(settings["control"]))
-    os.dup2(os.open(os.devnull, os.O_RDWR), settings["control"])
-    preload.load(preload.COMMON)
-    confinement = confine.strongest(settings, control.fileno())
+    for taken in (settings_file, settings["control"]):
+        os.dup2(os.open(os.devnull, os.O_RDWR), taken)
+    confinement = confine.strongest(settings | {"control": control.fileno()})
     porter = None
     if confinement.tier == "namespaces":
         porter = _start_porter(control, confinement)

@@ -35,12 +35,12 @@ def on_a_host_without(calls: tuple[str, ...], code: int = errno.EPERM) -> str:
     """Tier, layers and output of a probing program where these system calls are refused."""
     script = f"""
 import os
-from srl_envs.sandbox.inside import filters, kernel
+from srl_envs.sandbox.inside import kernel, rules
 from srl_envs.sandbox import CodeExecutor
 from srl_envs.errors import SandboxError
-rules = dict.fromkeys({calls!r}, filters._refuse({code}))
+refused = dict.fromkeys({calls!r}, rules.error({code}))
 kernel.no_new_privileges()
-kernel.Filter(filters.assemble(os.uname().machine, rules, default=filters._allow())).install()
+kernel.Filter(rules.assemble(os.uname().machine, refused, default=rules.allow())).install()
 try:
     with CodeExecutor() as executor:
         (outcome,) = executor.run_stdin({PROBE!r}, [""])
