@@ -18,6 +18,7 @@ from srl_envs.sandbox.inside import codec, wire
 from srl_envs.sandbox.inside.languages import LANGUAGES
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.outcome import Outcome, Status
+from srl_envs.sandbox.separation import kept_apart
 
 ISOLATION = ("strongest", "namespaces", "landlock", "seccomp", "none")
 _PROGRAM_BYTES = 4 << 20
@@ -83,6 +84,11 @@ class CodeExecutor:
     def layers(self) -> tuple[str, ...]:
         """Isolation layers in force, outermost first."""
         return self._dispatcher.layers
+
+    @property
+    def kept_apart(self) -> tuple[str, ...]:
+        """What the tier in force keeps apart, as named in `srl_envs.sandbox.PROPERTIES`."""
+        return kept_apart(self._dispatcher.tier, self.limits.processes)
 
     def __enter__(self) -> CodeExecutor:
         return self

@@ -247,6 +247,7 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     if confinement.tier == "namespaces":
         kernel.die_with_parent()
     else:
+        sys.executable = ""  # the host's, which no program can start
         kernel.drop_capabilities()
     confinement.layers.append("no capabilities")
     if "seccomp" in wanted:

@@ -42,6 +42,7 @@ def rehearse() -> None:
     let the interpreter adapt its bytecode. A child that did it would pay with copies of pages.
     """
     sys.argv = [_FILE]
+    sys.orig_argv = ["python", _FILE]
     sys.stdin = _text(0, "r", "surrogateescape")
     sys.stdout = _text(1, "w", "surrogateescape")
     sys.stderr = _text(2, "w", "backslashreplace")
