@@ -28,7 +28,7 @@ PROPERTIES: dict[str, Property] = {
         text="ask for clocks, limits, priorities, groups or signals of another process"
     ),
     "page_cache": Property(text="ask which pages of a shared file are in memory, or move them"),
-    "file_locks": Property(text="see or take a lock on a shared file"),
+    "file_locks": Property(text="lock a shared file, or see a lock that another run holds"),
     "futexes": Property(
         text="wait for another run, or wake it, through a page that both map",
         lost={SEVERAL: "semaphores of several processes are such futexes"},

@@ -68,7 +68,7 @@ SPAWNING = ["fork", "vfork", "execve", "setpgid", "setsid"]
 
 _TERMINAL_QUERIES = (0x5401, 0x5451, 0x5450, 0x541B, 0x5421, 0x5413)
 _HARMLESS_FCNTL = (0, 1, 2, 3, 4, 1030)  # copies and flags: no owner, signal, lease, pipe size
-_SET_LOCK = (6, 7)  # of byte ranges
+_SEE_LOCK, _SET_LOCK = (5,), (6, 7)  # of byte ranges; where nobody sets one, none is to be seen
 _PRCTL_NAMES = (15, 16, 0x53564D41)
 _OPEN_TO_WRITE = 0o3 | 0o100 | 0o1000 | 0o2000  # access mode, create, truncate, append
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x800 | 0x80000
@@ -97,7 +97,7 @@ _OF_A_PROCESS = [
 
 CONDITIONAL = {
     "ioctl": allow_if(one_of(1, _TERMINAL_QUERIES), errno.ENOTTY),
-    "fcntl": allow_if(one_of(1, _HARMLESS_FCNTL + _SET_LOCK), errno.EINVAL),
+    "fcntl": allow_if(one_of(1, _HARMLESS_FCNTL + _SEE_LOCK + _SET_LOCK), errno.EINVAL),
     # Only streams: a datagram socket takes an address, and reaches every socket of the host.
     "socketpair": allow_if(
         one_of(0, (_AF_UNIX,)), errno.EACCES, masked(1, ~_SOCK_FLAGS, _SOCK_STREAM)

@@ -79,6 +79,36 @@ t = threading.Thread(target=main); t.start(); t.join()
     "temporary file": "import tempfile\nwith tempfile.TemporaryFile('w+') as f: f.write(input()); f.seek(0); print(sum(map(int, f.read().split())))",
     "a folder": "import os, pathlib\nos.makedirs('d/e'); pathlib.Path('d/e/f').write_text(input())\nprint(sum(map(int, open('d/e/f').read().split()))); assert os.listdir('d') == ['e']",
     "sqlite": "import sqlite3\nc = sqlite3.connect(':memory:')\nprint(c.execute('select ? + ?', tuple(map(int, input().split()))).fetchone()[0])",
+    "a database file": """
+import sqlite3
+for mode in ("delete", "wal"):
+    one, two = sqlite3.connect(mode), sqlite3.connect(mode)
+    one.execute(f"pragma journal_mode={mode}"); one.execute("create table t (x)"); one.commit()
+    two.execute("insert into t values (4)"); two.commit()
+    assert one.execute("select x from t").fetchall() == [(4,)]; one.close(); two.close()
+print(sum(map(int, input().split())))
+""",
+    "a locked file": "import fcntl\nf = open('log', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); f.write('x'); fcntl.lockf(f, fcntl.LOCK_UN)\nprint(sum(map(int, input().split())))",
+    "asyncio over a pair": """
+import asyncio, socket
+async def main():
+    ours, theirs = socket.socketpair()
+    _, writer = await asyncio.open_connection(sock=ours)
+    reader, _ = await asyncio.open_connection(sock=theirs)
+    writer.write(b"x" * 10**6); writer.write(input().encode()); writer.close()
+    return sum(map(int, (await reader.read()).lstrip(b"x").split()))
+print(asyncio.run(main()))
+""",
+    "threads of the C library": """
+import ctypes
+libc, thread = ctypes.CDLL(None), ctypes.c_ulong()
+body = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda _: __import__("time").sleep(0.05))
+assert libc.pthread_create(ctypes.byref(thread), None, body, None) == 0 == libc.pthread_join(thread, None)
+print(sum(map(int, input().split())))
+""",
+    "the platform": "import platform, os\nassert platform.system() == os.uname().sysname == 'Linux'\nprint(sum(map(int, input().split())))",
+    "processor time": "import os, time\nassert time.process_time() >= 0 <= time.thread_time() and os.times()[0] >= 0\nprint(sum(map(int, input().split())))",
+    "scheduling of itself": "import os\nassert os.sched_getaffinity(0) == os.sched_getaffinity(os.getpid()) and os.getpgid(0) >= 0\nprint(sum(map(int, input().split())))",
     "unicode": "é = sum(map(int, input().split()))\nassert len('\\U0001f600ß') == 2\nprint(é)",
     "a surrogate": "x = '\\ud800'\nprint(sum(map(int, input().split())))",
     "dataclass": "from dataclasses import dataclass\n@dataclass(order=True)\nclass P:\n  x: int\n  y: 'int' = 0\nprint(P(*map(int, input().split())).x + 4)",
@@ -109,7 +139,15 @@ t = threading.Thread(target=main); t.start(); t.join()
     "warnings": "import warnings\nwarnings.warn('w')\nprint(sum(map(int, input().split())))",
     "logging": "import logging\nlogging.warning('w')\nprint(sum(map(int, input().split())))",
 }  # fmt: skip
-NOT_SEALED = {"devnull", "temporary file", "a folder", "time zones", "late imports"}
+NOT_SEALED = {
+    "devnull",
+    "temporary file",
+    "a folder",
+    "time zones",
+    "late imports",
+    "a database file",
+    "a locked file",
+}
 """Need a file system; the weakest tier has none."""
 
 

@@ -173,6 +173,7 @@ def test_call_numbers_are_the_kernels(header: str, table: dict[str, int]) -> Non
 def test_every_named_call_has_a_number(machine: str) -> None:
     _, table = syscalls.MACHINES[machine]
     named = {*filters.ALLOWED, *filters.WRITING, *filters.SERVER_ONLY, *filters.SPAWNING}
+    named |= {*filters.CONDITIONAL, "kill", "tgkill", "tkill", "clone", "prctl", "prlimit64"}
     old = set(syscalls.X86_64) - set(syscalls.AARCH64)  # calls that newer machines never had
     assert named - set(table) <= (old if machine == "aarch64" else set())
 
@@ -259,6 +260,86 @@ def test_the_program_filter_looks_at_arguments(machine: str) -> None:
     for name in ("unshare", "mount", "seccomp", "setresuid", "execve", "capset"):
         assert not allowed(name)
     assert decide(for_me(sealed=True), audit, table["openat"]) != ALLOW
+
+
+NOTHING = 0x00050000
+"""The answer of a call that is not made and seems to succeed."""
+HIGH = 1 << 32
+
+
+@pytest.mark.parametrize("machine", syscalls.MACHINES)
+@pytest.mark.parametrize("spawning", [False, True])
+def test_arguments_that_lead_to_others_are_refused(machine: str, spawning: bool) -> None:
+    """Each call with arguments that are the program's own affair, then with some that are not."""
+    audit, table = syscalls.MACHINES[machine]
+    me, other = 4242, 4243
+    template = filters.program_filter(machine, sealed=False, scratch=True, spawning=spawning)
+    prepared = kernel.Filter(template, filters.holes(template))
+    prepared.fill(me)
+    stack = (filters.base_filter(machine), prepared.code.raw)
+
+    def answer(name: str, *arguments: int) -> int:
+        answers = {decide(program, audit, table[name], *arguments) for program in stack}
+        return next(iter(answers - {ALLOW}), ALLOW)
+
+    own: dict[str, list[tuple[int, ...]]] = {
+        "socketpair": [(1, 1), (1, 1 | 0x800 | 0x80000)],
+        "sendto": [(3, 1 << 40, 9)],
+        "getsockopt": [(3, 1, 3)],
+        "clock_gettime": [(0,), (2,), (3,), (11,)],
+        "clock_nanosleep": [(1, 1)],
+        "madvise": [(0, 4096, 4), (0, 4096, 14)],
+        "preadv2": [(3, 1 << 40, 1, 7)],
+        "mmap": [(0, 4096, 3, 0x22), (0, 4096, 1, 0x8001)],
+        "wait4": [((1 << 64) - 1, 1 << 40, 1)],
+        "futex": [(1 << 40, 128), (1 << 40, 128 | 256 | 9)],
+        "fcntl": [(3, 1030), (3, 4, 0x800), (3, 5)],
+        "kill": [(me, 15)],
+        "getpriority": [(0, 0), (0, me)],
+        "getpgid": [(0,), (me,)],
+    }
+    foreign: dict[str, list[tuple[int, ...]]] = {
+        "socketpair": [
+            (1, 2),
+            (1, 2 | 0x80000),
+            (1, 3),
+            (1, 5),
+            (1, 1 | HIGH >> 1),
+            (2, 1),
+            (16, 3),
+        ],
+        "sendto": [(3, 0, 9, 0, 1 << 40, 110), (3, 0, 9, 0, 1, 110), (3, 0, 9, 0, HIGH)],
+        "sendmsg": [(3, 1 << 40)],
+        "getsockopt": [(3, 1, 57), (3, 1, 17), (3, 0, 3)],
+        "setsockopt": [(3, 1, 16), (3, 1, 26), (3, 41, 2)],
+        "clock_gettime": [((~other << 3 | which) & 0xFFFFFFFF,) for which in (0, 1, 2, 3, 6)],
+        "clock_getres": [((~other << 3 | 2) & (HIGH * HIGH - 1),)],
+        "clock_nanosleep": [((~other << 3 | 2) & 0xFFFFFFFF,)],
+        "madvise": [(0, 4096, advice) for advice in (9, 12, 13, 22, 23, 25, 100, 101, 1 << 31)],
+        "preadv2": [(3, 0, 1, 0, 0, 8), (3, 0, 1, 0, 0, 0x80)],
+        "pwritev2": [(3, 0, 1, 0, 0, 8)],
+        "mmap": [(0, 4096, 3, 0x40022), (0, 4096, 3, 0x2022)],
+        "wait4": [(1, 0, 1, 1 << 40)],
+        "waitid": [(0, 0, 0, 4, HIGH)],
+        "fcntl": [(3, command) for command in (8, 10, 36, 37, 38, 1024, 1025, 1026, 1031, 1036)],
+        "kill": [(me, 34), (me, 64)],
+        "getpriority": [(1, 0), (2, 0)],
+    }
+    if not spawning:
+        foreign["getpriority"].append((0, other))
+        foreign |= {name: [(other,)] for name in ("getpgid", "getsid", "sched_getaffinity")}
+        foreign["futex"] = [(1 << 40, 3), (1 << 40, 6), (1 << 40, 8), (1 << 40, 13)]
+    assert {
+        name: [a for a in cases if answer(name, *a) != ALLOW] for name, cases in own.items()
+    } == {name: [] for name in own}
+    let = {name: [a for a in cases if answer(name, *a) == ALLOW] for name, cases in foreign.items()}
+    assert let == {name: [] for name in foreign}
+    without_effect = [("fadvise64", (3, 0, 0, 4)), ("madvise", (0, 4096, 21))]
+    if not spawning:
+        without_effect += [("fcntl", (3, command)) for command in (6, 7)]
+        without_effect += [("futex", (1 << 40, operation)) for operation in (0, 1, 9, 10, 265)]
+    for name, arguments in without_effect:
+        assert answer(name, *arguments) == NOTHING, (name, arguments)
 
 
 def test_carving_leaves_holes_unreadable(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ the server's code, and the probe must find the hole.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import sys
@@ -148,28 +147,31 @@ report([name for name, attempt in {
 
 
 def file_locks(executor: CodeExecutor, folder: Path) -> str:
-    """The host holds every kind of lock on a file that programs have open."""
-    program = """
+    """Another run tries to lock a file that all have open."""
+    kinds = """
 import fcntl
+whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+kinds = {"flock": lambda: fcntl.flock(2, fcntl.LOCK_EX | fcntl.LOCK_NB),
+         "lockf": lambda: fcntl.lockf(2, fcntl.LOCK_EX | fcntl.LOCK_NB), "open file": lambda: fcntl.fcntl(2, 37, whole),
+         "lease": lambda: fcntl.fcntl(2, 1024, 1), "notify": lambda: fcntl.fcntl(2, 1026, 1), "hint": lambda: fcntl.fcntl(2, 1036, whole)}
+"""
+    locking = """
+for take in kinds.values(): works(take)
+time.sleep(1.5)
+"""
+    looking = """
 def blocked(attempt):
     try: attempt()
     except OSError as error: return error.errno in (11, 13)
-    return False
-whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
-def asked(kind): return struct.unpack("hhqqi4x", fcntl.fcntl(2, kind, whole))[0] != fcntl.F_WRLCK or None
-report([name for name, found in {
-    "flock": blocked(lambda: fcntl.flock(2, fcntl.LOCK_EX | fcntl.LOCK_NB)),
-    "lockf": blocked(lambda: fcntl.lockf(2, fcntl.LOCK_EX | fcntl.LOCK_NB)),
-    "open file": blocked(lambda: fcntl.fcntl(2, 37, whole)),
-    "who": works(lambda: asked(fcntl.F_GETLK)), "which": works(lambda: asked(36)),
-    "lease": works(lambda: fcntl.fcntl(2, 1025)), "hint": works(lambda: fcntl.fcntl(2, 1035, buffer)),
-    "notify": works(lambda: fcntl.fcntl(2, 1026, 1)), "taken": works(lambda: fcntl.flock(2, fcntl.LOCK_EX | fcntl.LOCK_NB) or 1),
-}.items() if found])
+def seen(kind): return struct.unpack("hhqqi4x", fcntl.fcntl(2, kind, whole))[0] != fcntl.F_UNLCK or None
+found, until = [], time.monotonic() + 1
+while not found and time.monotonic() < until:
+    found = [name for name, take in kinds.items() if name != "lockf" and works(lambda: take() or 1) or blocked(take)]
+    found += [kind for kind in (fcntl.F_GETLK, 36) if works(lambda: seen(kind))]
+    fcntl.lockf(2, fcntl.LOCK_UN) if "lockf" in found else time.sleep(0.02)
+report(found)
 """
-    with open(os.devnull, "r+b", buffering=0) as shared:
-        fcntl.lockf(shared, fcntl.LOCK_EX)
-        fcntl.flock(shared, fcntl.LOCK_EX)
-        return said(executor, program)
+    return said_beside(executor, kinds + locking, kinds + looking)
 
 
 def futexes(executor: CodeExecutor, folder: Path) -> str:
