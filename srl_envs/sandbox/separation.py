@@ -34,7 +34,7 @@ PROPERTIES: dict[str, Property] = {
         lost={SEVERAL: "semaphores of several processes are such futexes"},
     ),
     "open_files": Property(text="change flags or the position of a file that another run has open"),
-    "machine_state": Property(text="read load, uptime, free memory or free disk of the machine"),
+    "machine_state": Property(text="read load, free memory or free disk of the machine"),
     "user_counts": Property(
         text="see what the kernel counts per user: queued signals, descriptors on their way, "
         "locked and huge pages"

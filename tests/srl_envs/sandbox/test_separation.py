@@ -369,6 +369,17 @@ def test_every_property_has_a_probe_and_a_rule() -> None:
     assert PROPERTIES.keys() == PROBES.keys() == RULES.keys()
 
 
+def test_the_page_shows_the_properties_as_they_are() -> None:
+    page = Path(separation.__file__).parents[2] / "docs/design/sandbox.md"
+    if not page.exists():
+        pytest.skip("installed without the documentation")
+    rows = [row for row in page.read_text().splitlines() if row.startswith("|")]
+    for name, kept in PROPERTIES.items():
+        lost = [place in kept.lost for place in ("namespaces", SEVERAL, "landlock", "seccomp")]
+        cells = " | ".join("no" if gone else "yes" for gone in lost)
+        assert f"| {kept.text} | `{name}` | {cells} |" in rows
+
+
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_each_tier_keeps_apart_what_it_says_and_no_more(
     place: CodeExecutor, folder: Path, name: str
