@@ -6,4 +6,12 @@ from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.outcome import Outcome
 from srl_envs.sandbox.separation import PROPERTIES
 
-__all__ = ["PROPERTIES", "CodeExecutor", "Limits", "Outcome", "same_items", "same_text", "same_value"]
+__all__ = [
+    "PROPERTIES",
+    "CodeExecutor",
+    "Limits",
+    "Outcome",
+    "same_items",
+    "same_text",
+    "same_value",
+]
