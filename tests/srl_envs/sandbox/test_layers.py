@@ -41,7 +41,7 @@ def test_the_root_is_private(executor: CodeExecutor) -> None:
         "/home",
         os.path.expanduser("~/.profile"),
         "/sys",
-        "/usr/bin",
+        "/usr/sbin",
     )
     program = f"import os\nprint([path for path in {hidden} if os.path.exists(path)])"
     assert printed(executor, program) == "[]"

@@ -156,19 +156,18 @@ kinds = {"flock": lambda: fcntl.flock(2, fcntl.LOCK_EX | fcntl.LOCK_NB),
          "lease": lambda: fcntl.fcntl(2, 1024, 1), "notify": lambda: fcntl.fcntl(2, 1026, 1), "hint": lambda: fcntl.fcntl(2, 1036, whole)}
 """
     locking = """
-for take in kinds.values(): works(take)
-time.sleep(1.5)
+until = time.monotonic() + 1.5
+while time.monotonic() < until:
+    for take in kinds.values(): works(take)
+    time.sleep(0.02)
 """
     looking = """
-def blocked(attempt):
-    try: attempt()
-    except OSError as error: return error.errno in (11, 13)
 def seen(kind): return struct.unpack("hhqqi4x", fcntl.fcntl(2, kind, whole))[0] != fcntl.F_UNLCK or None
 found, until = [], time.monotonic() + 1
 while not found and time.monotonic() < until:
-    found = [name for name, take in kinds.items() if name != "lockf" and works(lambda: take() or 1) or blocked(take)]
+    found = [name for name, take in kinds.items() if name != "lockf" and works(lambda: take() or 1)]
     found += [kind for kind in (fcntl.F_GETLK, 36) if works(lambda: seen(kind))]
-    fcntl.lockf(2, fcntl.LOCK_UN) if "lockf" in found else time.sleep(0.02)
+    time.sleep(0.02)
 report(found)
 """
     return said_beside(executor, kinds + locking, kinds + looking)
@@ -395,4 +394,5 @@ def test_without_its_rule_a_property_is_lost(
     rule = RULES[name]
     without(*rule.edits)
     with executor_of(rule.tier, LIMITS) as executor:
-        assert PROBES[name](executor, folder).startswith("through")
+        tries = (PROBES[name](executor, folder) for _ in range(3))  # two runs may miss each other
+        assert any(answer.startswith("through") for answer in tries)
