@@ -9,14 +9,14 @@ import builtins
 import operator
 import os
 import sys
-import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import codec
 from .channel import Channel, Gone
 
-_NAMES = 2000
+_LOADING = 0
+"""Number of the reply that nobody asks for: the program is loaded, or failed to load."""
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name)
     for name in """
@@ -53,27 +53,31 @@ class Candidate:
     def __init__(self, read: int, write: int) -> None:
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}  # id -> number; the objects are kept, so ids are too
+        self._namespace: dict[str, Any] = {}
         self._channel = Channel(read, write, self._refer, self._resolve)
 
     def serve(self, namespace: dict[str, Any], define: Callable[[], None]) -> None:
-        """Define, tell the names, and answer until the other side leaves."""
+        """Define, tell how that went, and answer until the other side leaves."""
+        self._namespace = namespace
         try:
             define()
         except BaseException as error:  # noqa: BLE001 - foreign code
-            self._channel.send(_raised(error))
+            self._channel.send(self._raised(error) | {"number": _LOADING})
             return
-        names = [name for name in namespace if not name.startswith("__")][:_NAMES]
-        self._channel.send({"names": self._exports(namespace, names)})
+        self._channel.send({"value": None, "changed": {}, "number": _LOADING})
         try:
             while True:
                 self._answer(self._channel.receive())
         except Gone:
             return
 
-    def _exports(self, namespace: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    def _export(self, *names: str) -> dict[str, tuple[str, Any]]:
+        """How the tests see those of the names that the program defines."""
         exports = {}
         for name in names:
-            export = self._export(namespace[name])
+            if name not in self._namespace:
+                continue
+            export = self._exported(self._namespace[name])
             try:
                 codec.dumps(export, self._refer)
             except codec.CodecError:  # such as a list that contains itself
@@ -81,15 +85,12 @@ class Candidate:
             exports[name] = export
         return exports
 
-    def _export(self, value: Any) -> dict[str, Any]:
-        """How the tests see a name."""
-        if isinstance(value, types.ModuleType):
-            return {"module": value.__name__}
+    def _exported(self, value: Any) -> tuple[str, Any]:
         if isinstance(value, type):
             if issubclass(value, BaseException):
-                return {"bases": _bases(value)}
-            return {"class": self._number(value)}
-        return {"function": self._number(value)} if callable(value) else {"value": value}
+                return "error", self._mro(value)
+            return "class", self._number(value)
+        return ("function", self._number(value)) if callable(value) else ("value", value)
 
     def _number(self, value: Any) -> int:
         number = self._numbers.get(id(value))
@@ -131,23 +132,40 @@ class Candidate:
         except Gone:
             raise
         except BaseException as error:  # noqa: BLE001 - foreign code
-            reply = _raised(error)
+            reply = self._raised(error)
         changed = {
             place: value
             for place, value in enumerate(args)
             if before[place] is not None and _state(value) != before[place]
         }
         try:
-            self._channel.send(reply | {"changed": changed})
+            self._channel.send(reply | {"changed": changed, "number": message["number"]})
         except Gone:
             raise
         except BaseException as error:  # noqa: BLE001 - foreign data, such as a list in itself
-            self._channel.send(_raised(error))
+            self._channel.send(self._raised(error) | {"number": message["number"]})
 
     def _perform(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         if message["operation"] == "call":
             return self._objects[message["object"]](*args, **kwargs)
+        if message["operation"] == "export":
+            return self._export(*args)
         return _OPERATIONS[message["operation"]](*args)
+
+    def _raised(self, error: BaseException) -> dict[str, Any]:
+        args: Iterable[Any] = error.args
+        try:
+            codec.dumps(list(args))
+        except codec.CodecError:
+            args = [str(error)]
+        return {"raise": self._mro(type(error)), "args": list(args), "changed": {}}
+
+    def _mro(self, kind: type) -> list[tuple[str, int]]:
+        """A class and its ancestors: name, and number where it is no builtin."""
+        return [
+            (base.__name__, -1 if vars(builtins).get(base.__name__) is base else self._number(base))
+            for base in kind.__mro__
+        ]
 
     @staticmethod
     def _reply(value: Any, args: list[Any]) -> dict[str, Any]:
@@ -169,19 +187,6 @@ def _state(value: Any) -> bytes | None:
         return codec.dumps(value, id)
     except codec.CodecError:
         return b""
-
-
-def _bases(kind: type) -> list[str]:
-    return [base.__name__ for base in kind.__mro__]
-
-
-def _raised(error: BaseException) -> dict[str, Any]:
-    args: Iterable[Any] = error.args
-    try:
-        codec.dumps(list(args))
-    except codec.CodecError:
-        args = [str(error)]
-    return {"raise": _bases(type(error)), "args": list(args), "changed": {}}
 
 
 def serve(program: str, namespace: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ Each message is a length and plain data (`codec`). Either side may be hostile to
 from __future__ import annotations
 
 import os
+import select
 from typing import Any
 
 from . import codec
@@ -40,21 +41,27 @@ class Channel:
         try:
             while data:
                 data = data[os.write(self._write, data) :]
-        except OSError:
-            raise Gone("the other process ended") from None
+        except BaseException as error:  # half a message may be gone: there is no way back
+            raise Gone(_reason(error)) from None
 
     def receive(self) -> dict[str, Any]:
         """The next message."""
-        size = int.from_bytes(self._exactly(4), "little")
-        if size > _MAX_BYTES:
-            raise Gone(f"a message of {size} bytes")
         try:
+            size = int.from_bytes(self._exactly(4), "little")
+            if size > _MAX_BYTES:
+                raise Gone(f"a message of {size} bytes")
             message = codec.loads(self._exactly(size), self._decode)
-        except codec.CodecError as error:
-            raise Gone(f"a malformed message: {error}") from None
-        if not isinstance(message, dict):
-            raise Gone("a malformed message")
+        except BaseException as error:
+            raise Gone(_reason(error)) from None
+        if type(message) is not dict:
+            raise Gone("a malformed message: no fields")
         return message
+
+    def pending(self) -> bool:
+        """Whether the other side has sent something that was not received."""
+        poll = select.poll()
+        poll.register(self._read, select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(0))
 
     def _exactly(self, count: int) -> bytes:
         parts = []
@@ -65,3 +72,12 @@ class Channel:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, Gone):
+        return str(error)
+    if isinstance(error, OSError):
+        return "the other process ended"
+    text = str(error) if isinstance(error, codec.CodecError) else ""
+    return f"a malformed message: {text or type(error).__name__}"

@@ -164,9 +164,7 @@ def _candidate(task: dict[str, Any]) -> int:
 
 
 def _tester(task: dict[str, Any]) -> int:
-    namespace = new_module("__main__")
-    sys.modules["solution"] = sys.modules["__main__"]  # for tests that import what they test
-    tester.judge(task["tests"], namespace)
+    tester.judge(task["tests"], new_module("__main__"))
 
 
 _MODES: dict[str, Callable[[dict[str, Any]], int]] = {

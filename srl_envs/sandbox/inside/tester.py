@@ -2,65 +2,94 @@
 
 The program is in another process and sees single calls. What comes back is plain data, which the
 tests compare with Python's own operators, or a `Remote`: an object that stays with the program.
-A remote never equals plain data and has no order with it, so no ``__eq__`` or ``__lt__`` of the
-program decides a comparison with an expected value.
+Every message is the claim of an adversary: `replies` takes it apart, and one that breaks the protocol
+fails the program for good, whatever the tests go on to catch.
 """
 
 from __future__ import annotations
 
-import builtins
+import contextlib
+import importlib
 import json
 import os
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from . import codec
+from . import codec, replies, standins, suite
 from .channel import Channel, Gone
+from .standins import Remote
 
 _MESSAGE_CHARS = 300
-_FILE = "tests.py"
 
 
 class ProgramError(Exception):
-    """The program raised something that is no Exception, or of a kind that the tests lack."""
+    """The program raised something that no test may take for an end: `SystemExit`, for example."""
 
 
 class Tester:
-    """Talks to the candidate and holds the stand-ins."""
+    """Talks to the candidate and holds the stand-ins.
 
-    def __init__(self, read: int, write: int) -> None:
+    Args:
+        read: descriptor of the program's replies.
+        write: descriptor of our requests.
+        attributes: of the program's objects that may be asked for.
+    """
+
+    def __init__(self, read: int, write: int, attributes: frozenset[str]) -> None:
         self._channel = Channel(read, write, self._refer, self._resolve)
+        self._attributes = attributes
         self._callbacks: list[Callable[..., Any]] = []
+        self._functions: dict[int, int] = {}  # id of a stand-in, which `_exported` keeps -> number
         self._remotes: dict[int, Remote] = {}
-        self._exceptions: dict[str, type[Exception]] = {}
+        self._exported: dict[str, Any] = {}
+        self._errors = replies.Errors()
+        self._asked = 0
+        self.failure = ""
+        """Why the program has failed, whatever became of the exception that said so."""
 
-    def names(self) -> dict[str, Any]:
-        """Stand-ins for what the program defines; raises what loading it raised."""
-        message = self._channel.receive()
-        self._raise(message)
+    def load(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Stand-ins for these names, where the program has them; raises what loading it raised."""
+        self._outcome(self._reply(0, ()), ())
+        return self._export(names) if names else {}
+
+    def export(self, name: str) -> Any:
+        """The stand-in for one name.
+
+        Raises:
+            AttributeError: the program has none.
+        """
+        if name not in self._exported and not suite.is_dunder(name):
+            self._export((name,))
         try:
-            return {name: self._stand_in(name, how) for name, how in message["names"].items()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise Gone(f"a malformed message: {error}") from None
+            return self._exported[name]
+        except KeyError:
+            raise AttributeError(f"the program defines no {name!r}") from None
 
-    def _stand_in(self, name: str, how: dict[str, Any]) -> Any:
-        if "module" in how:
-            return sys.modules.get(how["module"])
-        if "bases" in how:
-            return self._exception(name, how["bases"])
-        if "class" in how:
-            return _class(self, name, how["class"])
-        if "function" in how:
-            return _function(self, name, how["function"])
-        return how["value"]
+    def _export(self, names: tuple[str, ...]) -> dict[str, Any]:
+        found = self._exchange({"operation": "export"}, list(names), {})
+        with self._blamed():
+            exports = replies.exports(found, names)
+        self._exported |= {name: self._stand_in(name, *how) for name, how in exports.items()}
+        return self._exported
 
-    def _exception(self, name: str, bases: list[str]) -> type[Exception]:
-        known = (getattr(builtins, base, None) for base in bases)
-        base = next((b for b in known if isinstance(b, type) and issubclass(b, Exception)), None)
-        self._exceptions[name] = type(name, (base or Exception,), {})
-        return self._exceptions[name]
+    def _stand_in(self, name: str, kind: str, body: Any) -> Any:
+        if kind == "value":
+            return body
+        if kind == "class":
+            return standins.make_class(self, name, body)
+        if kind == "error":
+            with self._blamed():
+                return self._errors.named(name, body)
+        made = standins.function(self, name, body)
+        self._functions[id(made)] = body
+        return made
+
+    def may_read(self, name: str) -> bool:
+        """Whether the tests' text names this attribute: no library asks the program on its own."""
+        return name in self._attributes
 
     def ask(self, operation: str, *args: Any) -> Any:
         """Have the program apply an operator."""
@@ -71,42 +100,72 @@ class Tester:
         return self._exchange({"operation": "call", "object": number}, list(args), kwargs)
 
     def _exchange(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self._channel.send(message | {"args": args, "kwargs": kwargs})
-        while "callback" in (reply := self._channel.receive()):
-            self._channel.send(self._called_back(reply))
+        self._asked += 1
+        number = self._asked
+        self._send(message | {"number": number, "args": args, "kwargs": kwargs})
+        reply = self._reply(number, args)
         try:
-            for place, value in reply["changed"].items():
-                _replace(args[place], value)
-            self._raise(reply)
-            return args[reply["same"]] if "same" in reply else reply["value"]
-        except (KeyError, IndexError, AttributeError) as error:
-            if "raise" in reply:
+            return self._outcome(reply, args)
+        except (StopIteration, StopAsyncIteration) as error:
+            if message["operation"] == "next":
                 raise
-            raise Gone(f"a malformed message: {error}") from None
+            # As in a generator: it would end a map() or a loop of the tests before its checks.
+            raise RuntimeError(f"the program raised {type(error).__name__}") from None
 
-    def _called_back(self, reply: dict[str, Any]) -> dict[str, Any]:
+    def _send(self, message: dict[str, Any]) -> None:
+        """Send; data that cannot be sent must not look like an error of the program's."""
+        with self._blamed():
+            try:
+                self._channel.send(message)
+            except codec.CodecError as error:
+                raise Gone(f"the tests pass what no program can be given: {error}") from None
+
+    def _reply(self, number: int, args: Any) -> replies.Reply:
+        """The reply to a request; functions of the tests that the program calls run meanwhile."""
+        with self._blamed():
+            while "callback" in (message := self._channel.receive()):
+                called = replies.callback(message, len(self._callbacks))
+                self._send(self._called_back(*called))
+            return replies.reply(message, number, args)
+
+    def _outcome(self, reply: replies.Reply, args: Any) -> Any:
+        for place, value in reply.changed.items():
+            _replace(args[place], value)
+        if reply.mro is not None:
+            with self._blamed():
+                error = self._errors.error(reply.mro, reply.args)
+            raise error or ProgramError(f"{reply.mro[0][0]}: {reply.args}")
+        return reply.value if reply.same is None else args[reply.same]
+
+    def _called_back(
+        self, number: int, args: list[Any], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
         """Answer a program that calls a function the tests gave it."""
         try:
-            function = self._callbacks[reply["callback"]]
-            return {"value": function(*reply["args"], **reply["kwargs"])}
+            return {"value": self._callbacks[number](*args, **kwargs)}
         except Exception as error:  # noqa: BLE001 - goes to the program, as in one process
-            return {"raise": [type(error).__name__], "args": [str(error)]}
+            if isinstance(error, AssertionError):  # the program might swallow it
+                self.failure = self.failure or _where(error)
+            return {"raise": [type(error).__name__], "args": [_text(error)]}
 
-    def _raise(self, reply: dict[str, Any]) -> None:
-        if "raise" not in reply:
-            return
-        for name in reply["raise"]:
-            kind = self._exceptions.get(name) or getattr(builtins, str(name), None)
-            if isinstance(kind, type) and issubclass(kind, Exception):
-                try:
-                    error = kind(*reply["args"])
-                except TypeError:  # one that needs other arguments
-                    error = ProgramError(f"{name}: {reply['args']}")
-                raise error
-        raise ProgramError(f"{reply['raise'][0]}: {reply['args']}")
+    def finish(self) -> None:
+        """Notice what the program sent without being asked."""
+        if self._channel.pending():
+            self.failure = self.failure or "a message that nobody asked for"
+
+    @contextlib.contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Note a broken protocol, which no test can catch away."""
+        try:
+            yield
+        except Gone as error:
+            self.failure = self.failure or str(error)
+            raise
 
     def _refer(self, value: Any) -> dict[str, Any]:
-        number = _number_of(value)
+        number = standins.number_of(value)
+        if number is None and type(value) is types.FunctionType:
+            number = self._functions.get(id(value))
         if number is not None:
             return {"object": number}
         if callable(value) and not isinstance(value, type):
@@ -115,229 +174,85 @@ class Tester:
         raise codec.CodecError(f"{type(value).__name__} cannot be passed to the program")
 
     def _resolve(self, body: Any) -> Remote:
-        number = body["object"]
-        if type(number) is not int:
-            raise codec.CodecError("a malformed reference")
+        number = replies.reference(body)
         return self._remotes.setdefault(number, Remote(self, number))
 
 
 def _replace(target: Any, value: Any) -> None:
     """Give a mutable argument the content that the call left in it."""
-    if type(target) is list and type(value) is list:
+    if type(target) is list:
         target[:] = value
-    elif type(target) in (dict, set) and type(value) is type(target):
+    else:
         target.clear()
         target.update(value)
 
 
-def _number_of(value: Any) -> int | None:
-    """The program's number for a stand-in; None for anything else."""
-    number: int | None = None
-    if type(value) is Remote:
-        number = object.__getattribute__(value, "_number")
-    elif type(value) is _ClassMeta:
-        number = value._number
-    elif callable(value):
-        number = getattr(value, "_remote_number", None)
-    return number
+class _Solution(types.ModuleType):
+    """The module ``solution``: each name is asked for when the tests import it."""
 
-
-def _function(tester: Tester, name: str, number: int) -> Callable[..., Any]:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        return tester.call(number, args, kwargs)
-
-    stand_in.__name__ = stand_in.__qualname__ = str(name)
-    stand_in._remote_number = number  # type: ignore[attr-defined]
-    return stand_in
-
-
-class _ClassMeta(type):
-    """Type of the stand-ins for the program's classes."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return cls._tester.call(cls._number, args, kwargs)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        if type(instance) is not Remote:
-            return False
-        return cls._tester.ask("isinstance", instance, cls) is True
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return cls._tester.ask("getattr", cls, name)
-
-    def __getitem__(cls, key: Any) -> Any:
-        return cls._tester.ask("getitem", cls, key)
-
-    def __iter__(cls) -> Iterator[Any]:
-        return iter(cls._tester.ask("list", cls))
-
-
-def _class(tester: Tester, name: str, number: int) -> type:
-    return _ClassMeta(str(name), (), {"_tester": tester, "_number": number})
-
-
-class Remote:
-    """An object of the program's that has no JSON form."""
-
-    __slots__ = ("_mixed", "_number", "_tester")
-
-    def __init__(self, tester: Tester, number: int) -> None:
-        object.__setattr__(self, "_tester", tester)
-        object.__setattr__(self, "_number", number)
-        object.__setattr__(self, "_mixed", False)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return _ask("getattr", self, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _ask("setattr", self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        _ask("delattr", self, name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the object, where it lives."""
-        return _tester_of(self).call(_number_of(self) or 0, args, kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Remote and (self is other or _ask("eq", self, other) is True)
-
-    def __ne__(self, other: object) -> bool:
-        return type(other) is not Remote or _ask("ne", self, other) is True
-
-    def __hash__(self) -> int:
-        return int(_ask("hash", self))
-
-    def __iter__(self) -> Iterator[Any]:
-        iterator = _ask("iter", self)
-        if type(iterator) is not Remote:
-            return iter(iterator)
-        return _items(iterator)
-
-    def __next__(self) -> Any:
-        return _ask("next", self)
-
-    def __enter__(self) -> Any:
-        return _ask("getattr", self, "__enter__")()
-
-    def __exit__(self, *_: object) -> None:
-        _ask("getattr", self, "__exit__")(None, None, None)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask("setitem", self, key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask("delitem", self, key)
-
-
-def _items(iterator: Any) -> Iterator[Any]:
-    while True:
-        try:
-            item = _ask("next", iterator)
-        except StopIteration:
-            return
-        yield item
-
-
-def _tester_of(remote: Remote) -> Tester:
-    return object.__getattribute__(remote, "_tester")  # type: ignore[no-any-return]
-
-
-def _ask(operation: str, remote: Remote, *args: Any) -> Any:
-    return _tester_of(remote).ask(operation, remote, *args)
-
-
-def _question(operation: str, kinds: type | tuple[type, ...]) -> Callable[[Remote], Any]:
-    """An operator on the object alone, whose answer has a known type.
-
-    Refused for the result of arithmetic with plain data: ``abs(f(x) - 1.5) < 1e-6`` would otherwise
-    be decided by the program's own ``__sub__`` and ``__abs__``.
-    """
-
-    def method(self: Remote) -> Any:
-        if object.__getattribute__(self, "_mixed"):
-            raise TypeError(f"{operation} of an object that was computed with the tests' data")
-        value = _ask(operation, self)
-        if not isinstance(value, kinds) and type(value) is not Remote:
-            raise TypeError(f"{operation} returned {type(value).__name__}")
-        return value
-
-    return method
-
-
-def _arithmetic(operation: str, *, swapped: bool = False) -> Callable[[Remote, Any], Any]:
-    """A binary operator; with plain data on one side its result must stay an object."""
-
-    def method(self: Remote, other: Any) -> Any:
-        tester = _tester_of(self)
-        value = tester.ask(operation, other, self) if swapped else _ask(operation, self, other)
-        if type(other) is not Remote:
-            if type(value) is not Remote:
-                raise TypeError(f"{operation} of an object and plain data gave plain data")
-            object.__setattr__(value, "_mixed", True)
-        return value
-
-    return method
-
-
-def _order(operation: str) -> Callable[[Remote, Any], Any]:
-    def method(self: Remote, other: Any) -> Any:
-        return _ask(operation, self, other) is True if type(other) is Remote else NotImplemented
-
-    return method
-
-
-def _plain(operation: str) -> Callable[..., Any]:
-    return lambda self, *args: _ask(operation, self, *args)
-
-
-_NUMBER = (int, float, complex)
-_BINARY = """
-add sub mul truediv floordiv mod pow matmul and or xor lshift rshift
-""".split()  # noqa: SIM905 - a word list reads better than many quotes
-for _name, _kinds in {"str": str, "repr": str, "len": int, "int": int, "float": float}.items():
-    setattr(Remote, f"__{_name}__", _question(_name, _kinds))
-for _name in ("abs", "neg", "pos", "invert", "index", "round"):
-    setattr(Remote, f"__{_name}__", _question(_name, _NUMBER))
-Remote.__bool__ = _question("bool", bool)  # type: ignore[attr-defined]
-for _name in _BINARY:
-    _operator = _name + "_" if _name in ("and", "or") else _name
-    setattr(Remote, f"__{_name}__", _arithmetic(_operator))
-    setattr(Remote, f"__r{_name}__", _arithmetic(_operator, swapped=True))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Remote, f"__{_name}__", _order(_name))
-for _name in ("getitem", "contains", "reversed"):
-    setattr(Remote, f"__{_name}__", _plain(_name))
+    def __init__(self, tester: Tester) -> None:
+        super().__init__(suite.PROGRAM)
+        self.__all__: list[str] = []  # a star brings nothing: names that the tests lack are there
+        self.__getattr__ = tester.export  # type: ignore[method-assign]
 
 
 def judge(tests: str, namespace: dict[str, Any]) -> NoReturn:
     """Run as the tester: replies come on descriptor 0, requests go to 3, the verdict to 1."""
-    verdict_file, tester = os.dup(1), Tester(os.dup(0), os.dup(3))
+    verdict_file, read, write = os.dup(1), os.dup(0), os.dup(3)
     for descriptor in (0, 1, 3):
         os.dup2(2, descriptor)  # standard error leads nowhere; what tests print is lost
-    verdict, message = _verdict(tests, tester, namespace)
+    verdict, message = _verdict(tests, read, write, namespace)
     text = json.dumps({"verdict": verdict, "message": message[:_MESSAGE_CHARS]})
     os.pwrite(verdict_file, text.encode(), 0)
     os._exit(0)
 
 
-def _verdict(tests: str, tester: Tester, namespace: dict[str, Any]) -> tuple[str, str]:
+def _verdict(tests: str, read: int, write: int, namespace: dict[str, Any]) -> tuple[str, str]:
     try:
-        code = compile(tests, _FILE, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return "tests", f"the tests do not compile: {error}"
+        plan = suite.read(tests)
+    except suite.Unusable as error:
+        return "tests", str(error)
+    tester = Tester(read, write, plan.attributes)
     try:
-        namespace.update(tester.names())
+        provided = tester.load(plan.names)
     except Gone as error:
         return "gone", str(error)
     except Exception as error:  # noqa: BLE001 - whatever the program raised
-        return "exception", f"{type(error).__name__}: {error}"
+        return "exception", f"{type(error).__name__}: {_text(error)}"
+    sys.modules[suite.PROGRAM] = _Solution(tester)
+    for name, module in plan.modules.items():
+        namespace[name] = importlib.import_module(module)
+    checks = _Checks()
+    namespace |= provided | {suite.CHECKED: checks}
+    verdict = _run(plan, namespace)
+    if verdict[0] == "passed":
+        tester.finish()
+    if tester.failure:
+        return "gone" if verdict[0] == "gone" else "exception", tester.failure
+    if verdict[0] == "passed" and not checks.count:
+        return "exception", "no check of the tests ran"
+    return verdict
+
+
+class _Checks:
+    """Counts the checks that ran, see `suite.CHECKED`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, value: Any) -> Any:
+        """The value, counted."""
+        self.count += 1
+        return value
+
+
+def _run(plan: suite.Suite, namespace: dict[str, Any]) -> tuple[str, str]:
     try:
-        exec(code, namespace)  # noqa: S102 - what the sandbox is for
+        exec(plan.code, namespace)  # noqa: S102 - what the sandbox is for
+        for name in plan.functions:
+            namespace[name]()
+        if not plan.runs_cases:
+            _run_cases(namespace)
     except Gone as error:
         return "gone", str(error)
     except SystemExit as leaving:  # the tests' own: the program's became a ProgramError
@@ -347,11 +262,33 @@ def _verdict(tests: str, tester: Tester, namespace: dict[str, Any]) -> tuple[str
     return "passed", ""
 
 
+def _run_cases(namespace: dict[str, Any]) -> None:
+    """Run the `unittest` classes that the file itself does not run."""
+    unittest = sys.modules.get("unittest")
+    if unittest is None:
+        return
+    result = unittest.TestResult()
+    for value in list(namespace.values()):
+        if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            if value.__module__ == "__main__":
+                unittest.defaultTestLoader.loadTestsFromTestCase(value).run(result)
+    for _, text in result.errors + result.failures:
+        raise AssertionError(text.strip().rpartition("\n")[2])
+    if not result.wasSuccessful():
+        raise AssertionError("a test passed that was expected to fail")
+
+
 def _where(error: BaseException) -> str:
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == _FILE]
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - a message that holds a remote
-        text = ""
+    lines = [
+        f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == suite.FILE
+    ]
+    text = _text(error)
     place = f" (line {lines[-1]} of the tests)" if lines else ""
     return f"{type(error).__name__}{': ' if text else ''}{text[:200]}{place}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MESSAGE_CHARS]
+    except Exception:  # noqa: BLE001 - a message that holds a remote, or an integer without end
+        return ""

@@ -1,0 +1,293 @@
+"""What a test file uses, checks and runs, decided on its tree before anything of the program's.
+
+The tests are the task author's and are believed; the program is not. So the text of the tests alone
+decides which names the program contributes, which attributes of its objects it is asked for, and
+whether a check has run.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import symtable
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+FILE = "tests.py"
+PROGRAM = "solution"
+"""Module from which tests may import what they test."""
+CHECKED = "__checked__"
+"""Name that the tests' code finds the counter of checks under."""
+_ALIASES = {"np": "numpy"}
+_RUNNERS = frozenset({"TextTestRunner", "TestResult"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Unusable(Exception):
+    """These tests could judge no program; the text says why, and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A test file, read."""
+
+    code: CodeType
+    """With a call of `CHECKED` around all that is asserted."""
+    names: tuple[str, ...]
+    """Global names that the program contributes; none is a builtin, a dunder or the tests' own."""
+    attributes: frozenset[str]
+    """Attributes that the text reads from anything but a module that it imports."""
+    modules: dict[str, str]
+    """Modules that the text uses without importing them: name, module."""
+    functions: tuple[str, ...]
+    """Test functions that nothing in the file calls, in their order."""
+    runs_cases: bool
+    """Whether the file runs its own `unittest` classes."""
+
+
+def read(tests: str) -> Suite:
+    """Read a test file, and import what it imports.
+
+    Raises:
+        Unusable: it is no Python, imports what is not there, checks nothing, uses nothing of the
+            program, or needs a test runner that we are not.
+    """
+    try:
+        tree = ast.parse(tests, FILE)
+        table = symtable.symtable(tests, FILE, "exec")
+        used, own = _globals(table)
+        imported = _imported(tree)
+        _refuse_without_checks(tree)
+        functions = _test_functions(tree)
+        explicit = _from_program(tree)
+        modules = _modules(tree, used - own)
+        names = () if explicit else _contributed(used, own | _star_names(tree) | modules.keys())
+        if not (explicit or names):
+            raise Unusable(
+                "the tests use nothing of the program. A function that is named like a builtin must "
+                f"be imported: from {PROGRAM} import NAME"
+            )
+        attributes = frozenset(_attributes(tree, imported | modules.keys()))
+        runs_cases = _runs_cases(tree)
+        code = compile(
+            ast.fix_missing_locations(_Counting().visit(tree)), FILE, "exec", dont_inherit=True
+        )
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unusable(f"the tests do not compile: {error}") from None
+    return Suite(code, names, attributes, modules, functions, runs_cases)
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name is Python's own, such as ``__name__``."""
+    return name.startswith("__") and name.endswith("__")
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _globals(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+    """Global names that any scope reads, and those that any scope binds."""
+    used, own = set(), set()
+    for scope in _scopes(table):
+        module = scope.get_type() == "module"
+        for symbol in scope.get_symbols():
+            if not (module or symbol.is_global()):
+                continue
+            if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                own.add(symbol.get_name())
+            if symbol.is_referenced():
+                used.add(symbol.get_name())
+    return used, own
+
+
+def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _scopes(child)
+
+
+def _contributed(used: set[str], own: set[str]) -> tuple[str, ...]:
+    free = used - own - set(dir(builtins))
+    return tuple(sorted(name for name in free if not is_dunder(name)))
+
+
+def _from_program(tree: ast.Module) -> bool:
+    """Whether the file says itself what it takes from the program; a star says nothing."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(a.name == PROGRAM for a in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module == PROGRAM and not node.level:
+            if any(alias.name != "*" for alias in node.names):
+                return True
+    return False
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Names of imported modules; imports at the top level must be there."""
+    for node in tree.body:
+        for module in _sources(node):
+            _load(module)
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and not any(module == PROGRAM for module in _sources(node))
+        for alias in node.names
+    }
+
+
+def _sources(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def _load(module: str) -> None:
+    if module in (PROGRAM, "__future__"):
+        return
+    try:
+        importlib.import_module(module)
+    except (ImportError, ValueError) as error:
+        raise Unusable(
+            f"the tests import {module!r}, which is not in the sandbox ({error}). Name its package "
+            "in CodeExecutor(packages=...), or do without it."
+        ) from None
+
+
+def _star_names(tree: ast.Module) -> set[str]:
+    """What the tests' own star imports bring."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            module = sys.modules.get(node.module or "")
+            if module is not None and node.module != PROGRAM:
+                names.update(getattr(module, "__all__", vars(module)))
+    return names
+
+
+def _modules(tree: ast.Module, free: set[str]) -> dict[str, str]:
+    """Free names that stand for modules: ``math`` in ``math.pi``, but not in ``math(3)``."""
+    known = {name: name for name in free if name in sys.stdlib_module_names} | {
+        name: module for name, module in _ALIASES.items() if name in free
+    }
+    bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    alone = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in bases}
+    return {name: module for name, module in known.items() if name not in alone}
+
+
+def _attributes(tree: ast.Module, modules: set[str]) -> Iterator[str]:
+    """Names after a dot, in a pattern or in quotes (for `getattr`), those of modules left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            base: ast.expr = node
+            while isinstance(base, ast.Attribute):
+                base = base.value
+            if not (isinstance(base, ast.Name) and base.id in modules):
+                yield node.attr
+        elif isinstance(node, ast.MatchClass):
+            yield from node.kwd_attrs
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.isidentifier():
+                yield node.value
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def _is_check(node: ast.AST) -> bool:
+    """An assert on more than a constant, or a call such as ``self.assertEqual`` and ``raises``."""
+    if isinstance(node, ast.Assert):
+        return not isinstance(node.test, (ast.Constant, ast.Tuple))
+    return isinstance(node, ast.Call) and _asserts_by_name(node.func)
+
+
+def _asserts_by_name(function: ast.expr) -> bool:
+    name = ""
+    if isinstance(function, ast.Attribute):
+        name = function.attr
+    elif isinstance(function, ast.Name):
+        name = function.id
+    return name.startswith("assert") or name == "raises"
+
+
+class _Counting(ast.NodeTransformer):
+    """Puts a call of `CHECKED` around what each check looks at, so that it is known which ran."""
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        if _is_check(node):
+            node.test = _counted(node.test)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _is_check(node):
+            node.func = _counted(node.func)
+        return node
+
+
+def _counted(node: ast.expr) -> ast.expr:
+    name = ast.copy_location(ast.Name(CHECKED, ast.Load()), node)
+    return ast.copy_location(ast.Call(name, [node], []), node)
+
+
+def _refuse_without_checks(tree: ast.Module) -> None:
+    loaded = _loaded(tree)
+    if any(_checks(node) for node in tree.body if not _is_idle(node, loaded)):
+        return
+    idle = [node.name for node in tree.body if isinstance(node, _FUNCTIONS) and _checks(node)]
+    if idle:
+        raise Unusable(f"nothing in the tests calls {idle[0]}(); call it with what it is to check")
+    raise Unusable("the tests check nothing: they have no assert and no call of an assert method")
+
+
+def _is_idle(node: ast.stmt, loaded: set[str]) -> bool:
+    """A definition that neither the file nor we ever use."""
+    if isinstance(node, _FUNCTIONS):
+        return node.name not in loaded and not node.name.startswith("test")
+    return isinstance(node, ast.ClassDef) and node.name not in loaded and not node.bases
+
+
+def _checks(node: ast.AST) -> bool:
+    return any(map(_is_check, ast.walk(node)))
+
+
+def _loaded(tree: ast.Module) -> set[str]:
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _test_functions(tree: ast.Module) -> tuple[str, ...]:
+    """Functions that a test runner would call."""
+    loaded, found = _loaded(tree), []
+    for node in tree.body:
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or node.name in loaded:
+            continue
+        if isinstance(node, ast.ClassDef):
+            if node.name.startswith("Test") and not node.bases and _checks(node):
+                raise Unusable(f"class {node.name}: derive it from unittest.TestCase")
+        elif node.name.startswith("test"):
+            given = len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults)
+            if given or None in node.args.kw_defaults or isinstance(node, ast.AsyncFunctionDef):
+                raise Unusable(
+                    f"{node.name}: fixtures, parametrize and async need pytest, which does not run "
+                    "here. Write a function without parameters."
+                )
+            found.append(node.name)
+    return tuple(dict.fromkeys(found))
+
+
+def _runs_cases(tree: ast.Module) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {"main", *_RUNNERS}:
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module == "unittest":
+            if any(alias.name in {"main", "*", *_RUNNERS} for alias in node.names):
+                return True
+    return False
