@@ -253,13 +253,21 @@ class CodeExecutor:
         the program sees the calls, never the asserts, and cannot say that they held. An object of
         the program's never equals plain data; its ``__eq__`` counts between two such objects only.
 
+        Names mean Python's builtins and what the tests define and import. The program contributes
+        the global names that are left, or, where the tests import from ``solution``, those alone.
+
         Args:
             program: source text.
-            tests: source text; may use every name that the program defines, or import it from
-                ``solution``. They hold when they run to their end.
+            tests: source text: asserts, `unittest` classes, functions ``test_...`` without
+                parameters. They hold when they run to their end and at least one check ran. See
+                `docs/guides/rewards.md` for what is supported.
 
         Returns:
-            One outcome, ``ok`` and passed, or with the reason why not.
+            One outcome, ``ok`` and passed, or with the reason why not; ``refused`` with ``passed``
+            None where the tests could judge no program.
+
+        Raises:
+            ConfigError: the tests are empty, or the language has no assert tests.
         """
         if not LANGUAGES[self.language].asserts:
             raise ConfigError(f"assert tests in {self.language} are not supported; use run().")
@@ -277,7 +285,7 @@ class CodeExecutor:
         report = run.report if run else None
         return Outcome(
             status=status,
-            message=message[:_MESSAGE_CHARS],
+            message=message[:_MESSAGE_CHARS].encode("utf-8", "replace").decode(),
             stdout=run.stdout.decode("utf-8", "replace") if run and faultless else "",
             cpu_s=report.cpu_s if report else 0.0,
             peak_mib=report.peak_kib / 1024 if report else 0.0,

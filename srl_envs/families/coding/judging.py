@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from srl_envs.errors import SandboxError
+from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import CodeExecutor, Limits, Outcome
 
 LIMITS = Limits(cpu_s=1.0, wall_s=5.0, memory_mib=256, output_kib=64)
@@ -50,9 +50,13 @@ class Judge:
         """Test code full of asserts against one program.
 
         Raises:
-            SandboxError: the sandbox failed, or the test code itself is no Python.
+            SandboxError: the sandbox failed; nothing is known of the program.
+            ConfigError: the tests could judge no program; the text says why.
         """
-        return _sound(self._live().run_asserts(program, tests))
+        outcome = self._live().run_asserts(program, tests)
+        if outcome.status == "refused" and outcome.passed is None:
+            raise ConfigError(outcome.message)
+        return _sound(outcome)
 
     def close(self) -> None:
         """End the sandbox, if one was started."""

@@ -6,7 +6,6 @@ Each message is a length and plain data (`codec`). Either side may be hostile to
 from __future__ import annotations
 
 import os
-import select
 from typing import Any
 
 from . import codec
@@ -41,7 +40,7 @@ class Channel:
         try:
             while data:
                 data = data[os.write(self._write, data) :]
-        except BaseException as error:  # half a message may be gone: there is no way back
+        except BaseException as error:  # noqa: BLE001 - half a message may be gone: no way back
             raise Gone(_reason(error)) from None
 
     def receive(self) -> dict[str, Any]:
@@ -51,17 +50,11 @@ class Channel:
             if size > _MAX_BYTES:
                 raise Gone(f"a message of {size} bytes")
             message = codec.loads(self._exactly(size), self._decode)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as above
             raise Gone(_reason(error)) from None
         if type(message) is not dict:
             raise Gone("a malformed message: no fields")
         return message
-
-    def pending(self) -> bool:
-        """Whether the other side has sent something that was not received."""
-        poll = select.poll()
-        poll.register(self._read, select.POLLIN)
-        return any(event & select.POLLIN for _, event in poll.poll(0))
 
     def _exactly(self, count: int) -> bytes:
         parts = []

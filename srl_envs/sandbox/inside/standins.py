@@ -237,6 +237,7 @@ class ClassMeta(type):
     _number: int
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object, where the class lives."""
         value = cls._peer.call(cls._number, args, kwargs)
         # Only the tests' spelling says that they call a class: a program may say so of any name.
         if type(value) is Remote and cls.__name__[:1].isupper():
@@ -262,10 +263,12 @@ class ClassMeta(type):
 
 def make_class(peer: Peer, name: str, number: int) -> type:
     """A stand-in for a class of the program's."""
-    return ClassMeta(name, (), {"_peer": peer, "_number": number, "__init_subclass__": _no_subclass})
+    return ClassMeta(
+        name, (), {"_peer": peer, "_number": number, "__init_subclass__": _no_subclass}
+    )
 
 
-def _no_subclass(cls: type, **_: Any) -> None:
+def _no_subclass(_cls: type, **_: Any) -> None:
     raise TypeError("the tests cannot derive a class from one of the program's")
 
 

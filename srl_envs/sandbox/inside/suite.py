@@ -22,8 +22,13 @@ PROGRAM = "solution"
 CHECKED = "__checked__"
 """Name that the tests' code finds the counter of checks under."""
 _ALIASES = {"np": "numpy"}
+_EVALUATORS = frozenset({"eval", "exec", "compile", "__import__"})
+_LOADERS = frozenset({"pickle", "_pickle", "marshal", "shelve", "doctest", "runpy", "dill"})
 _RUNNERS = frozenset({"TextTestRunner", "TestResult"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+Nodes = tuple[ast.AST, ...]
 
 
 class Unusable(Exception):
@@ -52,29 +57,31 @@ def read(tests: str) -> Suite:
     """Read a test file, and import what it imports.
 
     Raises:
-        Unusable: it is no Python, imports what is not there, checks nothing, uses nothing of the
-            program, or needs a test runner that we are not.
+        Unusable: it is no Python, imports what is not there, checks nothing, runs text as code, uses
+            nothing of the program, or needs a test runner that we are not.
     """
     try:
         tree = ast.parse(tests, FILE)
-        table = symtable.symtable(tests, FILE, "exec")
-        used, own = _globals(table)
-        imported = _imported(tree)
-        _refuse_without_checks(tree)
-        functions = _test_functions(tree)
-        explicit = _from_program(tree)
-        modules = _modules(tree, used - own)
-        names = () if explicit else _contributed(used, own | _star_names(tree) | modules.keys())
+        used, own = _globals(symtable.symtable(tests, FILE, "exec"))
+        nodes = tuple(ast.walk(tree))
+        _refuse_text_as_code(nodes, own)
+        imported = _imported(tree, nodes)
+        loaded = {n.id for n in nodes if type(n) is ast.Name and type(n.ctx) is ast.Load}
+        functions = _test_functions(tree, loaded)
+        _refuse_without_checks(tree, loaded)
+        modules = _modules(nodes, used - own)
+        explicit = _from_program(nodes)
+        free = used - own - modules.keys() - _star_names(tree)
+        names = () if explicit else _contributed(free)
         if not (explicit or names):
             raise Unusable(
                 "the tests use nothing of the program. A function that is named like a builtin must "
                 f"be imported: from {PROGRAM} import NAME"
             )
-        attributes = frozenset(_attributes(tree, imported | modules.keys()))
-        runs_cases = _runs_cases(tree)
-        code = compile(
-            ast.fix_missing_locations(_Counting().visit(tree)), FILE, "exec", dont_inherit=True
-        )
+        attributes = frozenset(_attributes(nodes, imported | modules.keys()))
+        runs_cases = _runs_cases(nodes)
+        tree = ast.fix_missing_locations(_Counting().visit(tree))
+        code = compile(tree, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unusable(f"the tests do not compile: {error}") from None
     return Suite(code, names, attributes, modules, functions, runs_cases)
@@ -83,6 +90,16 @@ def read(tests: str) -> Suite:
 def is_dunder(name: str) -> bool:
     """Whether a name is Python's own, such as ``__name__``."""
     return name.startswith("__") and name.endswith("__")
+
+
+def _refuse_text_as_code(nodes: Nodes, own: set[str]) -> None:
+    """What the program returns is text at worst, unless the tests run it."""
+    for node in nodes:
+        names = {module.partition(".")[0] for module in _sources(node)} & _LOADERS
+        if isinstance(node, ast.Name):
+            names = {node.id} & ((_EVALUATORS | _LOADERS) - own)
+        for name in names:
+            raise Unusable(f"the tests use {name}, which can run as code what a program returns")
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -109,30 +126,28 @@ def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield from _scopes(child)
 
 
-def _contributed(used: set[str], own: set[str]) -> tuple[str, ...]:
-    free = used - own - set(dir(builtins))
-    return tuple(sorted(name for name in free if not is_dunder(name)))
+def _contributed(free: set[str]) -> tuple[str, ...]:
+    known = vars(builtins)
+    return tuple(sorted(name for name in free if name not in known and not is_dunder(name)))
 
 
-def _from_program(tree: ast.Module) -> bool:
+def _from_program(nodes: Nodes) -> bool:
     """Whether the file says itself what it takes from the program; a star says nothing."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and any(a.name == PROGRAM for a in node.names):
-            return True
-        if isinstance(node, ast.ImportFrom) and node.module == PROGRAM and not node.level:
-            if any(alias.name != "*" for alias in node.names):
-                return True
-    return False
+    return any(
+        PROGRAM in _sources(node) and all(alias.name != "*" for alias in node.names)
+        for node in nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    )
 
 
-def _imported(tree: ast.Module) -> set[str]:
+def _imported(tree: ast.Module, nodes: Nodes) -> set[str]:
     """Names of imported modules; imports at the top level must be there."""
     for node in tree.body:
         for module in _sources(node):
             _load(module)
     return {
         (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, (ast.Import, ast.ImportFrom))
         and not any(module == PROGRAM for module in _sources(node))
         for alias in node.names
@@ -168,19 +183,21 @@ def _star_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _modules(tree: ast.Module, free: set[str]) -> dict[str, str]:
+def _modules(nodes: Nodes, free: set[str]) -> dict[str, str]:
     """Free names that stand for modules: ``math`` in ``math.pi``, but not in ``math(3)``."""
     known = {name: name for name in free if name in sys.stdlib_module_names} | {
         name: module for name, module in _ALIASES.items() if name in free
     }
-    bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    alone = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in bases}
+    if not known:
+        return {}
+    bases = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+    alone = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in bases}
     return {name: module for name, module in known.items() if name not in alone}
 
 
-def _attributes(tree: ast.Module, modules: set[str]) -> Iterator[str]:
+def _attributes(nodes: Nodes, modules: set[str]) -> Iterator[str]:
     """Names after a dot, in a pattern or in quotes (for `getattr`), those of modules left out."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             base: ast.expr = node
             while isinstance(base, ast.Attribute):
@@ -189,9 +206,8 @@ def _attributes(tree: ast.Module, modules: set[str]) -> Iterator[str]:
                 yield node.attr
         elif isinstance(node, ast.MatchClass):
             yield from node.kwd_attrs
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.isidentifier():
-                yield node.value
+        elif isinstance(node, ast.Constant) and type(node.value) is str:
+            yield node.value
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -234,8 +250,7 @@ def _counted(node: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(name, [node], []), node)
 
 
-def _refuse_without_checks(tree: ast.Module) -> None:
-    loaded = _loaded(tree)
+def _refuse_without_checks(tree: ast.Module, loaded: set[str]) -> None:
     if any(_checks(node) for node in tree.body if not _is_idle(node, loaded)):
         return
     idle = [node.name for node in tree.body if isinstance(node, _FUNCTIONS) and _checks(node)]
@@ -255,17 +270,9 @@ def _checks(node: ast.AST) -> bool:
     return any(map(_is_check, ast.walk(node)))
 
 
-def _loaded(tree: ast.Module) -> set[str]:
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-
-
-def _test_functions(tree: ast.Module) -> tuple[str, ...]:
+def _test_functions(tree: ast.Module, loaded: set[str]) -> tuple[str, ...]:
     """Functions that a test runner would call."""
-    loaded, found = _loaded(tree), []
+    found = []
     for node in tree.body:
         if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or node.name in loaded:
             continue
@@ -283,11 +290,11 @@ def _test_functions(tree: ast.Module) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _runs_cases(tree: ast.Module) -> bool:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in {"main", *_RUNNERS}:
-            return True
+def _runs_cases(nodes: Nodes) -> bool:
+    for node in nodes:
+        names = {node.attr} if isinstance(node, ast.Attribute) else set()
         if isinstance(node, ast.ImportFrom) and node.module == "unittest":
-            if any(alias.name in {"main", "*", *_RUNNERS} for alias in node.names):
-                return True
+            names = {alias.name for alias in node.names}
+        if names & {"main", *_RUNNERS}:
+            return True
     return False

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ class Tester:
         self._exported: dict[str, Any] = {}
         self._errors = replies.Errors()
         self._asked = 0
+        self._one_at_a_time = threading.RLock()  # of the tests' threads
         self.failure = ""
         """Why the program has failed, whatever became of the exception that said so."""
 
@@ -100,10 +102,8 @@ class Tester:
         return self._exchange({"operation": "call", "object": number}, list(args), kwargs)
 
     def _exchange(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self._asked += 1
-        number = self._asked
-        self._send(message | {"number": number, "args": args, "kwargs": kwargs})
-        reply = self._reply(number, args)
+        with self._one_at_a_time:
+            reply = self._reply(self._request(message, args, kwargs), args)
         try:
             return self._outcome(reply, args)
         except (StopIteration, StopAsyncIteration) as error:
@@ -111,6 +111,13 @@ class Tester:
                 raise
             # As in a generator: it would end a map() or a loop of the tests before its checks.
             raise RuntimeError(f"the program raised {type(error).__name__}") from None
+
+    def _request(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> int:
+        """Send a request; its number."""
+        self._asked += 1
+        number = self._asked
+        self._send(message | {"number": number, "args": args, "kwargs": kwargs})
+        return number
 
     def _send(self, message: dict[str, Any]) -> None:
         """Send; data that cannot be sent must not look like an error of the program's."""
@@ -137,9 +144,7 @@ class Tester:
             raise error or ProgramError(f"{reply.mro[0][0]}: {reply.args}")
         return reply.value if reply.same is None else args[reply.same]
 
-    def _called_back(
-        self, number: int, args: list[Any], kwargs: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _called_back(self, number: int, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Answer a program that calls a function the tests gave it."""
         try:
             return {"value": self._callbacks[number](*args, **kwargs)}
@@ -149,9 +154,9 @@ class Tester:
             return {"raise": [type(error).__name__], "args": [_text(error)]}
 
     def finish(self) -> None:
-        """Notice what the program sent without being asked."""
-        if self._channel.pending():
-            self.failure = self.failure or "a message that nobody asked for"
+        """Ask once more, so that what the program sent unasked is noticed."""
+        with contextlib.suppress(Gone):
+            self._export(())
 
     @contextlib.contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -269,9 +274,9 @@ def _run_cases(namespace: dict[str, Any]) -> None:
         return
     result = unittest.TestResult()
     for value in list(namespace.values()):
-        if isinstance(value, type) and issubclass(value, unittest.TestCase):
-            if value.__module__ == "__main__":
-                unittest.defaultTestLoader.loadTestsFromTestCase(value).run(result)
+        ours = isinstance(value, type) and value.__module__ == "__main__"
+        if ours and issubclass(value, unittest.TestCase):
+            unittest.defaultTestLoader.loadTestsFromTestCase(value).run(result)
     for _, text in result.errors + result.failures:
         raise AssertionError(text.strip().rpartition("\n")[2])
     if not result.wasSuccessful():

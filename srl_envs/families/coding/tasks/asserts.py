@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 
 _FIXED = "import random\nrandom.seed(0)"
@@ -54,9 +55,15 @@ def single_asserts(tests: str, preamble: str, function: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plain_assert(test: str, preamble: str) -> str:
-    """A test of one statement, ready to run."""
-    return "\n".join(part for part in (_FIXED, preamble, test.strip()) if part)
+def plain_assert(test: str, preamble: str, function: str) -> str:
+    """A test of one statement on this function, ready to run."""
+    parts = (_FIXED, preamble, _taken(function), test.strip())
+    return "\n".join(part for part in parts if part)
+
+
+def _taken(function: str) -> str:
+    """The import that a test needs where the program's function is named like a builtin."""
+    return f"from solution import {function}" if hasattr(builtins, function) else ""
 
 
 def asserted(test: str, function: str) -> str:
@@ -104,5 +111,5 @@ def _asserts(statement: ast.AST) -> bool:
 
 def _module(body: list[ast.stmt], preamble: str, function: str) -> str:
     tree = ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
-    parts = (_FIXED, preamble, ast.unparse(tree), f"check({function})")
+    parts = (_FIXED, preamble, _taken(function), ast.unparse(tree), f"check({function})")
     return "\n".join(part for part in parts if part)

@@ -45,7 +45,8 @@ def read_row(row: Row) -> RecordedRow | Rejected:
         return Rejected(
             row.where, name, f"the tests must call one function of the code; found: {which}"
         )
-    distinct = tuple(dict.fromkeys(test.strip() for test in asserts))
+    calling = (test.strip() for test in asserts if tested[0] in names_called([test]))
+    distinct = tuple(dict.fromkeys(calling))
     shown = distinct[:1] if len(distinct) > 1 else ()
     task = RecordedRow(
         id=name,
@@ -55,6 +56,6 @@ def read_row(row: Row) -> RecordedRow | Rejected:
         reference=code.strip(),
         preamble=preamble,
         shown=shown,
-        tests=tuple(plain_assert(test, preamble) for test in distinct[len(shown) :]),
+        tests=tuple(plain_assert(test, preamble, tested[0]) for test in distinct[len(shown) :]),
     )
     return accepted(task, row.where)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_envs.core import Streams
-from srl_envs.errors import IllegalMoveError
+from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.coding.judging import Judge, Verdict, run_in_parts
 from srl_envs.families.coding.submissions import canonical, read_program
 from srl_envs.families.coding.task import GUESSES, Instance, Task, TaskSource
@@ -149,7 +149,10 @@ def reference_fault(row: RecordedRow, judge: Judge) -> str:
         SandboxError: the sandbox failed; nothing is known of the row.
     """
     program = with_preamble(row.preamble, row.reference)
-    outcome = judge.asserts(program, "\n\n".join(row.tests))
+    try:
+        outcome = judge.asserts(program, "\n\n".join(row.tests))
+    except ConfigError as error:
+        return str(error)
     if outcome.passed:
         return ""
     detail = f": {outcome.message}" if outcome.message else ""
