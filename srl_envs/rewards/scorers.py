@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from srl_envs.errors import ConfigError
@@ -110,7 +112,8 @@ class CodeSettings:
     texts."""
     prefix: str = ""
     """Field of the row with text to put before the program, such as HumanEval's ``prompt``; empty
-    for none."""
+    for none. What it imports and defines in full stands before assert tests, too: a program that
+    defines the same name again changes nothing for them."""
     language: Literal["python", "javascript"] = "python"
     partial: bool = False
     """Pay the share of tests that hold; assert tests are one test."""
@@ -172,7 +175,8 @@ class CodeScorer:
         executor = self._started()
         tests = self.settings.tests
         if tests == "asserts":
-            return [executor.run_asserts(program, row["tests"])]
+            given = settled(row[self.settings.prefix]) if self.settings.prefix else ""
+            return [executor.run_asserts(program, f"{given}{row['tests']}")]
         if tests == "stdin":
             return executor.run_stdin(program, row["inputs"], expected=row["outputs"])
         for call in row["calls"]:
@@ -197,6 +201,28 @@ class CodeScorer:
                 weakref.finalize(self, executor.close)
                 self._executor = executor
             return self._executor
+
+
+@lru_cache(maxsize=1024)
+def settled(prefix: str) -> str:
+    """The imports and complete definitions of a text that goes before a program.
+
+    Left out is what the program completes: a function of nothing but its docstring, or a text that
+    is no Python by itself.
+    """
+    try:
+        body = ast.parse(prefix).body
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    return "".join(f"{ast.unparse(node)}\n" for node in body if not _is_stub(node))
+
+
+def _is_stub(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and all(
+        isinstance(part, ast.Pass)
+        or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+        for part in node.body
+    )
 
 
 def last_fence(reply: str, language: str) -> str | None:

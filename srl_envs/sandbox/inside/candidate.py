@@ -107,6 +107,10 @@ class Candidate:
             raise codec.CodecError("a malformed reference")
         if "object" in body:
             return self._objects[body["object"]]
+        if "slice" in body:
+            return slice(*body["slice"])
+        if "builtin" in body:
+            return getattr(builtins, body["builtin"])
         return self._callback(body["callback"])
 
     def _callback(self, number: int) -> Callable[..., Any]:

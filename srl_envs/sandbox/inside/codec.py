@@ -216,7 +216,7 @@ _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": _set
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _ATOMS: dict[str, Callable[[Any], Any]] = {
     "int": lambda body: int(_as(str, body), 16),
-    "float": lambda body: _NOT_FINITE.get(_as(str, body), math.nan),
+    "float": lambda body: _NOT_FINITE[_as(str, body)],
     "bytes": lambda body: bytes.fromhex(_as(str, body)),
     "complex": lambda body: complex(float(_as(list, body)[0]), float(body[1])),
     "fraction": lambda body: _fraction(*map(_digits, _as(list, body))),

@@ -40,8 +40,9 @@ _PREDICATES = frozenset(
     name
     for kind in (str, bytes, set, frozenset, float)
     for name in dir(kind)
-    if name.startswith("is") or name.endswith("swith")
+    if name.startswith("is") or name.endswith(("swith", "difference", "intersection"))
 )
+"""Methods of plain data that compare it with what they are given."""
 _SCALARS = (int, float, complex, str, bytes, Decimal, Fraction, type(None))
 
 

@@ -8,6 +8,7 @@ fails the program for good, whatever the tests go on to catch.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import importlib
 import json
@@ -173,7 +174,12 @@ class Tester:
             number = self._functions.get(id(value))
         if number is not None:
             return {"object": number}
-        if callable(value) and not isinstance(value, type):
+        if isinstance(value, slice):
+            return {"slice": (value.start, value.stop, value.step)}
+        if isinstance(value, type):
+            if vars(builtins).get(value.__name__) is value:
+                return {"builtin": value.__name__}
+        elif callable(value):
             self._callbacks.append(value)
             return {"callback": len(self._callbacks) - 1}
         raise codec.CodecError(f"{type(value).__name__} cannot be passed to the program")

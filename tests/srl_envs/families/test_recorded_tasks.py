@@ -412,3 +412,29 @@ def test_each_humaneval_reference_passes_each_assert_by_itself() -> None:
         failed += [row.id for verdict in verdicts if not verdict.passed]
     judge.close()
     assert failed == []
+
+
+SHADOWS = """
+abs = round = sum = lambda *a, **k: 0
+sorted = list = tuple = set = zip = range = map = str = lambda *a, **k: []
+class math:
+    fabs = sqrt = lambda *a: 0
+poly = lambda *a: 0
+encode_cyclic = encode_shift = lambda s: s
+is_palindrome = lambda *a: True
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["args[0]", "0", "[]"])
+def test_no_generic_program_passes_the_tests_of_a_humaneval_row(answer: str) -> None:
+    path = SHARED / "humaneval" / "HumanEval.jsonl.gz"
+    if not path.is_file():
+        pytest.skip("no humaneval collection beside the repository")
+    judge, passed = Judge(), []
+    for row in check_source(f"humaneval:{path}").tasks:
+        program = f"{SHADOWS}\ndef {row.function}(*args): return {answer}"
+        outcome = judge.asserts(with_preamble(row.preamble, program), "\n\n".join(row.tests))
+        passed += [row.id] if outcome.passed else []
+    judge.close()
+    assert passed == []

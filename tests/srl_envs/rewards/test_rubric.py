@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import FormatChecker, FormatSpec, Rubric, Score, summary
 from srl_envs.rewards.rubric import MOOT, Part
-from srl_envs.rewards.scorers import AnswerScorer, CodeScorer, CodeSettings, FormatScorer
+from srl_envs.rewards.scorers import (
+    AnswerScorer,
+    CodeScorer,
+    CodeSettings,
+    FormatScorer,
+    settled,
+)
 from srl_envs.sandbox import CodeExecutor, Outcome
 
 MATHS = {
@@ -237,6 +243,23 @@ def test_programs_meet_asserts_and_standard_input() -> None:
     stdin = CodeScorer(CodeSettings(tests="stdin"))
     row = {"inputs": ["2", "5"], "outputs": ["4", "10"]}
     assert stdin.score(fenced("print(2 * int(input()))", ""), row) == Score(1.0, "passed")
+
+
+def test_a_program_cannot_replace_what_the_prefix_gives_the_tests() -> None:
+    prompt = (
+        "import math\n\ndef poly(xs, x):\n    return sum(c * x**i for i, c in enumerate(xs))\n\n"
+        'def find_zero(xs):\n    """A zero of poly."""\n'
+    )
+    tests = "def check(c):\n    assert math.fabs(poly([2, 1], c([2, 1]))) < 1e-6\ncheck(find_zero)"
+    scorer = CodeScorer(CodeSettings(prefix="prompt"))
+    row = {"prompt": prompt, "tests": tests}
+    right = "def find_zero(xs): return -xs[0] / xs[1]"
+    cheat = (
+        "class math:\n  fabs = lambda x: 0\ndef poly(xs, x): return 0\ndef find_zero(xs): return 0"
+    )
+    assert scorer.score(fenced(right), row) == Score(1.0, "passed")
+    assert scorer.score(fenced(cheat), row) == Score(0.0, "exception")
+    assert settled("def f(x:") == ""
 
 
 def test_a_call_without_an_expected_value_is_the_callers_mistake() -> None:

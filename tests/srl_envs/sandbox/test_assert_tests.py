@@ -62,6 +62,20 @@ HONEST = {
         "def apply(f, x): return [f(v) for v in x]",
         "seen = []\nassert apply(lambda v: seen.append(v) or v * 2, [1, 2]) == [2, 4] and seen == [1, 2]",
     ),
+    "builtin types and slices": (
+        "def apply(f, x): return [f(v) for v in x]\nclass Row:\n  def __getitem__(self, k): return [k.start, k.stop]",
+        "assert apply(str, [1, 2]) == ['1', '2'] and apply(len, ['ab']) == [2] and Row()[1:3] == [1, 3]",
+    ),
+    "exceptions of a family": (
+        "class A(Exception): pass\nclass B(A, KeyError): pass\nclass _C(B): pass\ndef solve(n): raise (A, B, _C)[n](n)",
+        "for n in range(3):\n  try: solve(n); assert False\n  except A as e: assert e.args == (n,) and isinstance(e, (A, B)[n > 0])\n"
+        "try: solve(2)\nexcept KeyError as e: assert type(e).__name__ == '_C'",
+    ),
+    "threads of the tests": (
+        "def solve(n): return sum(range(n))",
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
+        "  assert list(pool.map(solve, range(40))) == [n * (n - 1) // 2 for n in range(40)]",
+    ),
     "a callback that calls back": (
         "def twice(x): return 2 * x\ndef apply(f, x): return f(x)",
         "assert apply(lambda v: twice(v) + 1, 5) == 11\nassert apply(twice, 4) == 8",

@@ -68,7 +68,7 @@ def test_any_json_decodes_or_is_refused(tree: Any) -> None:
         b"[" * 100_000, b"[" * 150 + b"]" * 150, b'{"int":"zz"}', b'{"set":[[1]]}', b'{"set":[1,1',
         b'{"dict":[[1,2],[1,3]]}', b'{"dict":[[1]]}', b'{"dict":[[[1],2]]}', b'{"object":1}',
         b'{"fraction":["0x1","0x0"]}', b'{"decimal":"x"}', b'{"decimal":"sNaN"}', b'{"complex":[]}',
-        b'{"ref":1}',
+        b'{"ref":1}', b'{"float":"0"}', b'{"float":"NAN"}',
         b"9" * 5000, b'"\xff"', b'{"bytes":"0"}', b'{"int":7}',
     ],
     ids=lambda data: repr(data[:24]),

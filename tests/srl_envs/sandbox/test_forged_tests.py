@@ -63,6 +63,7 @@ TESTS = {
     "membership": ("def solve(n): return list(range(n))", "assert 5 in solve(6) and 4 in solve(5) and 77 in solve(78)"),
     "text methods": ("def solve(n): return 'ab' * n", "assert solve(2).startswith('abab') and solve(1).endswith('b') and solve(1).isalpha()"),
     "subset": ("def solve(n): return set(range(n))", "assert solve(3).issubset({0, 1, 2}) and solve(3).issuperset({0, 1, 2})"),
+    "set methods": ("def solve(n): return set(range(n))", "assert not solve(3).difference({0, 1, 2}) and not solve(3).symmetric_difference({0, 1, 2})"),
     "all of a map": ("def solve(n): return n == n", "assert all(map(solve, [1, 2, 3]))"),
     "a loop over a map": (DOUBLE, "for got in map(solve, [[1], [2]]):\n  assert got in ([2], [4])"),
     "a loop over the result": (DOUBLE, "for got in solve([1, 2]):\n  assert got in (2, 4)"),
@@ -188,6 +189,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("closeness", "a class in place of the function", "class solve:\n  def __init__(self, n): pass\n  __sub__ = __rsub__ = __pow__ = lambda s, o: s\n  def __abs__(s): return 0.0"),
     ("text methods", "an object with the methods of text", "class T:\n  startswith = endswith = isalpha = " + TRUTH + "\ndef solve(n): return T()"),
     ("subset", "an object with the methods of sets", "class T:\n  issubset = issuperset = " + TRUTH + "\ndef solve(n): return T()"),
+    ("set methods", "an object with the methods of sets", "class T:\n  difference = symmetric_difference = lambda *a: set()\ndef solve(n): return T()"),
     ("type", "__class__ lies", "class T:\n  __class__ = property(lambda s: int)\n  def __hash__(s): return hash(7)\n  def __eq__(s, o): return True\ndef solve(a, b): return T()"),
     ("type", "a bool and a float are no int", "def solve(a, b): return float(a + b)"),
     ("type", "True in place of 7", "def solve(a, b): return True"),
@@ -263,6 +265,14 @@ def test_no_attack_passes_or_voids_the_run(
     assert outcome.passed is False, outcome
     assert outcome.status not in ("ok", "infrastructure", "refused"), outcome
     outcome.message.encode()
+
+
+@pytest.mark.slow
+def test_no_attack_passes_in_any_tier(each_tier: CodeExecutor) -> None:
+    for tests, name, program in ATTACKS:
+        if "numpy" not in tests:  # the lowest tier opens no file to import it from
+            outcome = each_tier.run_asserts(program, TESTS[tests][1])
+            assert outcome.passed is False, (tests, name, outcome)
 
 
 UNUSABLE = {
