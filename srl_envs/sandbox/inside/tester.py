@@ -177,8 +177,9 @@ class Tester:
         if isinstance(value, slice):
             return {"slice": (value.start, value.stop, value.step)}
         if isinstance(value, type):
-            if vars(builtins).get(value.__name__) is value:
-                return {"builtin": value.__name__}
+            name = value.__name__
+            if vars(builtins).get(name) is value:
+                return {"builtin": name}
         elif callable(value):
             self._callbacks.append(value)
             return {"callback": len(self._callbacks) - 1}

@@ -63,6 +63,7 @@ TESTS = {
     "membership": ("def solve(n): return list(range(n))", "assert 5 in solve(6) and 4 in solve(5) and 77 in solve(78)"),
     "text methods": ("def solve(n): return 'ab' * n", "assert solve(2).startswith('abab') and solve(1).endswith('b') and solve(1).isalpha()"),
     "subset": ("def solve(n): return set(range(n))", "assert solve(3).issubset({0, 1, 2}) and solve(3).issuperset({0, 1, 2})"),
+    "what is left over": ("def solve(n): return set(range(n))", "assert list(solve(2) - {0, 1}) == []"),
     "set methods": ("def solve(n): return set(range(n))", "assert not solve(3).difference({0, 1, 2}) and not solve(3).symmetric_difference({0, 1, 2})"),
     "all of a map": ("def solve(n): return n == n", "assert all(map(solve, [1, 2, 3]))"),
     "a loop over a map": (DOUBLE, "for got in map(solve, [[1], [2]]):\n  assert got in ([2], [4])"),
@@ -166,6 +167,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("unittest", "__builtins__ of the tests", exporting(SOLVE, "('__builtins__', ('value', {}))")),
     ("unittest", "the class of the tests", exporting(SOLVE, "('T', ('value', 1))", "('unittest', ('function', 0))")),
     ("numpy", "np", exporting(SOLVE, "('np', ('function', 0))")),
+    ("abs", "a forged builtin", exporting(SOLVE, "('abs', ('function', me._number(lambda x: 0)))") + "\ndef solve(n): return n"),
     ("plain", "a class without __eq__ of its own", OBJECT),
     ("plain", "__checked__, the counter", exporting(SOLVE, "('__checked__', ('function', 0))")),
     ("plain", "AssertionError", "AssertionError = type('E', (BaseException,), {})\ndef solve(a, b): raise AssertionError"),
@@ -179,7 +181,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     # objects
     *((tests, "an object that says yes to everything", OBJECT) for tests in (
         "unittest", "unittest without main", "test functions", "check", "own helper", "closeness", "closeness of items",
-        "difference of sets", "membership", "text methods", "subset", "type", "order", "mutation", "text", "numpy",
+        "difference of sets", "what is left over", "membership", "text methods", "subset", "type", "order", "mutation", "text", "numpy",
         "numpy distance", "a loop over the result", "a class")),
     *((tests, "an int that says yes to everything", EVERYTHING + "def solve(*a): return Yes()") for tests in (
         "plain", "closeness", "membership", "text methods", "subset", "difference of sets", "numpy")),
@@ -219,7 +221,7 @@ ATTACKS: list[tuple[str, str, str]] = [
     ("plain", "half a character in the message", "def solve(a, b): raise ValueError('\\ud800')"),
     ("mutation", "another list", "def solve(a): a.sort(); return list(a)"),
     # messages
-    ("plain", "the reply to another request", CHANNEL + "each(lambda m: dict(m, number=m['number'] + (m['number'] > 1)))"),
+    ("plain", "right answers to other requests", CHANNEL + "def solve(a, b): return a + b\neach(lambda m: dict(m, number=m['number'] + (m['number'] > 1)))"),
     ("plain", "a number that is a bool", CHANNEL + "each(lambda m: dict(m, number=True) if m['number'] == 1 else m)"),
     ("plain", "unknown fields", sending("value=7, changed={}, verdict='passed'")),
     ("plain", "no fields", sending("{}")),
@@ -273,6 +275,15 @@ def test_no_attack_passes_in_any_tier(each_tier: CodeExecutor) -> None:
         if "numpy" not in tests:  # the lowest tier opens no file to import it from
             outcome = each_tier.run_asserts(program, TESTS[tests][1])
             assert outcome.passed is False, (tests, name, outcome)
+
+
+def test_a_library_of_the_tests_asks_no_object_for_its_methods(executor: CodeExecutor) -> None:
+    """numpy calls ``sqrt`` of an object; the tests' text names no such attribute."""
+    program = "class Length:\n  def __init__(s, n): pass\n  __sub__ = lambda s, o: s\n  sqrt = lambda s: 0.0"
+    tests = "import numpy as np\nassert np.sqrt(Length(2.0) - 3.0) < 1e-6"
+    outcome = executor.run_asserts(program, tests)
+    assert outcome.passed is False, outcome
+    assert "sqrt" in outcome.message
 
 
 UNUSABLE = {
