@@ -1,4 +1,4 @@
-"""Davidson's model of wins, ties and losses: fit by Newton's method, covariance by a sandwich.
+"""Davidson's model of wins, ties and losses: fit by Newton's method, and what is known about the fit.
 
 A side's strength is the sum of its members' skills t; with d the difference of two sides, the
 log-probabilities of win, tie and loss are d/2, log nu and -d/2 up to a constant. The fit is the
@@ -9,7 +9,7 @@ Array axes: ``N`` agents, ``U`` match-ups (two sides, whatever the number of gam
 
 Sources: Davidson, "On Extending the Bradley-Terry Model to Accommodate Ties", JASA 65 (1970);
 Liang and Zeger, "Longitudinal data analysis using generalized linear models", Biometrika 73
-(1986) for the clustered sandwich. Differences: a ridge, and its share in the sandwich.
+(1986) for the scatter between clusters. Difference: a ridge.
 """
 
 from __future__ import annotations
@@ -75,10 +75,14 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """What the clusters say about the fit."""
+    """What is known about the fit; covariances in squared log-odds, right for differences."""
 
-    covariance_NN: Floats
-    """Squared log-odds; right for differences between agents."""
+    inverse_PP: Floats
+    """A⁻¹ of the Hessian A; the covariance if the model is right and the prior, too."""
+    observed_NN: Floats
+    """A⁻¹ c B A⁻¹: the results' share of the covariance, by the scatter between clusters."""
+    expected_NN: Floats
+    """A⁻¹ (A - ridge I) A⁻¹: the same share as the model has it."""
     clusters_N: Ints
     """Clusters in which each agent has a result."""
     clusters: int
@@ -114,25 +118,27 @@ def fit(games: MatchUps, ridge: float) -> Fit:
 
 
 def spread(games: MatchUps, results: Results, found: Fit, ridge: float) -> Spread:
-    """Clustered sandwich: A⁻¹ (c B + ridge I) A⁻¹ with c = C / (C - 1).
+    """Covariances of the fit, with the products B of clusters' scores and c = C / (C - 1).
 
     The direction "all up" has a made-up variance, which a shift to the anchors removes.
     """
-    n, size = games.agents, found.hessian.shape[0]
-    bread = np.linalg.inv(_gauged(found.hessian, games))
+    n = games.agents
+    gauged = _gauged(found.hessian, games)
+    inverse = np.linalg.inv(gauged)
     meat, clusters_N, clusters = _score_products(games, results, found)
     correction = clusters / (clusters - 1) if clusters > 1 else 1.0  # widths are infinite at 1
-    meat = correction * meat + ridge * np.eye(size)
-    return Spread((bread @ meat @ bread)[:n, :n], clusters_N, clusters)
+    observed = correction * inverse @ meat @ inverse
+    expected = inverse - ridge * inverse @ inverse
+    return Spread(inverse, observed[:n, :n], expected[:n, :n], clusters_N, clusters)
 
 
-def _difference(t_N: Floats, games: MatchUps) -> Floats:
+def difference(t_N: Floats, games: MatchUps) -> Floats:
     """(U,) strength of the first side above the second."""
-    difference: Floats = t_N[games.seat_US] @ games.sign_S
-    return difference
+    found: Floats = t_N[games.seat_US] @ games.sign_S
+    return found
 
 
-def probabilities(d_U: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
+def probabilities(d_U: Floats, nu: float | Floats) -> tuple[Floats, Floats, Floats]:
     """(U,) probabilities that the first side wins, loses, ties."""
     half = d_U / 2
     top = np.abs(half)
@@ -144,7 +150,7 @@ def probabilities(d_U: Floats, nu: float) -> tuple[Floats, Floats, Floats]:
 def negative_log_posterior(theta: Floats, games: MatchUps, ridge: float) -> float:
     """Negative log-posterior; ``theta`` is t, then log nu if there are ties."""
     n = games.agents
-    half = _difference(theta[:n], games) / 2
+    half = difference(theta[:n], games) / 2
     total = np.logaddexp(half, -half)
     likelihood = 0.0
     if theta.size > n:
@@ -158,7 +164,7 @@ def _slope(theta: Floats, games: MatchUps, ridge: float) -> tuple[Floats, Floats
     """Gradient and Hessian of `negative_log_posterior`."""
     n = games.agents
     nu = math.exp(theta[n]) if theta.size > n else 0.0
-    win, loss, tie = probabilities(_difference(theta[:n], games), nu)
+    win, loss, tie = probabilities(difference(theta[:n], games), nu)
     played_U = games.win_U + games.tie_U + games.loss_U
     gradient = ridge * theta
     gradient[:n] -= per_agent(games, (games.win_U - games.loss_U - played_U * (win - loss)) / 2)
@@ -205,7 +211,7 @@ def _score_products(games: MatchUps, results: Results, found: Fit) -> tuple[Floa
         The sum, the number of clusters of each agent, and the number of clusters.
     """
     n, size = games.agents, found.hessian.shape[0]
-    win, loss, tie = probabilities(_difference(found.t_N, games), found.nu)
+    win, loss, tie = probabilities(difference(found.t_N, games), found.nu)
     products, clusters_N, clusters = np.zeros((size, size)), np.zeros(n, dtype=np.int64), 0
     for rows, local in cluster_blocks(results.cluster_M):
         up, score = results.row_M[rows], results.score_M[rows]

@@ -30,22 +30,22 @@ def totals(index: NDArray[np.integer], weights: NDArray[Any], length: int) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A 95 % interval around an estimate."""
+    """A 95 % interval around an estimate; infinite ends when too few clusters show no spread."""
 
     estimate: float
-    half_width: float
-    """Infinite when fewer than two clusters leave the spread unknown."""
+    low: float
+    high: float
     clusters: int
 
-    @property
-    def low(self) -> float:
-        """Lower end."""
-        return self.estimate - self.half_width
+    @classmethod
+    def around(cls, estimate: float, half_width: float, clusters: int) -> Interval:
+        """An interval that reaches equally far to both sides."""
+        return cls(estimate, estimate - half_width, estimate + half_width, clusters)
 
     @property
-    def high(self) -> float:
-        """Upper end."""
-        return self.estimate + self.half_width
+    def half_width(self) -> float:
+        """Distance to the farther end."""
+        return max(self.high - self.estimate, self.estimate - self.low)
 
 
 def paired_interval(pair_scores: Floats, clusters: NDArray[np.generic]) -> Interval:
@@ -72,12 +72,12 @@ def paired_interval(pair_scores: Floats, clusters: NDArray[np.generic]) -> Inter
     count = int(label_K.max()) + 1
     mean = float(pair_scores.mean())
     if count < 2:
-        return Interval(mean, math.inf, count)
+        return Interval.around(mean, math.inf, count)
     sums_C = np.bincount(label_K, weights=pair_scores - mean)
     if np.abs(sums_C).max() < 1e-9:
-        return Interval(mean, 2 * (1 - 0.025 ** (1 / count)), count)
+        return Interval.around(mean, 2 * (1 - 0.025 ** (1 / count)), count)
     variance = count / (count - 1) * float(sums_C @ sums_C) / pair_scores.size**2
-    return Interval(mean, t_quantile(count - 1) * math.sqrt(variance), count)
+    return Interval.around(mean, t_quantile(count - 1) * math.sqrt(variance), count)
 
 
 @functools.cache
@@ -118,15 +118,6 @@ def _t_inside(angle: float, degrees: int) -> float:
     if degrees % 2 == 0:
         return sine * total
     return 2 / math.pi * (angle + (sine * total if degrees > 1 else 0.0))
-
-
-def t_quantiles(clusters: Ints) -> Floats:
-    """`t_quantile` with one degree of freedom less than there are clusters, for an array."""
-    values, place = np.unique(clusters, return_inverse=True)
-    # 1e300, not infinity: times a variance of 0 it must stay a number
-    quantiles = np.array([min(t_quantile(int(v) - 1), 1e300) for v in values])
-    widths: Floats = quantiles[place.reshape(clusters.shape)]
-    return widths
 
 
 def wilson(score_NN: Floats, count_NN: Ints) -> tuple[Floats, Floats]:

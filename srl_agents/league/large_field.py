@@ -35,14 +35,16 @@ from srl_agents.league.davidson import (
     probabilities,
     sums_per_cluster,
 )
-from srl_agents.league.intervals import Floats, Ints, t_quantiles, totals
+from srl_agents.league.intervals import Floats, Ints, totals
 from srl_agents.league.pairs import Pairs
+from srl_agents.league.rating_intervals import Evidence, OwnGames, ends, thresholds
 from srl_agents.league.ratings import DEFAULT_RIDGE, ELO_PER_NAT, Rating, doubts
 from srl_envs.errors import ConfigError
 
 MOST_HUBS = 2000
 """Larger pools need matrices that no longer fit."""
 _RANKED_AT_ONCE = 500
+_ENTRIES_AT_ONCE = 50_000
 _MEDIAN_OF = 1000
 """Agents whose pairs the resolution is the median of."""
 
@@ -84,6 +86,15 @@ class _Inverse:
         product: Floats = self.d_P * x_P + self.u_PH @ (self.k_HH @ (self.u_PH.T @ x_P))
         return product
 
+    def entries(self, row_R: Ints, column_R: Ints) -> Floats:
+        """Some entries."""
+        uk_PH = self.u_PH @ self.k_HH
+        found_R = np.where(row_R == column_R, self.d_P[row_R], 0.0)
+        for start in range(0, row_R.size, _ENTRIES_AT_ONCE):
+            part = slice(start, start + _ENTRIES_AT_ONCE)
+            found_R[part] += np.einsum("rh,rh->r", uk_PH[row_R[part]], self.u_PH[column_R[part]])
+        return found_R
+
 
 def rate_large(
     pairs: Pairs, *, anchors: Collection[str] = (), ridge: float = DEFAULT_RIDGE
@@ -108,15 +119,62 @@ def rate_large(
     spread = _Spread(inverse, games, theta_P, nu)
     for rows, local in cluster_blocks(pairs.cluster_M):
         spread.add(row_M[rows], score_M[rows], local)
-    variance_N = ELO_PER_NAT**2 * spread.variances(zero_P, ridge)[:n]
-    width_N = t_quantiles(spread.clusters_N) * np.sqrt(np.maximum(variance_N, 0.0))
-    width_N = np.where(width_N > 1e6, np.inf, width_N)
+    down_N, up_N = _widths(games, theta_P, zero_P, spread, ridge)
     return LargeTable(
-        ratings=tuple(_rows(pairs, games, elo_N, width_N, spread.clusters_N)),
+        ratings=tuple(_rows(pairs, games, elo_N, (down_N, up_N), spread.clusters_N)),
         tie_nu=nu,
         games=int(row_M.size),
         clusters=spread.clusters,
-        resolution=_resolution(width_N),
+        resolution=_resolution(elo_N, down_N, up_N),
+    )
+
+
+def _widths(
+    games: MatchUps, theta_P: Floats, zero_P: Floats, spread: _Spread, ridge: float
+) -> tuple[Floats, Floats]:
+    """Distances to the lower and the upper ends, Elo; see `ratings.rate`."""
+    n, every, inverse = games.agents, np.arange(theta_P.size), spread.inverse
+    solved_P = inverse.times(zero_P)
+    variance_P = inverse.entries(every, every) - 2 * solved_P + float(zero_P @ solved_P)
+    variance_N = np.maximum(variance_P[:n], 0.0)
+    prior_N, observed_N = (
+        spread.variances(zero_P, results=results)[:n] for results in (False, True)
+    )
+    threshold_N = thresholds(
+        Evidence(
+            variance_N=variance_N,
+            observed_N=observed_N,
+            expected_N=variance_N - ridge * prior_N,
+            clusters_N=spread.clusters_N,
+        )
+    )
+    own = _own_games(games, theta_P, solved_P, inverse, np.maximum(variance_N, 1e-300))
+    down_N, up_N = ends(own, variance_N, threshold_N)
+    return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N
+
+
+def _own_games(
+    games: MatchUps, theta_P: Floats, solved_P: Floats, inverse: _Inverse, variance_N: Floats
+) -> OwnGames:
+    """Every match-up twice, with how its difference changes while one of the two moves."""
+    n = games.agents
+    a_U, b_U = games.seat_US.T
+    agent_R, other_R = np.concatenate([a_U, b_U]), np.concatenate([b_U, a_U])
+    path_R = inverse.entries(agent_R, agent_R) - inverse.entries(other_R, agent_R)
+    path_R = (path_R - solved_P[agent_R] + solved_P[other_R]) / variance_N[agent_R]
+    ties = theta_P.size > n
+    nu_N, every = np.zeros(n), np.arange(n)
+    if ties:
+        nu_N = (inverse.entries(np.full(n, n), every) - solved_P[n]) / variance_N
+    return OwnGames(
+        agent_R=agent_R,
+        d_R=np.tile(theta_P[a_U] - theta_P[b_U], 2),
+        move_R=np.concatenate([path_R[: a_U.size], -path_R[a_U.size :]]),
+        win_R=np.tile(games.win_U, 2),
+        tie_R=np.tile(games.tie_U, 2),
+        loss_R=np.tile(games.loss_U, 2),
+        nu=math.exp(theta_P[n]) if ties else 0.0,
+        nu_move_N=nu_N,
     )
 
 
@@ -211,7 +269,7 @@ def _slope(theta_P: Floats, games: MatchUps, hubs_H: Ints, ridge: float) -> tupl
 
 
 class _Spread:
-    """Clustered sandwich A⁻¹ (c B + ridge I) A⁻¹ with B the sum over clusters of g gᵀ.
+    """A⁻¹ c B A⁻¹ with B the sum over clusters of g gᵀ.
 
     Kept of B: its diagonal, B U, Uᵀ B U and B (A⁻¹ z), which is all that variances need.
     """
@@ -219,7 +277,7 @@ class _Spread:
     def __init__(self, inverse: _Inverse, games: MatchUps, theta_P: Floats, nu: float) -> None:
         n, size = games.agents, theta_P.size
         a_U, b_U = games.seat_US.T
-        self._inverse, self._games, self._size = inverse, games, size
+        self.inverse, self._games, self._size = inverse, games, size
         self._expected = probabilities(theta_P[a_U] - theta_P[b_U], nu)
         self._diagonal_P = np.zeros(size)
         self._bu_PH = np.zeros(inverse.u_PH.shape)
@@ -249,7 +307,7 @@ class _Spread:
         self.clusters += here
 
     def _fold(self, sums: Sums, tied_C: Floats, here: int) -> None:
-        n, u_PH = self._games.agents, self._inverse.u_PH
+        n, u_PH = self._games.agents, self.inverse.u_PH
         ug_CH = np.zeros((here, u_PH.shape[1]))  # Uᵀ g of each cluster
         np.add.at(ug_CH, sums.cluster_E, sums.value_E[:, None] * u_PH[sums.agent_E])
         self._diagonal_P[:n] += totals(sums.agent_E, sums.value_E**2, n)
@@ -269,26 +327,39 @@ class _Spread:
             product_P[:n] += totals(sums.agent_E, sums.value_E * along_C[sums.cluster_E], n)
         return product_P
 
-    def variances(self, zero_P: Floats, ridge: float) -> Floats:
-        """(P,) variance of each parameter minus ``zero_P @ parameters``."""
-        d_P, u_PH, k_HH = self._inverse.d_P, self._inverse.u_PH, self._inverse.k_HH
+    def variances(self, zero_P: Floats, *, results: bool) -> Floats:
+        """(P,) zᵀ A⁻¹ M A⁻¹ z with z an agent minus ``zero_P``.
+
+        Args:
+            zero_P: weights of the anchors.
+            results: whether M is c B, the scatter between clusters, or the unit matrix.
+        """
+        d_P, u_PH, k_HH = self.inverse.d_P, self.inverse.u_PH, self.inverse.k_HH
         factor = self.clusters / (self.clusters - 1) if self.clusters > 1 else 1.0
-        mu_PH = factor * self._bu_PH + ridge * u_PH  # M U, with M the middle of the sandwich
-        umu_HH = factor * self._ubu_HH + ridge * u_PH.T @ u_PH
+        solved_P = self.inverse.times(zero_P)
+        if results:
+            diagonal_P, mu_PH = factor * self._diagonal_P, factor * self._bu_PH  # of M, and M U
+            umu_HH, with_zero_P = factor * self._ubu_HH, factor * self._b_times(solved_P)
+        else:
+            diagonal_P, mu_PH = np.ones(self._size), u_PH
+            umu_HH, with_zero_P = u_PH.T @ u_PH, solved_P
         uk_PH = u_PH @ k_HH
-        own_P = d_P**2 * (factor * self._diagonal_P + ridge)
-        own_P += 2 * d_P * np.einsum("ph,ph->p", mu_PH, uk_PH)
+        own_P = d_P**2 * diagonal_P + 2 * d_P * np.einsum("ph,ph->p", mu_PH, uk_PH)
         own_P += np.einsum("ph,ph->p", uk_PH @ umu_HH, uk_PH)
-        solved_P = self._inverse.times(zero_P)
-        with_zero_P = self._inverse.times(factor * self._b_times(solved_P) + ridge * solved_P)
+        with_zero_P = self.inverse.times(with_zero_P)
         variance_P: Floats = own_P - 2 * with_zero_P + float(zero_P @ with_zero_P)
         return variance_P
 
 
 def _rows(
-    pairs: Pairs, games: MatchUps, elo_N: Floats, width_N: Floats, clusters_N: Ints
+    pairs: Pairs,
+    games: MatchUps,
+    elo_N: Floats,
+    widths: tuple[Floats, Floats],
+    clusters_N: Ints,
 ) -> list[Rating]:
-    n = games.agents
+    n, (down_N, up_N) = games.agents, widths
+    width_N = np.maximum(down_N, up_N)
     a_U, b_U = games.seat_US.T
     played_U = games.win_U + games.tie_U + games.loss_U
     share_U = (games.win_U + games.tie_U / 2) / played_U
@@ -299,12 +370,13 @@ def _rows(
     score_N = totals(a_U, share_U, n) + totals(b_U, 1 - share_U, n)
     linked_N = _linked(games)
     order_N = np.lexsort((np.arange(n), -elo_N))
-    ahead_N, behind_N = _apart(elo_N[order_N], width_N[order_N])
+    ahead_N, behind_N = _apart(elo_N[order_N], down_N[order_N], up_N[order_N])
     return [
         Rating(
             agent=pairs.agents[k],
             elo=float(elo_N[k]),
-            half_width=float(width_N[k]),
+            low=float(elo_N[k] - down_N[k]),
+            high=float(elo_N[k] + up_N[k]),
             best_rank=1 + int(ahead),
             worst_rank=n - int(behind),
             games=int(wins_N[k] + ties_N[k] + losses_N[k]),
@@ -319,23 +391,24 @@ def _rows(
     ]
 
 
-def _apart(elo_N: Floats, width_N: Floats) -> tuple[Ints, Ints]:
+def _apart(elo_N: Floats, down_N: Floats, up_N: Floats) -> tuple[Ints, Ints]:
     """(N,) how many agents are surely better, and how many surely worse."""
     ahead, behind = [], []
     for start in range(0, elo_N.size, _RANKED_AT_ONCE):
         rows = slice(start, start + _RANKED_AT_ONCE)
         gap = elo_N[None, :] - elo_N[rows, None]
-        apart = np.abs(gap) > np.hypot(width_N[None, :], width_N[rows, None])
-        ahead.append((apart & (gap > 0)).sum(axis=1))
-        behind.append((apart & (gap < 0)).sum(axis=1))
+        ahead.append((gap > np.hypot(down_N[None, :], up_N[rows, None])).sum(axis=1))
+        behind.append((-gap > np.hypot(up_N[None, :], down_N[rows, None])).sum(axis=1))
     return np.concatenate(ahead), np.concatenate(behind)
 
 
-def _resolution(width_N: Floats) -> float:
-    known_N = width_N[np.isfinite(width_N)]
+def _resolution(elo_N: Floats, down_N: Floats, up_N: Floats) -> float:
+    order_N = np.argsort(-elo_N, kind="stable")
+    known_N = order_N[np.isfinite(down_N[order_N]) & np.isfinite(up_N[order_N])]
     some = known_N[:: max(1, known_N.size // _MEDIAN_OF)]
-    rows, columns = np.triu_indices(some.size, k=1)
-    return float(np.median(np.hypot(some[rows], some[columns]))) if rows.size else math.nan
+    rows, columns = np.triu_indices(some.size, k=1)  # better agents come first
+    widths = np.hypot(down_N[some[rows]], up_N[some[columns]])
+    return float(np.median(widths)) if rows.size else math.nan
 
 
 def _linked(games: MatchUps) -> NDArray[np.bool_]:

@@ -10,9 +10,11 @@ import numpy as np
 
 from srl_agents.league.davidson import MatchUps, fit
 from srl_agents.league.intervals import Floats
-from srl_agents.league.ratings import DEFAULT_RIDGE
+from srl_agents.league.ratings import ELO_PER_NAT
 from srl_agents.league.sampling import KAPPA, OpponentView
 
+_RIDGE = (ELO_PER_NAT / 400) ** 2
+"""Prior precision of a skill: a centre for few games is better drawn to even than true to them."""
 Expected = Callable[[str, str], float]
 """Points per game that the first is expected to take from the second."""
 
@@ -142,7 +144,7 @@ def expected_scores(records: Sequence[PairRecord], names: Sequence[str]) -> Floa
             tie_U=np.zeros(len(pairs)),
             loss_U=np.maximum(np.array(games) - np.array(points), 0.0),
         ),
-        DEFAULT_RIDGE,
+        _RIDGE,
     ).t_N
     expected: Floats = 1 / (1 + np.exp(skill_N[None, :] - skill_N[:, None]))
     return expected

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.league.davidson import MatchUps, Results, fit, spread
-from srl_agents.league.intervals import (
-    Floats,
-    Interval,
-    Ints,
-    paired_interval,
-    t_quantile,
-    t_quantiles,
-    totals,
-)
+from srl_agents.league.davidson import Fit, MatchUps, Results, Spread, difference, fit, spread
+from srl_agents.league.intervals import Floats, Interval, Ints, paired_interval, t_quantile, totals
 from srl_agents.league.pairs import Pairs, WinMatrix, count_results, head_to_head, win_matrix
+from srl_agents.league.rating_intervals import (
+    Evidence,
+    OwnGames,
+    apart,
+    correlations,
+    ends,
+    thresholds,
+)
 from srl_envs.errors import ConfigError
 
 __all__ = [
@@ -48,8 +48,9 @@ __all__ = [
 
 ELO_PER_NAT = 400 / math.log(10)
 """Elo points per unit of log-odds, 173.7."""
-DEFAULT_RIDGE = (ELO_PER_NAT / 400) ** 2
-"""Prior precision: skills have a standard deviation of 400 Elo before any match."""
+DEFAULT_RIDGE = (ELO_PER_NAT / 1500) ** 2
+"""Prior precision: skills have a standard deviation of 1500 Elo before any match. It holds agents that
+won or lost everything, and is too weak to pull others by what their intervals would not show."""
 PROVISIONAL_HALF_WIDTH_ELO = 75.0
 PROVISIONAL_CLUSTERS = 30
 
@@ -63,8 +64,9 @@ class Rating:
 
     agent: str
     elo: float
-    half_width: float
-    """Elo; half of the 95 % interval of the distance to the anchors' mean."""
+    low: float
+    """Elo; lower end of the 95 % interval of the distance to the anchors' mean."""
+    high: float
     best_rank: int
     """1 + number of agents that are resolved to be better."""
     worst_rank: int
@@ -80,6 +82,11 @@ class Rating:
     provisional: tuple[str, ...]
     """Why not to rely on this row yet; empty when nothing stands against it."""
 
+    @property
+    def half_width(self) -> float:
+        """Elo from the rating to the farther end of its interval."""
+        return max(self.high - self.elo, self.elo - self.low)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RatingTable:
@@ -93,8 +100,8 @@ class RatingTable:
     """Davidson's tie parameter; equals tie : win odds / 1 between equals. 0 without ties."""
     games: int
     clusters: int
-    covariance_NN: Floats
-    """(N, N) Elo², in the order of ``ratings``; a constant added to all ratings has variance 0."""
+    correlation_NN: Floats
+    """(N, N) of the ratings' errors, in the order of ``ratings``."""
 
     def __getitem__(self, agent: str) -> Rating:
         return self.ratings[self._row(agent)]
@@ -110,30 +117,41 @@ class RatingTable:
 
         NaN with fewer than two agents.
         """
-        rows, columns = np.triu_indices(len(self.ratings), k=1)
+        rows, columns = np.triu_indices(len(self.ratings), k=1)  # better agents come first
         if rows.size == 0:
             return math.nan
-        return float(np.median(_resolvable(self.covariance_NN, self._clusters_N)[rows, columns]))
+        down_N, up_N = (np.array([distance(r) for r in self.ratings]) for distance in (_down, _up))
+        widths_NN = apart(down_N[:, None], up_N[None, :], self.correlation_NN)
+        return float(np.median(widths_NN[rows, columns]))
 
     def difference(self, agent: str, opponent: str) -> Interval:
         """Elo of ``agent`` above ``opponent``; tighter than the two single intervals suggest."""
         i, j = self._row(agent), self._row(opponent)
-        width = _resolvable(self.covariance_NN, self._clusters_N)[i, j]
-        clusters = min(self.ratings[i].clusters, self.ratings[j].clusters)
-        return Interval(self.ratings[i].elo - self.ratings[j].elo, float(width), clusters)
+        one, other = self.ratings[i], self.ratings[j]
+        gap = one.elo - other.elo
+        below, above = apart(
+            np.array([_down(one), _up(one)]),
+            np.array([_up(other), _down(other)]),
+            self.correlation_NN[i, j],
+        ).tolist()
+        return Interval(gap, gap - below, gap + above, min(one.clusters, other.clusters))
 
     def expected_score(self, agent: str, opponent: str) -> float:
         """Points per game that ``agent`` is expected to take from ``opponent``."""
         return expected_score(self[agent].elo - self[opponent].elo, self.tie_nu)
 
-    @property
-    def _clusters_N(self) -> Ints:
-        return np.array([r.clusters for r in self.ratings], dtype=np.int64)
-
     def _row(self, agent: str) -> int:
         if agent not in self.agents:
             raise ConfigError(f"no agent {agent!r} in this table of {len(self.ratings)}.")
         return self.agents.index(agent)
+
+
+def _down(rating: Rating) -> float:
+    return rating.elo - rating.low
+
+
+def _up(rating: Rating) -> float:
+    return rating.high - rating.elo
 
 
 def expected_score(elo_difference: float, tie_nu: float = 0.0) -> float:
@@ -172,11 +190,9 @@ def rate(
     Raises:
         ConfigError: no result, or a ridge that is not positive.
 
-    Intervals: V = A⁻¹ (B + ridge I) A⁻¹ with the clustered score products B, the factor
-    C / (C - 1), and quantiles of Student's t with (clusters of the agent - 1) degrees of freedom.
-    The ridge in the middle is the prior's own variance: without it an agent that only won would
-    get a narrow interval, because its residuals are small. With it the formula is the posterior
-    covariance when the model is right.
+    Intervals are those of `rating_intervals`: lopsided where results are, wider where clusters agree
+    less than chance would have it. Where no chain of wins joins an agent with the field, the prior
+    alone ends the interval's open side; `Rating.provisional` says so.
     """
     _check(pairs.a_M.size, ridge)
     n = len(pairs.agents)
@@ -311,9 +327,14 @@ def _table(
     zero_N = anchored / anchored.sum()
     shift_NN = np.eye(len(agents)) - zero_N[None, :]  # t -> t minus the anchors' mean
     elo_N = ELO_PER_NAT * (shift_NN @ found.t_N)
-    covariance_NN = ELO_PER_NAT**2 * shift_NN @ known.covariance_NN @ shift_NN.T
+    down_N, up_N, correlation_NN = _widths(games, found, known, shift_NN)
     order = np.lexsort((np.arange(elo_N.size), -elo_N))
-    rows = _rows(agents, record, elo_N, covariance_NN, known.clusters_N)
+    ahead_NN = elo_N[:, None] - elo_N[None, :] > apart(
+        down_N[:, None], up_N[None, :], correlation_NN
+    )
+    np.fill_diagonal(ahead_NN, False)
+    ends_N = (elo_N - down_N, elo_N + up_N)
+    rows = _rows(agents, record, elo_N, ends_N, (ahead_NN, known.clusters_N))
     return RatingTable(
         ratings=tuple(rows[k] for k in order),
         anchors=tuple(a for a, is_anchor in zip(agents, anchored, strict=True) if is_anchor),
@@ -321,40 +342,84 @@ def _table(
         tie_nu=found.nu,
         games=int(results.row_M.size),
         clusters=known.clusters,
-        covariance_NN=covariance_NN[np.ix_(order, order)],
+        correlation_NN=correlation_NN[np.ix_(order, order)],
     )
 
 
-def _resolvable(covariance_NN: Floats, clusters_N: Ints) -> Floats:
-    """(N, N) half-width of the 95 % interval of each difference, Elo."""
-    variance_N = np.diag(covariance_NN)
-    variance = variance_N[:, None] + variance_N[None, :] - 2 * covariance_NN
-    fewest = np.minimum(clusters_N[:, None], clusters_N[None, :])
-    widths: Floats = t_quantiles(fewest) * np.sqrt(np.maximum(variance, 0.0))
-    np.fill_diagonal(widths, 0.0)
-    return widths
+def _widths(
+    games: MatchUps, found: Fit, known: Spread, shift_NN: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Distances to the lower and the upper ends, Elo, and the errors' correlations."""
+    n = games.agents
+    model_PN = (
+        known.inverse_PP[:, :n] @ shift_NN.T
+    )  # column k: A⁻¹ times agent k's distance to zero
+    variance_N, observed_N, expected_N = (
+        np.einsum("nk,nk->n", shift_NN @ part_NN, shift_NN)
+        for part_NN in (known.inverse_PP[:n, :n], known.observed_NN, known.expected_NN)
+    )
+    variance_N = np.maximum(variance_N, 0.0)
+    threshold_N = thresholds(
+        Evidence(
+            variance_N=variance_N,
+            observed_N=observed_N,
+            expected_N=expected_N,
+            clusters_N=known.clusters_N,
+        )
+    )
+    path_PN = model_PN / np.where(variance_N > 0, variance_N, 1.0)
+    down_N, up_N = ends(_own_games(games, found, path_PN), variance_N, threshold_N)
+    robust_NN = known.inverse_PP[:n, :n] - known.expected_NN + known.observed_NN
+    correlation_NN = correlations(shift_NN @ robust_NN @ shift_NN.T)
+    return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N, correlation_NN
+
+
+def _own_games(games: MatchUps, found: Fit, path_PN: Floats) -> OwnGames:
+    """Every match-up once per agent in it, with how it changes while that agent moves."""
+    n, d_U = games.agents, difference(found.t_N, games)
+    columns = []
+    for seat, sign in enumerate(games.sign_S):
+        if sign:
+            agent_U = games.seat_US[:, seat]
+            move_U = sum(
+                other * path_PN[games.seat_US[:, s], agent_U]
+                for s, other in enumerate(games.sign_S)
+            )
+            columns.append((agent_U, d_U, move_U, games.win_U, games.tie_U, games.loss_U))
+    agent_R, d_R, move_R, win_R, tie_R, loss_R = (
+        np.concatenate(parts) for parts in zip(*columns, strict=True)
+    )
+    return OwnGames(
+        agent_R=agent_R,
+        d_R=d_R,
+        move_R=move_R,
+        win_R=win_R,
+        tie_R=tie_R,
+        loss_R=loss_R,
+        nu=found.nu,
+        nu_move_N=path_PN[n] if path_PN.shape[0] > n else np.zeros(n),
+    )
 
 
 def _rows(
     agents: tuple[str, ...],
     record: _Record,
     elo_N: Floats,
-    covariance_NN: Floats,
-    clusters_N: Ints,
+    reach: tuple[Floats, Floats],
+    told: tuple[NDArray[np.bool_], Ints],
 ) -> list[Rating]:
-    n = len(agents)
-    width_N = t_quantiles(clusters_N) * np.sqrt(np.maximum(np.diag(covariance_NN), 0.0))
-    width_N = np.where(width_N > 1e6, np.inf, width_N)
-    ahead = elo_N[:, None] - elo_N[None, :] > _resolvable(covariance_NN, clusters_N)
-    np.fill_diagonal(ahead, False)
+    """One row per agent; ``told`` is who is resolved to be better than whom, and the clusters."""
+    n, (low_N, high_N), (ahead_NN, clusters_N) = len(agents), reach, told
+    width_N = np.maximum(high_N - elo_N, elo_N - low_N)
     games_N = record.wins_N + record.ties_N + record.losses_N
     return [
         Rating(
             agent=agents[k],
             elo=float(elo_N[k]),
-            half_width=float(width_N[k]),
-            best_rank=1 + int(ahead[:, k].sum()),
-            worst_rank=n - int(ahead[k].sum()),
+            low=float(low_N[k]),
+            high=float(high_N[k]),
+            best_rank=1 + int(ahead_NN[:, k].sum()),
+            worst_rank=n - int(ahead_NN[k].sum()),
             games=int(games_N[k]),
             wins=int(record.wins_N[k]),
             draws=int(record.ties_N[k]),

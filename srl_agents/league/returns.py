@@ -97,7 +97,9 @@ class _Mean:
     def interval(self) -> Interval:
         centred = 2 * np.array(self.values) - 1  # `paired_interval` takes values in [-1, 1]
         found = paired_interval(centred, np.array(self.clusters))
-        return Interval((1 + found.estimate) / 2, found.half_width / 2, found.clusters)
+        return Interval(
+            (1 + found.estimate) / 2, (1 + found.low) / 2, (1 + found.high) / 2, found.clusters
+        )
 
 
 def cross_play(

@@ -43,12 +43,13 @@ def against_a_pool(
 def test_ratings_and_intervals_are_those_of_rate(ties: bool, own_seeds: bool, anchors) -> None:
     pairs = against_a_pool(17, 31, ties=ties, own_seeds=own_seeds)
     dense, large = rate(pairs, anchors=anchors), rate_large(pairs, anchors=anchors)
-    assert [r.agent for r in large.ratings] == [r.agent for r in dense.ratings]
     assert (large.games, large.clusters) == (dense.games, dense.clusters)
     assert large.tie_nu == pytest.approx(dense.tie_nu, abs=1e-9)
-    for mine, theirs in zip(large.ratings, dense.ratings, strict=True):
+    for mine in large.ratings:  # equal agents may change places
+        theirs = dense[mine.agent]
         assert mine.elo == pytest.approx(theirs.elo, abs=1e-6)
-        assert mine.half_width == pytest.approx(theirs.half_width, rel=1e-7)
+        assert mine.low == pytest.approx(theirs.low, abs=1e-5)
+        assert mine.high == pytest.approx(theirs.high, abs=1e-5)
         assert mine.field_score == pytest.approx(theirs.field_score)
         for name in ("games", "wins", "draws", "losses", "clusters", "provisional"):
             assert getattr(mine, name) == getattr(theirs, name), name
