@@ -82,6 +82,8 @@ def _by_elo(protocol: Protocol, matches: Matches) -> dict[str, Any]:
                 "agent": r.agent,
                 "elo": _number(r.elo),
                 "half_width": _number(r.half_width),
+                "low": _number(r.low),
+                "high": _number(r.high),
                 "best_rank": r.best_rank,
                 "worst_rank": r.worst_rank,
                 "wins": r.wins,

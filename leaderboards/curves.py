@@ -44,7 +44,8 @@ def curves(agents: dict[str, AgentVersion], table: RatingTable) -> list[dict[str
                     "agent": name,
                     "step": agents[name].step,
                     "elo": finite(rated[name].elo),
-                    "half_width": finite(rated[name].half_width),
+                    "low": finite(rated[name].low),
+                    "high": finite(rated[name].high),
                 }
                 for name in sorted(names, key=lambda n: (agents[n].step, n))
             ],

@@ -1,8 +1,8 @@
 """The ranking of one environment: one row per agent, whatever the game's mode ranks by.
 
 Competitive games rank by rating, cooperative ones by the return with strangers, mixed ones by what an
-agent earned per seat it held, averaged over how many seats those were. All have a value, half of its
-95 % interval and a set of ranks that the intervals leave open.
+agent earned per seat it held, averaged over how many seats those were. All have a value, the ends of its
+95 % interval, the distance to the farther one and a set of ranks that the intervals leave open.
 """
 
 from __future__ import annotations
@@ -167,6 +167,8 @@ def rating_row(rating: Rating) -> Row:
         "agent": rating.agent,
         "value": finite(rating.elo),
         "half_width": finite(rating.half_width),
+        "low": finite(rating.low),
+        "high": finite(rating.high),
         "best_rank": rating.best_rank,
         "worst_rank": rating.worst_rank,
         "games": rating.games,
@@ -238,6 +240,9 @@ def _by_return(
     best_N, worst_N = rank_sets(value_N, width_N)
     for row, best, worst in zip(rows, best_N.tolist(), worst_N.tolist(), strict=True):
         row["best_rank"], row["worst_rank"] = best, worst
+        known = row["value"] is not None and row["half_width"] is not None
+        row["low"] = finite(row["value"] - row["half_width"], 4) if known else None
+        row["high"] = finite(row["value"] + row["half_width"], 4) if known else None
         if _width(row) > PROVISIONAL_RETURN:
             row["provisional"].append(f"interval wider than ±{PROVISIONAL_RETURN}")
         if row["clusters"] < PROVISIONAL_CLUSTERS:

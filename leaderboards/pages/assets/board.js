@@ -16,8 +16,8 @@
   function learning(board) {
     const lines = board.curves.map((curve, k) => ({
       label: curve.lineage, colour: k, x: curve.points.map((p) => p.step), y: curve.points.map((p) => p.elo),
-      low: curve.points.map((p) => (p.half_width === null ? null : p.elo - p.half_width)),
-      high: curve.points.map((p) => (p.half_width === null ? null : p.elo + p.half_width)),
+      low: curve.points.map((p) => p.low),
+      high: curve.points.map((p) => p.high),
     }));
     const levels = board.agents.filter((row) => row.role === "anchor" && row.value !== null).slice(0, 8).map((row) => ({ label: row.agent, y: row.value }));
     return card("Learning",

@@ -20,12 +20,12 @@
     const inside = (x) => x >= low && x <= high;
     const upright = (kind, x, height) =>
       svg("line", { class: kind, x1: place(x), x2: place(x), y1: (tall - height) / 2, y2: (tall + height) / 2 });
-    const half = row.half_width === null ? Infinity : row.half_width;
+    const ends = [row.low === null ? -Infinity : row.low, row.high === null ? Infinity : row.high];
     return svg("svg", { class: "bar", viewBox: `0 0 ${wide} ${tall}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       inside(0) ? upright("zero", 0, tall) : null,
       ...(row.value === null ? [] : [
-        svg("line", { class: "range", x1: place(row.value - half), x2: place(row.value + half), y1: tall / 2, y2: tall / 2 }),
-        ...[row.value - half, row.value + half].filter(inside).map((end) => upright("end", end, 6)),
+        svg("line", { class: "range", x1: place(ends[0]), x2: place(ends[1]), y1: tall / 2, y2: tall / 2 }),
+        ...ends.filter(inside).map((end) => upright("end", end, 6)),
         inside(row.value) ? upright("point", row.value, 12) : null]));
   }
 
@@ -35,8 +35,8 @@
     let low = Infinity, high = -Infinity;
     for (const row of firm.length > 1 ? firm : rows) {
       if (row.value === null) continue;
-      low = Math.min(low, row.value - (row.half_width || 0));
-      high = Math.max(high, row.value + (row.half_width || 0));
+      low = Math.min(low, row.low === null ? row.value : row.low);
+      high = Math.max(high, row.high === null ? row.value : row.high);
     }
     return low < high ? [low, high] : [low - 1, low + 1];
   }
@@ -59,7 +59,7 @@
       number("Rank", 4.6, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1),
       { label: "Agent", rem: 17, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
       number(metric.name, 8.2, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
-        `${metric.unit} with half of its 95 % interval.`),
+        `${metric.unit}, and how far its 95 % interval reaches to the farther side.`),
       { label: "95 % interval", rem: 8.5, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
       has("level") && { label: "Verified", rem: 5.2, value: (r) => r.level, first: -1, cell: (r) => (r.level ? badge(r.level) : ""), help: "How far the claim was checked." },
       has("field_score") && number("Score", 5, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
