@@ -69,16 +69,15 @@ def designs(quick: bool) -> list[Design]:
         for lucky in (False, True)
         for seeds in SEEDS
     ]
-    rows += [
-        Design(spread=spread, seeds=30, lucky=True, agents=150, pool=6) for spread in SPREADS
-    ]
+    rows += [Design(spread=spread, seeds=30, lucky=True, agents=150, pool=6) for spread in SPREADS]
     return rows[::2] if quick else rows
 
 
 def measure(design: Design, fields: int, root: int = 0) -> dict[str, Any]:
     """Shares of intervals that hold the truth, over many fields."""
     found = [
-        _one_field(design, np.random.default_rng([root, design.seeds, run])) for run in range(fields)
+        _one_field(design, np.random.default_rng([root, design.seeds, run]))
+        for run in range(fields)
     ]
     columns = {name: np.array([row[name] for row in found]) for name in found[0]}
     row: dict[str, Any] = {"fields": fields}

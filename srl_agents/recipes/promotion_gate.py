@@ -61,7 +61,7 @@ class PromotionGate:
 
     def _against_best(self, learner: str, candidate: str, best: str) -> Verdict:
         settings, scores = self.settings, np.zeros(0)
-        for first in range(0, 2 * settings.max_pairs, settings.batch_pairs):
+        for first in range(0, 2 * settings.most_pairs, settings.batch_pairs):
             scores = np.append(scores, self._batch(learner, candidate, best, first))
             verdict = sequential_test(scores, settings)
             if verdict.decision != "continue":

@@ -1,4 +1,4 @@
-"""The gate: rarely promotes an equal, hardly ever a weaker, usually a stronger candidate."""
+"""The gate: its two chances of error are what its settings say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.league.gates import KINDS, promotions
 from srl_agents.league.promotion import (
     PromotionSettings,
     anchor_change,
@@ -16,30 +17,47 @@ from srl_agents.league.promotion import (
     loses_to_anchors,
     sequential_test,
 )
+from srl_agents.league.ratings import expected_score
 from srl_envs.errors import ConfigError, ShapeError
 
 GATE = PromotionSettings()
 
 
-def pair_scores(elo: float, pairs: int, rng: np.random.Generator) -> np.ndarray:
-    """Mirrored pairs: a deal favours a seat (sd 1 logit), 15 % of games tie."""
-    luck = rng.normal(0, 1, pairs)
-    total = np.zeros(pairs)
-    for sign in (1, -1):
-        p = 1 / (1 + np.exp(-(elo * math.log(10) / 400 + sign * luck)))
-        total += np.where(rng.random(pairs) < 0.15, 0.5, rng.random(pairs) < p)
-    return total / 2
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("gate", [GATE, PromotionSettings(elo1=100, alpha=0.1, beta=0.02)])
+def test_both_chances_of_error_hold_whatever_the_games_are_like(
+    gate: PromotionSettings, kind: str
+) -> None:
+    """A chance that is met exactly passes: the margin is three standard errors of 600 runs."""
+    if kind == "mostly tied" and gate.elo1 > 60:
+        pytest.skip("80 % ties leave no room for so many points")
+    runs = 600
+    equal, *_ = promotions(gate, gate.elo0, kind, runs)
+    better, _, most = promotions(gate, gate.elo1, kind, runs)
+    for chance, seen in ((gate.alpha, equal), (gate.beta, 1 - better)):
+        assert seen <= chance + 3 * math.sqrt(chance * (1 - chance) / runs)
+    assert most <= 2 * gate.most_pairs
 
 
-@pytest.mark.parametrize(
-    ("elo", "least", "most"), [(-35, 0, 0.02), (0, 0, 0.09), (70, 0.9, 1), (120, 0.97, 1)]
-)
-def test_error_rates(elo: float, least: float, most: float) -> None:
+def test_a_weaker_candidate_stays_out_and_a_strong_one_does_not_wait() -> None:
+    assert promotions(GATE, -35, "mirrored", 300)[0] <= 0.01
+    share, games, _ = promotions(GATE, 120, "mirrored", 300)
+    assert share >= 0.99
+    assert games < 150
+
+
+def test_the_end_costs_a_tenth_of_beta() -> None:
+    """Brownian motion in small steps, from 0 with drift 1/2, between the bounds until the end."""
+    gate = PromotionSettings(alpha=0.2, beta=0.2)
+    low, high = gate.bounds
+    step, runs = 0.01, 20_000
     rng = np.random.default_rng(0)
-    runs = [sequential_test(pair_scores(elo, 300, rng), GATE) for _ in range(300)]
-    promoted = np.mean([run.decision == "promote" for run in runs])
-    assert least <= promoted <= most
-    assert all(run.decision != "continue" for run in runs)
+    place, inside = np.zeros(runs), np.ones(runs, dtype=bool)
+    for _ in range(round(gate.information / step)):
+        place += step / 2 + math.sqrt(step) * rng.normal(size=runs)
+        inside &= (place > low) & (place < high)
+    # coarse steps see fewer crossings; the series is exact
+    assert inside.mean() == pytest.approx(0.1 * gate.beta, abs=0.008)
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,21 +73,25 @@ def test_the_decision_is_that_of_the_first_pair_that_allows_one(scores: list[flo
 
 
 def test_the_ratio_by_hand() -> None:
-    """Scores 1 and 1/2 by turns: mean 3/4, variance 1/16."""
+    """Scores 1 and 1/2 by turns: mean 3/4, variance 1/16, and one pair with a variance of 1/4."""
     scores = np.array([1, 0.5] * 10)
     s1 = 1 / (1 + 10 ** (-35 / 400))
-    expected = 20 * (s1 - 0.5) * (1.5 - 0.5 - s1) / (2 / 16)
+    expected = 20 * (s1 - 0.5) * (1.5 - 0.5 - s1) / (2 * (1 / 16 + 0.25 / 20))
     verdict = sequential_test(scores, PromotionSettings(alpha=1e-9, beta=1e-9))
     assert verdict.decision == "continue"
     assert verdict.log_ratio == pytest.approx(expected)
 
 
 def test_an_undecided_candidate_stays_out() -> None:
-    # alternate so that the mean sits between the hypotheses: evidence never builds up
-    scores = np.array([0.5] * 19 + [1.0]).repeat(15)
-    assert sequential_test(np.resize([0.5, 0.55], 300), GATE).pairs == 300
-    assert sequential_test(np.resize([0.5, 0.55], 300), GATE).decision == "keep"
-    assert scores.size == 300
+    """The mean sits between the hypotheses, so that evidence never builds up."""
+    middle = (0.5 + expected_score(35)) / 2
+    noisy = np.resize([0.0, 1.0, 5 * middle - 2, 1.0, 0.0], 5000)
+    verdict = sequential_test(noisy, GATE)
+    assert verdict.decision == "keep"
+    assert 0.5 * GATE.most_pairs < verdict.pairs <= GATE.most_pairs
+    calm = sequential_test(np.resize([0.5, 2 * middle - 0.5], 5000), GATE)
+    assert calm.decision == "keep"
+    assert calm.pairs < 0.1 * verdict.pairs  # scores that agree tell more each
 
 
 def test_two_lucky_pairs_prove_nothing() -> None:
@@ -95,8 +117,8 @@ def test_a_loss_against_the_anchors_is_seen() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(ConfigError, match="elo1=0"):
         PromotionSettings(elo1=0)
-    with pytest.raises(ConfigError, match="max_pairs=5"):
-        PromotionSettings(max_pairs=5)
+    with pytest.raises(ConfigError, match="min_pairs=0"):
+        PromotionSettings(min_pairs=0)
     with pytest.raises(ConfigError, match="alpha"):
         PromotionSettings(alpha=0.7)
     with pytest.raises(ShapeError, match="pair scores"):
