@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +93,7 @@ def write_parquet(path: Path, out: Path) -> int:
                     table = pa.table({k: list(v) for k, v in columns.items()}, schema=types)
                     pq.write_table(table, folder / f"part-{number}.parquet", compression="zstd")
                     written += table.num_rows
-    except (OSError, sqlite3.OperationalError) as error:
+    except OSError as error:
         raise StoreError(f"{out} cannot be written from {path}: {error}.") from error
     return written
 

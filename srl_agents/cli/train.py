@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +88,7 @@ def train(options: TrainOptions) -> int:
             file=sys.stderr,
         )
         return 130
-    except (OSError, sqlite3.OperationalError, SafetensorError) as error:
+    except (OSError, SafetensorError) as error:
         raise StoreError(
             f"{folder} cannot be written: {error}. Mend that and give the same command: "
             "a run continues from its last checkpoint."

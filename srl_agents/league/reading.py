@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from srl_agents.league.agents import AgentVersion
+from srl_agents.league.database import end, readable
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import TeamResult
 from srl_agents.league.returns import SeatedResult
@@ -57,6 +59,7 @@ class PairCount:
 class StoreReader:
     """The queries of a store on an open connection."""
 
+    path: Path
     _db: sqlite3.Connection
 
     def agents(self) -> list[AgentVersion]:
@@ -68,7 +71,8 @@ class StoreReader:
         rows = self._db.execute(
             "SELECT env_id, options_json FROM env ORDER BY env_id, length(options_json), options_json"
         )
-        return [(env_id, json.loads(options)) for env_id, options in rows]
+        with readable(self.path):
+            return [(env_id, json.loads(options)) for env_id, options in rows]
 
     def matches(
         self,
@@ -146,7 +150,8 @@ class StoreReader:
             " ORDER BY match_id, p.seat, q.seat",
             values,
         )
-        return Pairs.of(rows)
+        with readable(self.path):
+            return Pairs.of(rows)
 
     def seated(
         self,
@@ -256,18 +261,19 @@ class StoreReader:
         self._db.execute("BEGIN")
         try:
             yield
-        finally:
-            self._db.execute("COMMIT")
+        finally:  # nothing was written
+            end(self._db)
 
     def leases(self) -> list[Lease]:
         """All of them, expired ones too, by schedule and number."""
         rows = self._db.execute(
             "SELECT spec_json, owner, until_ms, issued FROM lease ORDER BY schedule, number, match_id"
         )
-        return [
-            Lease(spec=spec_from_json(spec), owner=owner, until_ms=until, issued=issued)
-            for spec, owner, until, issued in rows
-        ]
+        with readable(self.path):
+            return [
+                Lease(spec=spec_from_json(spec), owner=owner, until_ms=until, issued=issued)
+                for spec, owner, until, issued in rows
+            ]
 
     def _agents(self, where: str = "", *values: str) -> Iterator[AgentVersion]:
         rows = self._db.execute(
@@ -276,14 +282,16 @@ class StoreReader:
             values,
         )
         for agent_id, lineage, parent, role, step, spec in rows:
-            yield AgentVersion(
-                agent_id=agent_id,
-                lineage=lineage,
-                parent=parent,
-                role=role,
-                step=step,
-                spec=json.loads(spec),
-            )
+            with readable(self.path):
+                agent = AgentVersion(
+                    agent_id=agent_id,
+                    lineage=lineage,
+                    parent=parent,
+                    role=role,
+                    step=step,
+                    spec=json.loads(spec),
+                )
+            yield agent
 
     def _records(
         self, where: str, values: Iterable[Any]
@@ -297,7 +305,9 @@ class StoreReader:
             tuple(values),
         )
         for _, seats in itertools.groupby(rows, key=lambda row: row[0]):
-            yield match_from_rows(list(seats))
+            with readable(self.path):
+                match = match_from_rows(list(seats))
+            yield match
 
 
 def _where(

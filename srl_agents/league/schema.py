@@ -24,6 +24,8 @@ NETWORK_FILE_SYSTEMS = frozenset(
      "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.goofys"}
 )  # fmt: skip
 
+_MARK = re.compile(r"(\d{20}) matches acknowledged\n")
+
 _AGENT = """
 CREATE TABLE {name}(
   agent_no INTEGER PRIMARY KEY, agent_id TEXT NOT NULL UNIQUE, lineage TEXT NOT NULL, parent TEXT,
@@ -120,6 +122,12 @@ def check(db: sqlite3.Connection, path: Path) -> int:
         raise StoreError(f"{path} holds nothing yet; its run may just be starting.")
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise StoreError(f"{path} is a database, but not a league store of SRL.")
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if lost := sorted({"agent", "env", "match", "seat"} - tables):
+        raise StoreError(
+            f"{path} is a league store without its table {', '.join(lost)}: it was edited or is damaged."
+            " Restore it from a backup, or start the run in another folder."
+        )
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
         raise StoreError(
@@ -188,15 +196,62 @@ def take_lock(path: Path) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.read(descriptor, 4096).decode(errors="replace") or "unknown"
+        _, _, holder = os.pread(descriptor, 4096, 0).decode(errors="replace").partition("\n")
         os.close(descriptor)
         raise StoreError(
-            f"{path.with_suffix('')} already has a writer: {holder}. Wait for it or stop it, or"
-            " open the store with mode='read'."
+            f"{path.with_suffix('')} already has a writer: {holder or 'unknown'}. Wait for it or stop it,"
+            " or open the store with mode='read'."
         ) from None
+    count = acknowledged(descriptor)
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"process {os.getpid()} ({' '.join(sys.argv)[:200]})".encode())
+    text = f"{_mark(count)}process {os.getpid()} ({' '.join(sys.argv)[:200]})"
+    os.pwrite(descriptor, text.encode(), 0)
     return descriptor
+
+
+def acknowledged(descriptor: int) -> int:
+    """Matches that writers of this store acknowledged, as its lock says; 0 if it says nothing."""
+    found = _MARK.match(os.pread(descriptor, 100, 0).decode(errors="replace"))
+    return int(found[1]) if found else 0
+
+
+def acknowledge(descriptor: int, matches: int) -> None:
+    """Note in the lock how many matches are in the store; overwrites in place, so no disk is too full."""
+    os.pwrite(descriptor, _mark(matches).encode(), 0)
+
+
+def count_matches(db: sqlite3.Connection) -> int:
+    """All of them, void ones included."""
+    return int(db.execute("SELECT count(*) FROM match").fetchone()[0])
+
+
+def require_whole(db: sqlite3.Connection, path: Path, matches: int) -> None:
+    """Refuse to write to a store that is damaged or lacks matches.
+
+    Args:
+        db: open.
+        path: that errors name.
+        matches: that were acknowledged.
+
+    Raises:
+        StoreError: says what is wrong.
+    """
+    faults = [str(row[0]) for row in db.execute("PRAGMA quick_check(1)")]
+    if faults != ["ok"]:
+        raise StoreError(
+            f"{path}: the file is damaged. Restore it from a backup, or start the run in another folder."
+            f" (SQLite: {faults[0]})"
+        )
+    if (there := count_matches(db)) < matches:
+        raise StoreError(
+            f"{path} holds {there} matches, and {matches} were acknowledged: it was emptied, replaced by"
+            " an older copy, or copied without the -wal file beside it. Put the whole file back. To go on"
+            f" without the lost matches, delete {path.name}.lock."
+        )
+
+
+def _mark(matches: int) -> str:
+    return f"{matches:020} matches acknowledged\n"
 
 
 def _guard(table: str) -> str:

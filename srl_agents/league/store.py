@@ -7,7 +7,9 @@ A *lease* says that somebody plays a match until some moment. It holds the whole
 expires, the same match is issued again, with the same seed, to whoever asks next.
 
 Durability: WAL with synchronous=NORMAL. What `LeagueStore.report` acknowledged survives the death
-of the process; a power cut can lose the last commits but not damage the file.
+of the process and a full disk; a power cut can lose the last commits but not damage the file. The
+lock beside the file holds the number of matches that were acknowledged, so that a store with fewer is
+noticed: one that was emptied, put back from a backup, or copied without its ``-wal``.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any, Literal, Self
 
 from srl_agents.league import schema
 from srl_agents.league.agents import AgentVersion, Role
+from srl_agents.league.database import connect, end
 from srl_agents.league.reading import PLAYED, Lease, PairCount, StoreReader
 from srl_agents.league.rows import (
     check_fit,
@@ -68,8 +71,11 @@ class LeagueStore(StoreReader):
         mode: ``write`` makes the file if there is none, ``continue`` writes to one that is there.
 
     Raises (constructor):
-        StoreError: another process writes, the file is missing, foreign or from a newer SRL, or it
-            lies on a network file system, where SQLite's locks do not hold.
+        StoreError: another process writes; the file is missing, damaged, foreign, from a newer SRL or
+            holds fewer matches than were acknowledged; or it lies on a network file system, where
+            SQLite's locks do not hold.
+
+    Every method raises `StoreError` if the file cannot be read or written.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class LeagueStore(StoreReader):
     ) -> None:
         self.path = Path(path)
         self._lock: int | None = None
+        self._matches = 0
         refuse_network_file_system(self.path)
         if sqlite3.sqlite_version_info < (3, 37):
             raise StoreError(
@@ -87,9 +94,12 @@ class LeagueStore(StoreReader):
         except StoreError:
             self.close()
             raise
-        except (sqlite3.DatabaseError, OSError) as error:
+        except OSError as error:
             self.close()
-            raise StoreError(f"{self.path} cannot be opened as a league store: {error}.") from error
+            raise StoreError(
+                f"{self.path} cannot be opened as a league store: {error}. Give this user the right to "
+                "write to file and folder, or name another folder."
+            ) from error
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +173,11 @@ class LeagueStore(StoreReader):
                 holds an agent that was never added.
         """
         with self._transaction():
-            return self._insert([(spec.match_id, spec, result) for spec, result in matches])
+            new = self._insert([(spec.match_id, spec, result) for spec, result in matches])
+        self._matches += new
+        if self._lock is not None:
+            schema.acknowledge(self._lock, self._matches)
+        return new
 
     # --- leases ------------------------------------------------------------------------------
 
@@ -230,13 +244,20 @@ class LeagueStore(StoreReader):
         self._lock = schema.take_lock(self.path.with_name(self.path.name + ".lock"))
         if mode == "continue" and not self.path.is_file():
             raise self._lost()
-        db = self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+        acknowledged = schema.acknowledged(self._lock)
+        if acknowledged and not self.path.is_file():
+            raise self._lost()
+        db = self._db = connect(self.path, str(self.path))
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA synchronous = NORMAL")
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            schema.migrate(db, schema.check(db, self.path))
+            version = schema.check(db, self.path)
+            schema.require_whole(db, self.path, acknowledged)
+            schema.migrate(db, version)
+            self._matches = schema.count_matches(db)
+            schema.acknowledge(self._lock, self._matches)
             return db
-        if mode == "continue":
+        if mode == "continue" or acknowledged:
             raise self._lost()
         if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise StoreError(f"{self.path} lies on a file system without shared memory: move it.")
@@ -255,8 +276,7 @@ class LeagueStore(StoreReader):
         # without a writable folder SQLite cannot make its index beside the file
         alone = not os.access(self.path.parent, os.W_OK) and not _wal(self.path).exists()
         flags = "mode=ro&immutable=1" if alone else "mode=ro"
-        uri = f"{self.path.absolute().as_uri()}?{flags}"
-        db = self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
+        db = self._db = connect(self.path, f"{self.path.absolute().as_uri()}?{flags}", uri=True)
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             raise StoreError(f"no league store at {self.path} yet: the file is empty.")
         schema.read_as_present(db, schema.check(db, self.path))
@@ -269,10 +289,10 @@ class LeagueStore(StoreReader):
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            end(self._db)
             raise
-        self._db.execute("COMMIT")
 
     # --- rows --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from srl_agents.league.manager import Arena
 from srl_agents.league.population import SCHEDULE, Population
 from srl_agents.league.store import LeagueStore
-from srl_agents.recipes.folder import check_folder, write_recipe
+from srl_agents.recipes.folder import RECIPE, check_folder, write_recipe
 from srl_agents.recipes.population_policies import build_policies
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.population_workers import WorkerPool
@@ -36,7 +36,7 @@ class PopulationRun:
 
     Raises:
         ConfigError: the folder holds a run of another recipe.
-        StoreError: another process is writing to the folder.
+        StoreError: another process is writing to the folder, or its matches are lost.
     """
 
     def __init__(self, recipe: PopulationRecipe, folder: Path) -> None:
@@ -44,7 +44,9 @@ class PopulationRun:
         self.recipe, self.folder = recipe, folder
         policies, contents = build_policies(recipe)
         folder.mkdir(parents=True, exist_ok=True)
-        self.store = LeagueStore(folder / STORE)
+        # a folder is marked by its recipe once there is a store
+        begun = (folder / RECIPE).is_file()
+        self.store = LeagueStore(folder / STORE, "continue" if begun else "write")
         write_recipe(recipe, folder)
         known = env_spec(recipe.env)
         agents = [recipe.version(a, contents[recipe.agent_id(a)]) for a in recipe.agents]

@@ -394,7 +394,7 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no league store"):
         LeagueStore(tmp_path / "absent.db", mode="read")
     (tmp_path / "text.db").write_text("no database " * 100)
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="is no database"):
         LeagueStore(tmp_path / "text.db", mode="read")
     foreign = sqlite3.connect(tmp_path / "foreign.db")
     foreign.execute("CREATE TABLE t(x)")

@@ -1,0 +1,136 @@
+"""SQLite with errors of ours: whatever goes wrong with a store's file is a `StoreError` that names it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import StoreError
+
+_KEPT = "Every match that was acknowledged is still there"
+_ADVICE = {
+    sqlite3.SQLITE_FULL: f"the disk is full. {_KEPT}: free some space and give the same command.",
+    sqlite3.SQLITE_IOERR: "the disk refused to read or write. Look for a full disk, a quota, a limit on"
+    f" file sizes or a failing device. {_KEPT}, unless the device lost it.",
+    sqlite3.SQLITE_READONLY: "file or folder can only be read. Give this user the right to write to both,"
+    " or copy the folder.",
+    sqlite3.SQLITE_CANTOPEN: "file or folder cannot be opened. Give this user the right to read and write"
+    " both.",
+    sqlite3.SQLITE_BUSY: "another program has locked it. Close that program and try again.",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: part of it is missing or was overwritten. Restore it"
+    " from a backup, or start the run in another folder.",
+    sqlite3.SQLITE_NOTADB: "the file is no database, or its first page was overwritten. Restore it from a"
+    " backup, or start the run in another folder.",
+}
+
+
+class Database(sqlite3.Connection):
+    """A connection that raises `StoreError`, also while rows are fetched."""
+
+    path: Path
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        """As in the base class, with errors that name the file."""
+        return self._cursor().execute(*args)
+
+    def executemany(self, *args: Any) -> sqlite3.Cursor:
+        """As in the base class, with errors that name the file."""
+        return self._cursor().executemany(*args)
+
+    def executescript(self, *args: Any) -> sqlite3.Cursor:
+        """As in the base class, with errors that name the file."""
+        return self._cursor().executescript(*args)
+
+    def _cursor(self) -> _Cursor:
+        found = self.cursor(_Cursor)
+        found.path = self.path
+        return found
+
+
+class _Cursor(sqlite3.Cursor):
+    path: Path
+
+    def execute(self, *args: Any) -> _Cursor:
+        with named(self.path):
+            super().execute(*args)
+        return self
+
+    def executemany(self, *args: Any) -> _Cursor:
+        with named(self.path):
+            super().executemany(*args)
+        return self
+
+    def executescript(self, *args: Any) -> _Cursor:
+        with named(self.path):
+            super().executescript(*args)
+        return self
+
+    def fetchone(self) -> Any:
+        with named(self.path):
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with named(self.path):
+            return super().fetchall()
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            raise _told(self.path, error) from error
+
+
+def connect(path: Path, target: str, *, uri: bool = False) -> Database:
+    """Open a file; transactions are the caller's.
+
+    Args:
+        path: that errors name.
+        target: file or URI.
+        uri: whether ``target`` is a URI.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    with named(path):
+        db = sqlite3.connect(target, uri=uri, isolation_level=None, timeout=30, factory=Database)
+    db.path = path
+    return db
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite inside into `StoreError`."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _told(path, error) from error
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn errors about what rows hold into `StoreError`: no league wrote them."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise StoreError(
+            f"{path} holds a row that no league wrote ({type(error).__name__}: {error}): the file is "
+            "damaged or was edited. Restore it from a backup, or start the run in another folder."
+        ) from error
+
+
+def end(db: sqlite3.Connection) -> None:
+    """Roll back what is open; an error that did so itself stays the one that is told."""
+    if db.in_transaction:
+        try:
+            db.execute("ROLLBACK")
+        except StoreError:  # nothing is committed either way
+            return
+
+
+def _told(path: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    advice = _ADVICE.get(code, "it has not the tables or contents of a league store of SRL.")
+    return StoreError(f"{path}: {advice} (SQLite: {error})")
