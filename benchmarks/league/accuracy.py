@@ -1,6 +1,9 @@
 """Ratings of simulated populations whose skills are known: coverage, rank correlation, error.
 
-    python -m benchmarks.league.accuracy [--prototype FOLDER] [--scale 1.0] [--json FILE]
+    python -m benchmarks.league.accuracy [--quick] [--prototype FOLDER] [--scale 1.0] [--json FILE]
+
+Three tables: kinds of schedules; wide fields, few seeds and newcomers (`wide_fields`); and the promotion
+gate's two chances of error (`gates`). ``--quick`` takes part of the second table and a tenth of all runs.
 
 Coverage is the share of agents whose 95 % interval holds the truth, over many populations. With
 ``--prototype`` the research prototype (a folder with ``ours.py``) fits the same results.
@@ -20,6 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.league import wide_fields
+from benchmarks.league.gates import KINDS, promotions
+from srl_agents.league.promotion import PromotionSettings
 from srl_agents.league.ratings import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
 
 Floats = NDArray[np.float64]
@@ -134,10 +140,11 @@ def measure(make: Callable[[np.random.Generator], Any], runs: int, shrinks: bool
         table = rate(results) if isinstance(results, Pairs) else rate_teams(results)
         names = named(skill.size)
         elo = np.array([table[name].elo for name in names])
-        width = np.array([table[name].half_width for name in names])
+        low = np.array([table[name].low for name in names])
+        high = np.array([table[name].high for name in names])
         truth = marginal(skill, elo, shrinks)
-        covered.append(float((np.abs(elo - truth) <= width).mean()))
-        widths.append(float(2 * width.mean()))
+        covered.append(float(((low <= truth) & (truth <= high)).mean()))
+        widths.append(float((high - low).mean()))
         taus.append(kendall(elo, skill))
         errors.append(math.sqrt(float(((elo - truth) ** 2).mean())))
     return {
@@ -169,34 +176,87 @@ def beside_prototype(folder: Path, runs: int) -> dict[str, Any]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def main() -> None:
-    """Print one row per design."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--prototype", type=Path)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of populations")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    designs: dict[str, tuple[Callable[[np.random.Generator], Any], int, bool]] = {
-        "20 agents, 2,000 games": (lambda g: single_games(20, 2000, g), 200, False),
-        "100 agents, 5,000 games": (lambda g: single_games(100, 5000, g), 40, False),
-        "100 agents, 20,000 games": (lambda g: single_games(100, 20_000, g), 40, False),
-        "21 agents, mirrored, 64 seeds": (lambda g: mirrored(21, 64, g), 60, True),
-        "8 agents, mirrored, 64 seeds": (lambda g: mirrored(8, 64, g), 150, True),
-        "20 agents, 8 games per seed, same seats": (lambda g: same_seats(20, 400, g), 150, True),
-        "free for all, 20 agents, 600 tables of 4": (lambda g: free_for_all(20, 600, 4, g), 60, False),
-        "free for all, 20 agents, 600 tables of 8": (lambda g: free_for_all(20, 600, 8, g), 40, False),
-        "teams of two, 12 agents, 2,000 matches": (lambda g: teams(12, 2000, g), 60, False),
-    }  # fmt: skip
-    found: dict[str, Any] = {}
-    print(f"{'design':44} {'coverage':>9} {'width':>6} {'tau':>6} {'rmse':>6}")
-    for name, (make, runs, shrinks) in designs.items():
-        row = measure(make, max(5, round(runs * options.scale)), shrinks)
-        found[name] = row
+DESIGNS: dict[str, tuple[Callable[[np.random.Generator], Any], int, bool]] = {
+    "20 agents, 2,000 games": (lambda g: single_games(20, 2000, g), 200, False),
+    "100 agents, 5,000 games": (lambda g: single_games(100, 5000, g), 40, False),
+    "100 agents, 20,000 games": (lambda g: single_games(100, 20_000, g), 40, False),
+    "21 agents, mirrored, 64 seeds": (lambda g: mirrored(21, 64, g), 60, True),
+    "8 agents, mirrored, 64 seeds": (lambda g: mirrored(8, 64, g), 150, True),
+    "20 agents, 8 games per seed, same seats": (lambda g: same_seats(20, 400, g), 150, True),
+    "free for all, 20 agents, 600 tables of 4": (lambda g: free_for_all(20, 600, 4, g), 60, False),
+    "free for all, 20 agents, 600 tables of 8": (lambda g: free_for_all(20, 600, 8, g), 40, False),
+    "teams of two, 12 agents, 2,000 matches": (lambda g: teams(12, 2000, g), 60, False),
+}
+FIELDS, GATES = 400, 4000
+"""Simulated fields per row of the second table, and candidates per row of the third."""
+
+
+def schedules(scale: float) -> dict[str, Any]:
+    """The first table, printed and returned."""
+    found = {}
+    print(f"{'schedule':44} {'coverage':>9} {'width':>6} {'tau':>6} {'rmse':>6}")
+    for name, (make, runs, shrinks) in DESIGNS.items():
+        row = found[name] = measure(make, max(5, round(runs * scale)), shrinks)
         print(
             f"{name:44} {row['coverage']:9.3f} {row['width_elo']:6.0f} {row['kendall']:6.3f} "
             f"{row['rmse_elo']:6.1f}",
             flush=True,
         )
+    return found
+
+
+def wide(scale: float, *, quick: bool) -> dict[str, Any]:
+    """The second table, printed and returned."""
+    found = {}
+    print(
+        f"\n{'field':64} {'coverage':>9} {'+-':>6} {'others':>7} {'gaps':>6} {'width':>6} {'one end':>8}"
+    )
+    for design in wide_fields.designs(quick=quick):
+        fields = FIELDS if not design.pool else FIELDS // 10
+        row = found[str(design)] = wide_fields.measure(design, max(5, round(fields * scale)))
+        print(
+            f"{design!s:64} {row['coverage']:9.3f} {row['coverage_se']:6.3f} "
+            f"{row.get('coverage_others', math.nan):7.3f} "
+            f"{row.get('coverage_differences', math.nan):6.3f} {row['half_width_elo']:6.0f} "
+            f"{row.get('one_sided', math.nan):8.3f}",
+            flush=True,
+        )
+    for spread in wide_fields.SPREADS:
+        name = f"teams of two, sd {spread}, 30 seeds, chance"
+        row = found[name] = wide_fields.measure_teams(spread, 30, max(5, round(FIELDS / 4 * scale)))
+        print(f"{name:64} {row['coverage']:9.3f} {row['coverage_se']:6.3f}", flush=True)
+    return found
+
+
+def gate_errors(scale: float) -> dict[str, Any]:
+    """The third table, printed and returned."""
+    gate, runs, found = PromotionSettings(), max(50, round(GATES * scale)), {}
+    print(f"\n{'gate, games of a pair':22} {'alpha':>7} {'beta':>7} {'+-':>7}")
+    for kind in KINDS:
+        row = {
+            "alpha": promotions(gate, gate.elo0, kind, runs)[0],
+            "beta": 1 - promotions(gate, gate.elo1, kind, runs)[0],
+            "se": math.sqrt(gate.beta * (1 - gate.beta) / runs),
+        }
+        found[kind] = row
+        print(f"{kind:22} {row['alpha']:7.4f} {row['beta']:7.4f} {row['se']:7.4f}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--prototype", type=Path)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of populations")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    scale = options.scale * (0.1 if options.quick else 1.0)
+    found: dict[str, Any] = {
+        **schedules(scale),
+        "wide fields": wide(scale, quick=options.quick),
+        "gate": gate_errors(scale),
+    }
     if options.prototype:
         found["beside the prototype"] = beside_prototype(options.prototype, 5)
         print(json.dumps(found["beside the prototype"], indent=1))

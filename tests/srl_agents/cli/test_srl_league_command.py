@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -228,3 +229,28 @@ def test_a_dead_worker_s_matches_are_played_by_another(
         LeagueStore(tmp_path / "calm/league.db", mode="read") as other,
     ):
         assert one.content_digest() == other.content_digest()
+
+
+@pytest.mark.parametrize("loss", ["gone", "empty", "damaged"])
+def test_a_finished_run_without_its_matches_is_not_played_again(
+    recipe: Path, run: Path, tmp_path: Path, loss: str, capsys
+) -> None:
+    folder = Path(shutil.copytree(run, tmp_path / "run"))
+    store = folder / "league.db"
+    whole = store.read_bytes()
+    store.unlink()
+    if loss != "gone":
+        store.write_bytes(b"" if loss == "empty" else whole[: len(whole) // 2])
+    for command in (
+        ["league", "run", str(recipe), "--out", str(folder)],
+        ["league", "status", str(folder)],
+        ["leaderboard", "build", "--store", str(folder), "--out", str(tmp_path / "site")],
+    ):
+        capsys.readouterr()
+        assert main(command) == 2
+        told = capsys.readouterr().err
+        assert "league.db" in told
+        assert "Traceback" not in told
+    if loss == "damaged":
+        assert "Restore it from a backup" in told
+    assert not store.exists() or store.stat().st_size <= len(whole) // 2

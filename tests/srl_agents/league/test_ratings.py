@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.league import wide_fields
 from srl_agents.league import davidson
 from srl_agents.league.ratings import (
     DEFAULT_RIDGE,
@@ -200,6 +201,24 @@ def test_a_single_anchor_has_no_width_and_an_unplayed_field_falls_back_to_the_me
     table = rate(pairs, anchors=["b"])
     assert (table["b"].elo, table["b"].half_width) == (pytest.approx(0), pytest.approx(0, abs=1e-6))
     assert rate(pairs, anchors=["x"]).anchors == ("a", "b")
+
+
+# --- wide fields -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", [8, 30])
+@pytest.mark.parametrize(
+    ("spread", "outsiders"), [(800, ()), (300, (-1200, -1200)), (300, (1200, -1200))]
+)
+def test_intervals_hold_far_apart_and_with_few_seeds(
+    spread: int, outsiders: tuple[int, ...], seeds: int
+) -> None:
+    """`benchmarks.league.accuracy` measures this with fields enough to tell 93 from 97 %."""
+    design = wide_fields.Design(spread=spread, seeds=seeds, lucky=True, outsiders=outsiders)
+    found = wide_fields.measure(design, 40)
+    for name in ("coverage", "coverage_others", "coverage_differences"):
+        assert found[name] > 0.95 - 4 * max(found[f"{name}_se"], 0.005), name
+    assert found["half_width_elo"] < 700
 
 
 # --- newcomers, gaps, doubts -----------------------------------------------------------------
