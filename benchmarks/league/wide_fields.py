@@ -125,9 +125,9 @@ def _one_field(design: Design, rng: np.random.Generator) -> dict[str, float]:
     if design.pool:
         held = {r.agent: (r.low, r.high) for r in rate_large(pairs, anchors=anchors).ratings}
         ends = np.array([held[f"a{k}"] for k in range(n)])
-        elo = truth * ELO_PER_NAT
+        true_elo = truth * ELO_PER_NAT
         return {
-            "coverage": float(((ends[:, 0] <= elo) & (elo <= ends[:, 1])).mean()),
+            "coverage": float(((ends[:, 0] <= true_elo) & (true_elo <= ends[:, 1])).mean()),
             "half_width_elo": float(np.median(ends[:, 1] - ends[:, 0]) / 2),
         }
     table = rate(pairs, anchors=anchors)

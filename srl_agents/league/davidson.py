@@ -124,11 +124,11 @@ def spread(games: MatchUps, results: Results, found: Fit, ridge: float) -> Sprea
     """
     n = games.agents
     gauged = _gauged(found.hessian, games)
-    inverse = np.linalg.inv(gauged)
+    inverse: Floats = np.linalg.inv(gauged).astype(np.float64, copy=False)
     meat, clusters_N, clusters = _score_products(games, results, found)
     correction = clusters / (clusters - 1) if clusters > 1 else 1.0  # widths are infinite at 1
     observed = correction * inverse @ meat @ inverse
-    expected = inverse - ridge * inverse @ inverse
+    expected: Floats = inverse - ridge * inverse @ inverse
     return Spread(inverse, observed[:n, :n], expected[:n, :n], clusters_N, clusters)
 
 
