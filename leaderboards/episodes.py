@@ -12,7 +12,7 @@ from typing import Any
 
 from leaderboards.served import ServedTurns
 from srl_agents.cli.recorded import RecordedEpisode, watchable
-from srl_agents.cli.transcript_view import news, printable
+from srl_agents.cli.transcript_view import move_text, news, printable
 from srl_agents.records import MatchResult, MatchSpec, Served
 from srl_envs.episode import Transcript
 from srl_envs.errors import SRLError
@@ -107,12 +107,14 @@ def viewer_episode(
 
     A seat's view is ``[kept, rest]``: what it saw one step earlier, cut after ``kept`` characters,
     and what follows. Views grow by a few lines a step, so this is a tenth of their length.
+    ``boards`` are the spectator's views before each step and at the end.
     """
     game = recorded.transcript
     seen = [""] * len(spec.seats)
     ends = {seat: iter(reported) for seat, reported in served.items()}
-    steps = []
+    steps, boards = [], []
     for step in recorded.steps:
+        boards.append(step.board)
         turns = []
         for turn in step.turns:
             text = printable(turn.text.strip("\n"))
@@ -123,7 +125,7 @@ def viewer_episode(
                     "news": printable(turn.text if turn.before is None else news(turn.before, turn.text)),
                     "reply": None if turn.reply is None else printable(turn.reply),
                     "invalid": turn.invalid,
-                    "replaced": turn.replaced,
+                    "played": None if turn.played is None else move_text(turn.played),
                     "finish": None if turn.reply is None else _finish(ends.get(turn.seat)),
                     "reward": turn.reward,
                     "components": dict(turn.components),
@@ -137,6 +139,9 @@ def viewer_episode(
     return {
         **_described(slug, spec, result, game, differs),
         "steps": steps,
+        "boards": [
+            None if board is None else printable(board) for board in (*boards, recorded.last_board)
+        ],
         "end": [
             {
                 "view": _grown(seen[seat], printable(text.strip("\n"))),
@@ -170,6 +175,7 @@ def _described(
         "components": [dict(sums) for sums in game.components],
         "differs": list(differs),
         "steps": [],
+        "boards": [None],
         "end": [],
     }
 

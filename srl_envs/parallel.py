@@ -40,9 +40,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     """Every seat acts through text; observations are ``{"text", "turn", "can_act"}``.
 
     Rewards are ``outcome + format``. ``infos[agent]`` holds ``reward_components`` (of this step),
-    ``invalid`` (None, ``malformed`` or ``illegal``: what became of the last reply),
-    ``attempts_left``, ``legal_actions`` (where the seat is on move and they can be listed), and at
-    the end ``statistics`` (the game's own components) and ``forfeited``.
+    ``invalid`` (None, ``malformed`` or ``illegal``: what became of the last reply), ``played`` (the
+    action body that counts for the seat in this step, its own or one that was played for it; None
+    where there is none), ``attempts_left``, ``legal_actions`` (where the seat is on move and they can
+    be listed), and at the end ``statistics`` (the game's own components) and ``forfeited``.
 
     Args:
         spec: what the registry knows of the environment.
@@ -162,7 +163,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._format = [0.0] * n
         self.paid = (0.0,) * n
         self._errors = [""] * n
-        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n)
+        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n, {})
 
     def step(
         self, actions: dict[str, str]
@@ -189,8 +190,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         invalid: list[str | None] = [None] * n
         costs = [0.0] * n
         self.forfeited = self._read_replies(replies, invalid, costs)
+        played = {seat: self._bodies[seat] for seat in replies if seat in self._bodies}
         if self.forfeited:
-            self.outcomes = self._forfeit_outcomes()
+            self.outcomes, played = self._forfeit_outcomes(), {}
         elif not self._pending:
             self._state = self.game.apply(self._state, self._accepted)
             self._accepted, self._bodies = {}, {}
@@ -203,7 +205,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             self._pending = ()
         observations = self._observations()
         rewards = {agent: paid[i] + costs[i] for i, agent in enumerate(agents)}
-        infos = self._infos(paid, costs, invalid)
+        infos = self._infos(paid, costs, invalid, played)
         if ended or truncated:
             self._describe_end(infos)
             self.agents = []
@@ -290,7 +292,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         to_move = self.game.to_move(self._state) if data["live"] else ()
         self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
         n = len(self.possible_agents)
-        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n)
+        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n, {})
 
     def _require_started(self) -> None:
         if self.seed < 0:
@@ -410,13 +412,18 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         }
 
     def _infos(
-        self, paid: list[float], costs: list[float], invalid: list[str | None]
+        self,
+        paid: list[float],
+        costs: list[float],
+        invalid: list[str | None],
+        played: Mapping[int, str],
     ) -> dict[str, dict[str, Any]]:
         infos = {}
         for seat, agent in enumerate(self.possible_agents):
             info: dict[str, Any] = {
                 "reward_components": {"outcome": paid[seat], "format": costs[seat]},
                 "invalid": invalid[seat],
+                "played": played.get(seat),
                 "attempts_left": self._attempts - self._tries[seat],
             }
             if seat in self._pending:

@@ -149,7 +149,6 @@ def play_one(
     """One episode, shown as it happens."""
     observations, infos = env.reset(seed=seed, options={"split": split})
     recorder = Recorder(env, observations)
-    tries = infos[env.possible_agents[0]]["attempts_left"]
     view.begin(env.env_spec.id, names, seed, split, secret=HUMAN in names.values())
     while env.agents:
         replies = {}
@@ -168,10 +167,7 @@ def play_one(
         observations, rewards, _, _, infos = result
         for seat in replies:
             agent = env.possible_agents[seat]
-            refused = infos[agent]["invalid"]
-            # tries that are full again after a refusal: the game's own move was played instead
-            replaced = refused and infos[agent]["attempts_left"] == tries and not env.forfeited
-            view.verdict(seat, refused, rewards[agent], replaced=bool(replaced))
+            view.verdict(seat, infos[agent]["invalid"], rewards[agent], infos[agent]["played"])
     for seat in [s for s, name in names.items() if name == HUMAN] or [0]:
         view.last_look(seat, observations[env.possible_agents[seat]]["text"])
     return recorder.transcript()

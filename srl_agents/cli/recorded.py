@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import srl_envs
+from srl_envs.core import Game
 from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, TranscriptError
 
@@ -24,8 +25,8 @@ class Turn:
     """None where it was not on move."""
     invalid: str | None
     """None, ``malformed`` or ``illegal``."""
-    replaced: bool
-    """Whether the environment moved for it after its last try."""
+    played: str | None
+    """The action that counts: its own, or after its last try one that the environment made for it."""
     reward: float
     components: Mapping[str, float]
     """Parts of the reward of this step."""
@@ -37,6 +38,8 @@ class RecordedStep:
 
     number: int
     """From 1."""
+    board: str | None
+    """What a spectator sees before the step; None where the game has no view of its own for one."""
     turns: tuple[Turn, ...]
     """One per seat."""
 
@@ -54,6 +57,8 @@ class RecordedEpisode:
     names: tuple[str, ...]
     """Per seat; empty where nobody said who played."""
     steps: tuple[RecordedStep, ...]
+    last_board: str | None
+    """What a spectator sees at the end."""
     last: tuple[tuple[str, str], ...]
     """Per seat: what it saw before the last step, and at the end."""
     differs: tuple[str, ...]
@@ -86,8 +91,7 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         seats = len(env.possible_agents)
         if len(names) > seats:
             raise ConfigError(f"{len(names)} names for {seats} seats: {', '.join(names)}.")
-        observations, infos = env.reset(seed=transcript.seed, options={"split": transcript.split})
-        tries = infos[env.possible_agents[0]]["attempts_left"]
+        observations, _ = env.reset(seed=transcript.seed, options={"split": transcript.split})
         recorder = Recorder(env, observations)
         steps: list[RecordedStep] = []
         asked: list[str | None] = [None] * seats
@@ -95,6 +99,7 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         for recorded in transcript.steps:
             if not env.agents:
                 raise TranscriptError("the recording goes on after the end of the game.")
+            board = _board(env)
             texts = tuple(observations[agent]["text"] for agent in env.possible_agents)
             replies = _replies(env, observations, recorded.replies)
             result = env.step({env.possible_agents[s]: text for s, text in replies.items()})
@@ -103,7 +108,6 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
             turns = []
             for seat, agent in enumerate(env.possible_agents):
                 info = infos[agent]
-                full = info["attempts_left"] == tries
                 turns.append(
                     Turn(
                         seat=seat,
@@ -111,18 +115,19 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
                         before=asked[seat] if seat in replies else seen[seat],
                         reply=replies.get(seat),
                         invalid=info["invalid"],
-                        replaced=bool(info["invalid"]) and full and not env.forfeited,
+                        played=info["played"],
                         reward=rewards[agent],
                         components=info["reward_components"],
                     )
                 )
-            steps.append(RecordedStep(len(steps) + 1, tuple(turns)))
+            steps.append(RecordedStep(len(steps) + 1, board, tuple(turns)))
             seen = texts
             asked = [texts[s] if s in replies else before for s, before in enumerate(asked)]
         last = tuple(
             (before or "", observations[agent]["text"])
             for before, agent in zip(seen, env.possible_agents, strict=True)
         )
+        last_board = _board(env)
         again = asdict(recorder.transcript())
     finally:
         env.close()
@@ -131,9 +136,18 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         transcript=transcript,
         names=(*names, *[""] * (seats - len(names))),
         steps=tuple(steps),
+        last_board=last_board,
         last=last,
         differs=tuple(name for name, value in claimed.items() if again[name] != value),
     )
+
+
+def _board(env: Any) -> str | None:
+    """The spectator's view; the one that games have by default is all seats' views in a row."""
+    if type(env.game).render is Game.render:
+        return None
+    shown: str | None = env.render()
+    return shown
 
 
 def _replies(

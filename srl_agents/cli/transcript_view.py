@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LONGEST_SHOWN = 4000
 """Characters of one text that are shown; the rest is counted."""
+LONGEST_MOVE = 60
+"""Characters of a move where it is told in one line."""
 _GAP_LINES = 2
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _SLOW_S = 0.5
@@ -49,6 +51,19 @@ def news(before: str, after: str) -> str:
     return "\n".join(new[number] for number in sorted(shown)) or "(nothing new)"
 
 
+def verdict(invalid: str | None, played: str | None) -> str:
+    """What became of a reply.
+
+    Args:
+        invalid: why it was refused; None where it was not.
+        played: the action that counts; None where a refused reply leaves none.
+    """
+    if invalid is None:
+        return f"plays {move_text(played or '')}"
+    made = "" if played is None else f", {move_text(played)} is played for it"
+    return f"NOT ACCEPTED ({invalid}){made}"
+
+
 def printable(text: str) -> str:
     """``text`` without control characters (a reply must not drive the terminal), and cut if long."""
     cut = text[:LONGEST_SHOWN]
@@ -57,6 +72,16 @@ def printable(text: str) -> str:
     )
     left = len(text) - len(cut)
     return f"{kept}\n... and {left} characters more" if left else kept
+
+
+def move_text(body: str) -> str:
+    """A move in one short line; of a program or a long text its beginning and its length."""
+    lines = [line for line in body.strip().splitlines() if not line.startswith("```")]
+    first, *rest = lines or [""]
+    cut = printable(first[:LONGEST_MOVE])
+    if rest:
+        return f"{cut} ... ({len(rest) + 1} lines)"
+    return cut if len(first) <= LONGEST_MOVE else f"{cut} ... ({len(first)} characters)"
 
 
 class TranscriptView:
@@ -129,14 +154,15 @@ class TranscriptView:
             took = f" after {spent_s:.1f} s" if spent_s > _SLOW_S else ""
             self._block(seat, f"{self._who(seat)} replies{took}", printable(reply) or "(nothing)")
 
-    def verdict(self, seat: int, invalid: str | None, reward: float, *, replaced: bool) -> None:
-        """What became of the reply; ``replaced`` where the environment moved for the seat."""
+    def verdict(self, seat: int, invalid: str | None, reward: float, played: str | None) -> None:
+        """What became of the reply; ``played`` is the action that counts, None where there is none."""
         if not self._live:
             return
-        word = f"NOT ACCEPTED ({invalid})" if invalid else "accepted"
-        word += ", a move is made for it" if replaced else ""
+        move = verdict(invalid, played)
+        if played is not None and not self._shows(seat):  # a secret, like the reply
+            move = f"NOT ACCEPTED ({invalid}), a move is made for it" if invalid else "has moved"
         paid = f", reward {reward:+.2f}" if reward else ""
-        self._print(f"{self._who(seat)}: {word}{paid}", "red" if invalid else "green")
+        self._print(f"{self._who(seat)}: {move}{paid}", "red" if invalid else "green")
 
     def last_look(self, seat: int, text: str) -> None:
         """What ``seat`` sees when all is over."""

@@ -16,7 +16,7 @@ import tyro
 import srl_envs
 from srl_agents.cli.episode_page.render import page
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
-from srl_agents.cli.transcript_view import news, printable
+from srl_agents.cli.transcript_view import news, printable, verdict
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote.
@@ -139,24 +139,20 @@ def screens(episode: RecordedEpisode, *, full: bool) -> Iterator[Screen]:
 
 
 def _blocks(episode: RecordedEpisode, step: RecordedStep, *, full: bool) -> Iterator[Block]:
+    if step.board is not None:
+        yield Block("the game, as a spectator sees it", printable(step.board))
     for turn in step.on_move:
         who = episode.who(turn.seat)
         seen = turn.text if full or turn.before is None else news(turn.before, turn.text)
         yield Block(f"{who} sees", printable(seen), turn.seat)
         yield Block(f"{who} replies", printable(turn.reply or "") or "(nothing)", turn.seat)
-    paid = [line for turn in step.turns if (line := verdict(episode, turn))]
+    paid = [line for turn in step.turns if (line := told(episode, turn))]
     yield Block("what came of it", "\n".join(paid))
 
 
-def verdict(episode: RecordedEpisode, turn: Turn) -> str:
+def told(episode: RecordedEpisode, turn: Turn) -> str:
     """What a step brought one seat, in a line; empty for one that waited and got nothing."""
-    if turn.reply is None:
-        word = ""
-    elif turn.invalid:
-        made = ", a move is made for it" if turn.replaced else ""
-        word = f"NOT ACCEPTED ({turn.invalid}){made}"
-    else:
-        word = "accepted"
+    word = "" if turn.reply is None else verdict(turn.invalid, turn.played)
     parts = ", ".join(f"{name} {value:+.3g}" for name, value in turn.components.items() if value)
     paid = f"reward {turn.reward:+.3g} ({parts})" if parts else ""
     said = ", ".join(filter(None, (word, paid)))
@@ -164,6 +160,8 @@ def verdict(episode: RecordedEpisode, turn: Turn) -> str:
 
 
 def _end(episode: RecordedEpisode) -> Iterator[Block]:
+    if episode.last_board is not None:
+        yield Block("the game, as a spectator sees it", printable(episode.last_board))
     for seat, (before, text) in enumerate(episode.last):
         yield Block(f"{episode.who(seat)} sees at the end", printable(news(before, text)), seat)
     game, lines = episode.transcript, []

@@ -88,6 +88,6 @@ def test_options_and_split_go_through() -> None:
     view = srl_envs.make_aec("connect_four-v0", rows=5, render_mode="ansi")
     view.reset(seed=0, options={"split": "eval"})
     assert view.env.split == "eval"
-    assert len(view.render().splitlines()) == 6
+    assert len(view.render().splitlines()) == 7
     assert view.action_space("player_0") is view.action_space("player_0")
     view.close()

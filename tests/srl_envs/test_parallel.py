@@ -75,6 +75,7 @@ def test_an_invalid_reply_is_labelled_costs_and_is_explained(
     before = env.get_state()["state"]
     seat, seen, reward, info = say(env, reply)
     assert (info["invalid"], reward, info["attempts_left"]) == (label, -FORMAT_COST, 2)
+    assert info["played"] is None
     assert info["reward_components"] == {"outcome": 0.0, "format": -FORMAT_COST}
     assert f"Your last reply was not accepted: {why}. Tries left for this turn: 2." in seen["text"]
     assert (mover(env), env.get_state()["state"]) == (seat, before)
@@ -86,7 +87,7 @@ def test_an_accepted_retry_clears_the_error_and_the_count() -> None:
     say(env, BAD)
     _, seen, reward, info = say(env, column(3))
     assert "not accepted" not in seen["text"]
-    assert (reward, info["attempts_left"]) == (0.0, 3)
+    assert (reward, info["attempts_left"], info["played"]) == (0.0, 3, "3")
     assert mover(env) == 1 - seat
     assert env.get_state()["fallbacks"] == [0, 0]
 
@@ -102,6 +103,7 @@ def test_used_up_retries_take_the_fallback_move(max_retries: int) -> None:
     assert seen["text"].splitlines()[-3] == "X......"
     assert "not accepted" not in seen["text"]
     assert (info["invalid"], reward) == ("malformed", pytest.approx(-FORMAT_COST))
+    assert info["played"] == "1"
     assert env.get_state()["fallbacks"][seat] == 1
 
 
@@ -115,7 +117,7 @@ def test_fallbacks_end_in_forfeit(forfeit_after: int) -> None:
     _, _, reward, info = say(env, BAD)
     assert env.outcomes == ((-1.0, 1.0) if seat == 0 else (1.0, -1.0))
     assert (env.forfeited, env.agents) == ((seat,), [])
-    assert info["forfeited"] is True
+    assert (info["forfeited"], info["played"]) == (True, None)
     assert reward == pytest.approx(-1.0 - FORMAT_COST)
 
 
@@ -394,7 +396,7 @@ def test_set_state_keeps_held_replies_errors_and_the_end() -> None:
 
 
 def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert connect_four(render_mode="ansi").render().endswith("1234567")
+    assert connect_four(render_mode="ansi").render().endswith("1234567\nX is seat 0, O is seat 1.")
     assert connect_four(render_mode="human").render() is None
     assert "1234567" in capsys.readouterr().out
     assert "--- seat 1 sees ---" in math_duel(render_mode="ansi").render()

@@ -15,7 +15,7 @@ from string import Template
 
 import srl_envs
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn
-from srl_agents.cli.transcript_view import news, printable
+from srl_agents.cli.transcript_view import news, printable, verdict
 
 _ASSETS = files("srl_agents.cli.episode_page")
 
@@ -101,7 +101,7 @@ def _step(episode: RecordedEpisode, step: RecordedStep) -> str:
     return (
         f'<section class="step" id="step-{step.number}" tabindex="-1" '
         f'aria-label="Step {step.number} of {len(episode.steps)}">'
-        f"<h2>Step {step.number}</h2>{turns}{waiting}{_payments(episode, step)}</section>"
+        f"<h2>Step {step.number}</h2>{_board(step.board)}{turns}{waiting}{_payments(episode, step)}</section>"
     )
 
 
@@ -112,16 +112,13 @@ def _turn(episode: RecordedEpisode, turn: Turn) -> str:
         if fresh == turn.text
         else f"<details><summary>all that it sees</summary>{_text(turn.text)}</details>"
     )
-    if turn.invalid:
-        made = ": a move is made for it" if turn.replaced else ""
-        mark = f'<span class="tag bad">refused, {_safe(turn.invalid)}{made}</span>'
-    else:
-        mark = '<span class="tag good">accepted</span>'
+    tone = "bad" if turn.invalid else "good"
+    mark = f'<span class="tag {tone}">{_safe(verdict(turn.invalid, turn.played))}</span>'
     kind = "reply refused" if turn.invalid else "reply"
     return (
         f'<div class="turn s{turn.seat % 6}"><h3><span class="who s{turn.seat % 6}">'
         f"{_safe(episode.who(turn.seat))}</span> {mark}</h3><div class=pair>"
-        f"<div><h4>sees</h4>{_text(fresh)}{whole}</div>"
+        f"<div><h4>what seat {turn.seat} sees: “you” is this seat</h4>{_text(fresh)}{whole}</div>"
         f'<div><h4>replies</h4><div class="{kind}">{_text(turn.reply or "")}</div></div></div></div>'
     )
 
@@ -140,8 +137,15 @@ def _parts(components: Mapping[str, float]) -> str:
     return ", ".join(f"{_safe(name)} {value:+.3g}" for name, value in components.items() if value)
 
 
+def _board(board: str | None) -> str:
+    """The position that all seats share: what each sees as its own pieces differs."""
+    if board is None:
+        return ""
+    return f'<div class="board"><h4>the game, as a spectator sees it</h4>{_text(board)}</div>'
+
+
 def _end(episode: RecordedEpisode) -> str:
-    return "".join(
+    return _board(episode.last_board) + "".join(
         f'<div class="turn s{seat % 6}"><h3><span class="who s{seat % 6}">'
         f"{_safe(episode.who(seat))}</span> sees at the end</h3>{_text(news(before, text))}"
         f"<details><summary>all that it sees</summary>{_text(text)}</details></div>"

@@ -156,8 +156,8 @@ class ConnectFour(Game[Position, int]):
         )  # fmt: skip
 
     def render(self, state: Position) -> str:
-        """The board with the columns' numbers; X is seat 0."""
-        return state.boards[0] + self._footer.rstrip("\n")
+        """The board with the columns' numbers, and whose pieces are which."""
+        return f"{state.boards[0]}{self._footer}X is seat 0, O is seat 1."
 
 
 def has_line(stones: int, rows: int, k: int) -> bool:

@@ -112,7 +112,7 @@ def test_a_move_that_the_environment_made_is_told(capsys: Streams, tmp_path: Pat
     assert main(["watch", str(tmp_path / "game.jsonl")]) == 0
     out = capsys.readouterr().out
     assert out.count("NOT ACCEPTED (malformed)") == 2
-    assert out.count("NOT ACCEPTED (malformed), a move is made for it") == 1
+    assert out.count("NOT ACCEPTED (malformed), 1 1 is played for it") == 1
 
 
 def test_a_recording_that_claims_more_than_it_replays_is_marked(
@@ -244,7 +244,7 @@ def test_the_page_shows_every_step(tmp_path: Path, capsys: Streams) -> None:
     reader = read(out.read_text())
     ids = [attrs.get("id") for tag, attrs in reader.elements if tag == "section"]
     assert ids == [*(f"step-{n}" for n in range(1, len(game.steps) + 1)), "end"]
-    assert reader.text.count("refused, ") == sum(any(step.invalid) for step in game.steps)
+    assert reader.text.count("NOT ACCEPTED (") == sum(any(step.invalid) for step in game.steps)
     assert "seat 1 (Ben)" in reader.text
     for step in game.steps:
         assert all(reply in reader.text for reply in step.replies.values())
