@@ -20,6 +20,7 @@ from typing import Any
 
 from leaderboards.board import CHANGELOG, BoardGroup, merged_store, read_board
 from leaderboards.curves import curves, starts, versus_start
+from leaderboards.entries import described_entries, levels_by_agent
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
 from leaderboards.matrices import (
     DIAGNOSED_AGENTS,
@@ -43,7 +44,7 @@ from srl_envs.errors import StoreError, UnknownEnvironmentError
 
 __all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
-SCHEMA = 2
+SCHEMA = 3
 """Of ``data.json``."""
 
 
@@ -121,8 +122,12 @@ def board_site(
             tempfile.TemporaryDirectory() as folder,
             merged_store(group, Path(folder) / "board.db") as store,
         ):
-            found = boards_of_store(store, levels=group.levels)
             matches = [match for match in store.matches() if match[1].termination != "void"]
+            found = boards_of_store(
+                store,
+                levels=levels_by_agent(group.entries, matches),
+                entries=described_entries(group.entries),
+            )
         for data in found:
             data["protocol"] = group.protocol.name
             chosen, transcripts, served = _published_episodes(group, matches, data, per_board)
@@ -169,33 +174,52 @@ def site_data(
     command: str,
     content_sha256: str,
     changes: Sequence[Mapping[str, Any]] = (),
+    set_aside: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Boards, those with a table first, with where they came from."""
+    """Boards, those with a table first, with where they came from.
+
+    Args:
+        boards: from `boards_of_store`.
+        command: the command line that builds the site again.
+        content_sha256: of all that the numbers are made of.
+        changes: lines of a board's changelog, newest first.
+        set_aside: bundles that do not count: ``bundle`` and ``reason`` of each.
+    """
     return {
         "schema": SCHEMA,
         "command": command,
         "content_sha256": content_sha256,
         "changes": list(changes),
+        "set_aside": [dict(part) for part in set_aside],
         "boards": sorted(boards, key=lambda board: not board["agents"]),
     }
 
 
 def boards_of_store(
-    store: LeagueStore, schedule: str | None = None, levels: Mapping[str, str] | None = None
+    store: LeagueStore,
+    schedule: str | None = None,
+    levels: Mapping[str, Mapping[str, int]] | None = None,
+    entries: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """One board per environment and options.
 
     Args:
         store: the matches.
         schedule: as in `board_data`.
-        levels: agent -> how far its claim was verified, where somebody did.
+        levels: agent -> level -> how many of its matches were verified so far, where somebody did.
+        entries: agent -> how it came in, where it came in as a bundle.
     """
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
     for env_id, options in store.environments():
         mode, summary = _described_environment(env_id)
         scope = Scope(env_id=env_id, options=options, schedule=schedule, mode=mode)
-        boards.append({**_board(store, agents, scope, dict(levels or {})), "summary": summary})
+        board = _board(store, agents, scope)
+        for row in board["agents"]:
+            reached = dict((levels or {}).get(row["agent"], {}))
+            row["level"], row["levels"] = min(reached, default=None), reached
+            row["entry"] = (entries or {}).get(row["agent"])
+        boards.append({**board, "summary": summary})
     return boards
 
 
@@ -208,12 +232,7 @@ def _described_environment(env_id: str) -> tuple[str, str]:
     return known.mode, known.summary
 
 
-def _board(
-    store: LeagueStore,
-    agents: dict[str, AgentVersion],
-    scope: Scope,
-    levels: Mapping[str, str],
-) -> dict[str, Any]:
+def _board(store: LeagueStore, agents: dict[str, AgentVersion], scope: Scope) -> dict[str, Any]:
     options = canonical_json(scope.options) if scope.options else ""
     count = played(store, scope)
     total = store.count(scope.env_id, options=scope.options)
@@ -251,7 +270,7 @@ def _board(
             found.resolution if found.clusters > 1 else math.nan,  # one seed shows no spread
             METRICS[scope.mode]["digits"] + 1,
         ),
-        "agents": [{**row, "level": levels.get(row["agent"])} for row in rows],
+        "agents": rows,
         "cross_play": partner_cells(found.partners) if found.partners else None,
         "focal": [_focal(row) for row in found.focal],
     }

@@ -21,8 +21,8 @@ from srl_envs.errors import StoreError
 
 _ASSETS = files("leaderboards.pages") / "assets"
 _SCRIPTS = (
-    "loading.js", "grid.js", "ranking.js", "matrices.js", "board.js", "overview.js", "replay.js",
-    "site.js",
+    "loading.js", "grid.js", "ranking.js", "matrices.js", "board.js", "entry.js", "overview.js",
+    "drawing.js", "replay.js", "site.js",
 )  # fmt: skip
 STANDING_AGENTS = 40
 """Agents in the table of ranks by environment."""
@@ -73,6 +73,7 @@ def overview(data: Mapping[str, Any]) -> dict[str, Any]:
         "command": data["command"],
         "content_sha256": data["content_sha256"],
         "changes": data["changes"],
+        "set_aside": data["set_aside"],
         "agents": len({row["agent"] for board in data["boards"] for row in board["agents"]}),
         "boards": [_board_summary(board) for board in data["boards"]],
         "standing": _standing(data["boards"]),

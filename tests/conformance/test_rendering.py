@@ -34,6 +34,19 @@ def test_ansi_is_text_and_human_prints_the_same(
     human.close()
 
 
+@pytest.mark.parametrize("env_id", ["connect_four-v0", "liars_dice-v0", "nim-v0", "word_chain-v0"])
+def test_a_view_of_a_games_own_lasts_from_the_first_move_to_the_end(env_id: str) -> None:
+    env = srl_envs.make(env_id, render_mode="ansi")
+    for seed in range(12):
+        env.reset(seed=seed)
+        seed_spaces(env, seed)
+        while env.agents:
+            assert env.render().strip()
+            env.step(draw_actions(env))
+        assert env.render().strip()
+    env.close()
+
+
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())
 def test_the_end_can_be_looked_at_and_the_start_cannot_be_before_reset(env_id: str) -> None:
     env = srl_envs.make(env_id, render_mode="ansi", invalid="forfeit")

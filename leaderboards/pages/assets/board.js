@@ -8,7 +8,7 @@
   const commands = (...lines) => el("pre", { class: "commands", tabindex: "0" }, lines.join("\n"));
 
   function plainTable(label, heads, rows) {
-    return scroller(label, el("table", { class: "plain" },
+    return scroller(label, el("table", { class: "plain" }, el("caption", {}, label),
       el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell, k) => el(k ? "td" : "th", { scope: k ? null : "row", class: k ? null : "clip", title: k ? null : cell }, cell)))))));
   }
@@ -42,7 +42,7 @@
     ];
     return card("Visitor and resident",
       el("p", { class: "lead" }, "What an agent earned per seat it held, and what was left for the others, by how many seats it held: with few it is a visitor, with most a resident."),
-      grid({ label: "Focal returns", columns, rows: board.focal, sorted: 2 }).node);
+      grid({ label: "Focal returns", caption: "Own and others' return by agent and number of seats held.", columns, rows: board.focal, sorted: 2 }).node);
   }
 
   function diagnostics(board) {
@@ -58,21 +58,21 @@
     const cyclic = found.cyclic_share === null ? "" : `Cyclic share ${percent(found.cyclic_share)}: the part of the differences between pairs that no ranking explains; chance alone would give ${percent(found.noise_share)}. `;
     return card("Diagnostics",
       el("p", { class: "lead" }, `${cyclic}Of the best ${found.agents.length} agents. These stand beside the ranking and never replace it: on few games they change their mind.`),
-      grid({ label: "Diagnostics", columns, rows: found.agents, sorted: 2 }).node);
+      grid({ label: "Diagnostics", caption: "Share in the equilibrium, and who exploits whom.", columns, rows: found.agents, sorted: 2 }).node);
   }
 
   function episodes(board) {
     const result = (r) => r.outcomes.map((x) => signed(x, Number.isInteger(x) ? 0 : 2)).join(" / ");
     const columns = [
-      { label: "Episode", rem: 9, head: true, value: (r) => r.match, first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1` }, r.match.slice(0, 10)) },
-      { label: "Seats", rem: 24, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
-      { label: "Outcome", rem: 13, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
+      { label: "Seats", rem: 20, head: true, value: (r) => r.seats.join(" ").toLowerCase(), first: 1, cell: (r) => el("span", { class: "name", title: r.seats.join(", ") }, r.seats.join(" – ")) },
+      { label: "Episode", rem: 7.5, value: (r) => r.match, first: 1, cell: (r) => el("a", { href: `#match=${r.match}&turn=1` }, r.match.slice(0, 10)) },
+      { label: "Outcome", rem: 11, narrow: 7, number: true, value: (r) => r.outcomes[0], first: -1, cell: result },
       { label: "Steps", rem: 5, number: true, value: (r) => r.steps, first: -1, cell: (r) => whole(r.steps) },
       { label: "Invalid", rem: 5.5, number: true, value: (r) => r.invalid, first: -1, cell: (r) => whole(r.invalid), help: "Replies that were malformed or illegal." },
       { label: "End", rem: 7, value: (r) => r.termination, first: 1, cell: (r) => r.termination },
     ];
     const count = el("output", { "aria-live": "polite" });
-    const table = grid({ label: "Episodes", columns, rows: board.episodes, sorted: 1 });
+    const table = grid({ label: "Episodes", caption: "Episodes to step through: who sat where, and how it ended.", columns, rows: board.episodes, sorted: 0 });
     const words = el("input", { type: "search", placeholder: "Filter by agent", "aria-label": "Filter episodes", oninput: show });
     function show() {
       const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -98,6 +98,7 @@
     const page = [
       el("h2", {}, board.protocol || board.env_id),
       el("p", { class: "lead" }, board.summary || ""),
+      board.agents.length ? el("p", { class: "lead", id: "measured" }, SRL.measured(board)) : null,
       board.options ? el("p", { class: "quiet" }, "options ", el("code", {}, board.options)) : null];
     if (!board.agents.length) {
       return [...page, el("div", { class: "card empty" },

@@ -4,25 +4,28 @@
   const { el } = SRL;
   const MARGIN_ROWS = 8; // rows kept above and below what is seen
 
-  // column: { label, help, value(row) to sort by, first: 1 or -1, cell(row), rem, number, head, name }
-  SRL.grid = ({ label, columns, rows, sorted = 0, direction = null, tall = 38, rowClass = () => null }) => {
+  // column: { label, help, value(row) to sort by, first: 1 or -1, cell(row), rem, narrow: rem on a phone, number, head }
+  // The head column takes all room that the others leave. whole: no box of its own, every row in the document, of any height.
+  SRL.grid = ({ label, caption, columns, rows, sorted = 0, direction = null, tall = 38, whole = false, rowClass = () => null }) => {
     const body = el("tbody");
     const heads = columns.map((column) => el("th", { scope: "col", class: kind(column) },
       column.value ? el("button", { type: "button", tip: column.help, onclick: () => sortBy(column) }, column.label) : el("span", { tip: column.help }, column.label)));
-    const table = el("table", { class: "grid" },
+    const table = el("table", { class: "grid" }, el("caption", {}, caption),
       el("colgroup", {}, ...columns.map((column) => sized(el("col", { class: kind(column) }), column))),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, ...heads)), body);
-    const node = el("div", { class: "scroll grid-scroll", role: "region", tabindex: "0", "aria-label": label }, table);
-    for (const part of ["head", "rest"]) { // on a phone the head takes less, see the style
-      const own = columns.filter((column) => Boolean(column.head) === (part === "head"));
-      table.style.setProperty(`--${part}-wide`, own.reduce((sum, column) => sum + column.rem, 0) + "rem");
-    }
+    const node = el("div", { class: `scroll grid-scroll${whole ? " whole" : ""}`, role: "region", tabindex: "0", "aria-label": label }, table);
+    const sum = (width, head) => columns.filter((column) => Boolean(column.head) === head).reduce((total, column) => total + width(column), 0) + "rem";
+    table.style.setProperty("--head-wide", sum((column) => column.rem, true));
+    table.style.setProperty("--rest-wide", sum((column) => column.rem, false));
+    table.style.setProperty("--rest-narrow", sum((column) => column.narrow ?? column.rem, false));
     node.style.setProperty("--tall", tall + "px");
     const above = spacer(), below = spacer(), drawn = new Map();
     let order = columns[sorted], way = direction ?? order.first, kept = rows, keep = () => true;
 
-    function sized(col, { head, rem }) {
-      if (!head) col.style.width = rem + "rem";
+    function sized(col, { head, rem, narrow }) {
+      if (head) return col;
+      col.style.setProperty("--wide", rem + "rem");
+      col.style.setProperty("--narrow", (narrow ?? rem) + "rem");
       return col;
     }
 
@@ -43,6 +46,7 @@
     }
 
     function view() {
+      if (whole) return void above.after(...kept.map((_, k) => draw(k)));
       const first = Math.max(0, Math.floor(node.scrollTop / tall) - MARGIN_ROWS);
       const last = Math.min(kept.length, Math.ceil((node.scrollTop + (node.clientHeight || 800)) / tall) + MARGIN_ROWS);
       for (const [k, tr] of drawn) {
@@ -73,7 +77,7 @@
       kept = rows.filter(keep).sort(compare);
       drawn.clear();
       body.replaceChildren(above, below);
-      below.firstChild.style.height = kept.length * tall + "px"; // gives the box its height before it is measured
+      if (!whole) below.firstChild.style.height = kept.length * tall + "px"; // gives the box its height before it is measured
       table.setAttribute("aria-rowcount", kept.length + 1);
       node.scrollTop = 0;
       columns.forEach((column, k) => {
@@ -90,8 +94,10 @@
       show();
     }
 
-    node.addEventListener("scroll", () => requestAnimationFrame(view), { passive: true });
-    new ResizeObserver(view).observe(node);
+    if (!whole) {
+      node.addEventListener("scroll", () => requestAnimationFrame(view), { passive: true });
+      new ResizeObserver(view).observe(node);
+    }
     show();
     return { node, filter(test) { keep = test; return show(); } };
   };

@@ -57,7 +57,7 @@
       cells[i][j].focus();
     }
 
-    return el("table", { class: "matrix" },
+    return el("table", { class: "matrix" }, el("caption", {}, kind.lead),
       el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...names.map((name) => el("th", { scope: "col", title: name }, el("span", {}, name))))),
       el("tbody", { onkeydown: move }, ...cells.map((row, i) => el("tr", {}, el("th", { scope: "row", title: names[i] }, names[i]), ...row))));
   }

@@ -1,7 +1,8 @@
 "use strict";
 // The first page: all environments, who is best where, what was added.
 (() => {
-  const { el, whole, plusMinus, grid, scroller, card, fact, ranks, valueText, badge } = SRL;
+  const { el, whole, counted, plusMinus, grid, scroller, card, fact, ranks, valueText, badge } = SRL;
+  const CHANGES_SHOWN = 8;
 
   function leaders(board) {
     const first = board.top[0];
@@ -16,17 +17,18 @@
     const number = (label, rem, value, cell, help) => ({ label, rem, value, cell, help, first: -1, number: true });
     const checked = boards.some((board) => Object.keys(board.levels).length);
     const columns = [
-      { label: "Environment", rem: 13, head: true, first: 1, value: (b) => b.name, cell: (b) => el("a", { href: `#board=${b.slug}`, class: "name", title: b.summary }, b.name) },
+      { label: "Environment", rem: 15, head: true, first: 1, value: (b) => b.name, cell: (b) => [el("a", { href: `#board=${b.slug}`, class: "name" }, b.name), el("div", { class: "summary" }, b.summary)] },
+      { label: "Best agent", rem: 12, narrow: 6.8, first: 1, value: (b) => (best(b) ? best(b).agent.toLowerCase() : null), cell: leaders },
+      { label: "Value", rem: 9.5, narrow: 5.6, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits))] : ""), help: "Of the best agent, with half of its 95 % interval." },
+      { label: "What it is", rem: 8.4, first: 1, value: (b) => b.metric.name, cell: (b) => `${b.metric.name}${b.metric.unit === "return" ? "" : `, ${b.metric.unit}`}`, help: "Rating, cross-play or focal return, by the kind of game." },
       { label: "Mode", rem: 7, first: 1, value: (b) => b.mode, cell: (b) => b.mode },
-      { label: "Best agent", rem: 14, first: 1, value: (b) => (best(b) ? best(b).agent.toLowerCase() : null), cell: leaders },
-      { label: "Value", rem: 9, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits) + (b.metric.digits ? "" : ` ${b.metric.unit}`))] : "") },
-      number("Agents", 5, (b) => b.agents, (b) => whole(b.agents)),
-      number("Matches", 6, (b) => b.matches, (b) => whole(b.matches), "Evaluation matches that count."),
-      number("Seeds", 5, (b) => b.clusters, (b) => whole(b.clusters)),
-      checked && { label: "Verified", rem: 7, cell: (b) => Object.entries(b.levels).sort().reverse().map(([level, n]) => el("span", { class: "counted" }, badge(level), `\u2009×\u2009${n}`)), help: "Agents by how far their claim was checked." },
-      number("Replays", 5.2, (b) => b.episodes, (b) => whole(b.episodes)),
+      number("Agents", 4.6, (b) => b.agents, (b) => whole(b.agents)),
+      number("Matches", 5, (b) => b.matches, (b) => whole(b.matches), "Evaluation matches that count."),
+      number("Seeds", 4.2, (b) => b.clusters, (b) => whole(b.clusters)),
+      checked && { label: "Verified", rem: 6, cell: (b) => Object.entries(b.levels).sort().reverse().map(([level, n]) => el("span", { class: "counted" }, badge(level), `\u2009×\u2009${n}`)), help: "Agents by the lowest level of their matches." },
+      number("Replays", 4.8, (b) => b.episodes, (b) => whole(b.episodes)),
     ].filter(Boolean);
-    return card("Environments", grid({ label: "Environments", columns, rows: boards, sorted: 0 }).node);
+    return card("Environments", grid({ label: "Environments", caption: "The best agent of every environment, and how much stands behind it.", columns, rows: boards, sorted: 0, whole: true }).node);
   }
 
   function whoIsBestWhere({ agents, boards, ranks: found, sizes }) {
@@ -41,24 +43,39 @@
     };
     return card("Who is best where",
       el("p", { class: "lead" }, "Ranks that the intervals leave open, per environment; the darker, the nearer to the top. Ratings of different environments are never averaged: agents are listed by their mean place. A bot's name stands for another program in each environment."),
-      scroller("Ranks by environment", el("table", { class: "matrix ranks" },
+      scroller("Ranks by environment", el("table", { class: "matrix ranks" }, el("caption", {}, "Ranks of agents by environment"),
         el("thead", {}, el("tr", {}, el("td", { class: "none" }), ...boards.map((board) => el("th", { scope: "col" }, el("a", { href: `#board=${board.slug}` }, el("span", {}, board.name)))))),
         el("tbody", {}, ...agents.map((name, i) => el("tr", {}, el("th", { scope: "row", title: name }, name), ...boards.map((_, j) => cell(i, j))))))));
   }
 
+  const change = (line) => el("li", {},
+    el("time", { datetime: line.when }, line.when.slice(0, 16).replace("T", " ")), " ", el("b", {}, `${line.action} ${line.env}`), ` ${line.agents.join(", ")}`,
+    line.reason ? el("span", { class: "quiet" }, ` – ${line.reason}`) : null);
+
   function log(changes) {
-    return card("Changes", SRL.plainTable("Changes", ["When", "What", "Environment", "Agents", "Reason"],
-      changes.map((line) => [line.when.slice(0, 16).replace("T", " "), line.action, line.env, line.agents.join(", "), line.reason])));
+    const [fresh, older] = [changes.slice(0, CHANGES_SHOWN), changes.slice(CHANGES_SHOWN)];
+    return card("Changes", el("ul", { class: "log" }, ...fresh.map(change)),
+      older.length ? el("details", {}, el("summary", {}, `${counted(older.length, "older change", "older changes")}`), el("ul", { class: "log" }, ...older.map(change))) : null);
   }
+
+  function setAside(parts) {
+    return card("Set aside", el("p", { class: "lead" }, "Bundles that lie on this board and do not count, each with the reason."),
+      el("ul", { class: "log" }, ...parts.map((part) => el("li", {}, el("code", {}, part.bundle), ` ${part.reason}`))));
+  }
+
+  const ABOUT = "Language models and bots play each environment against, or with, the same opponents. A row says how well an agent did in evaluation matches, from every seat: "
+    + "a rating in Elo where seats compete, its return with strangers where they cooperate, its own return per seat where interests are mixed. "
+    + "Agents are ranked within one environment only. The ± is half of the 95 % interval over seeds: agents whose intervals leave the same place open share it.";
 
   SRL.overviewPage = (data) => {
     const { boards, standing } = data;
     if (!boards.length) return [el("h2", {}, "Leaderboards"), el("div", { class: "card empty" }, "The store holds no match yet.")];
     const total = (key) => boards.reduce((sum, board) => sum + board[key], 0);
-    return [el("h2", {}, "Leaderboards"),
+    return [el("h2", {}, "Leaderboards"), el("p", { class: "lead", id: "measured" }, ABOUT),
       el("dl", { class: "facts" }, fact("environments", whole(boards.length)), fact("agents", whole(data.agents)), fact("matches", whole(total("matches"))), fact("replays", whole(total("episodes")))),
       environments(boards),
       standing.boards.length > 1 ? whoIsBestWhere(standing) : null,
+      data.set_aside.length ? setAside(data.set_aside) : null,
       data.changes.length ? log(data.changes) : null];
   };
 })();

@@ -5,7 +5,8 @@
 
   const ranks = (row) => (row.best_rank === row.worst_rank ? String(row.best_rank) : `${row.best_rank}–${row.worst_rank}`);
   const valueText = (metric, x) => (x === null ? "–" : metric.signed ? signed(x, metric.digits) : x.toFixed(metric.digits));
-  const badge = (level) => el("span", { class: `tag ${level >= "L2" ? "good" : ""}`, tip: SRL.LEVELS[level] }, level);
+  const badge = (level, tip = SRL.LEVELS[level]) => el("span", { class: `tag ${level >= "L2" ? "good" : ""}`, tip }, level);
+  const standing = (row) => Object.entries(row.levels).sort().map(([level, n]) => `${counted(n, "match", "matches")} at ${level}`).join(", ");
 
   SRL.LEVELS = {
     L0: "L0: the schedule was played in full, hashes fit.",
@@ -41,12 +42,22 @@
     return low < high ? [low, high] : [low - 1, low + 1];
   }
 
-  function agentCell(row) {
-    const doubts = row.provisional.join("; ");
-    return el("div", { class: "who" },
-      el("span", { class: "name", title: row.agent }, row.agent),
-      row.role === "frozen" || row.role === "main" ? null : el("span", { class: "tag" }, row.role),
-      doubts ? el("span", { class: "tag note", tabindex: "0", tip: `Provisional: ${doubts}.` }, "provisional") : null);
+  // The name on one line, what to know about the row on the next: a tag never takes the name's room.
+  function agentCell(board, row) {
+    const doubts = row.provisional.join("; "), entry = row.entry;
+    return el("div", { class: "agent" },
+      el("button", { type: "button", class: "name", title: `${row.agent}: where this row comes from`, onclick: () => SRL.showEntry(board, row) }, row.agent),
+      el("div", { class: "about" },
+        row.role === "frozen" || row.role === "main" ? null : el("span", { class: "tag" }, row.role),
+        entry?.endpoint ? el("span", { class: "tag note", tabindex: "0", tip: "Answered through an endpoint: its weights cannot be proven." }, "endpoint") : null,
+        doubts ? el("span", { class: "tag note", tabindex: "0", tip: `Provisional: ${doubts}.` }, "provisional") : null,
+        entry?.submitter ? el("span", { class: "name quiet", title: entry.submitter }, `by ${entry.submitter}`) : null));
+  }
+
+  function verifiedCell(row) {
+    if (!row.level) return "";
+    const told = Object.entries(row.levels).sort(), tip = `${standing(row)}. ${SRL.LEVELS[row.level]}`;
+    return told.length < 2 ? badge(row.level, tip) : told.map(([level, n]) => el("span", { class: "counted" }, badge(level, tip), `\u2009×\u2009${whole(n)}`));
   }
 
   const share = (x) => el("span", { class: x > 0.05 ? "warn" : null }, percent(x, 1));
@@ -54,23 +65,25 @@
   function columns(board) {
     const { metric, agents: rows } = board, [low, high] = bounds(rows);
     const has = (key) => rows.some((row) => row[key] !== undefined && row[key] !== null);
-    const number = (label, rem, value, cell, help, first = -1) => ({ label, rem, value, cell, help, first, number: true });
+    const number = (label, rem, value, cell, help, first = -1, narrow = rem) => ({ label, rem, narrow, value, cell, help, first, number: true });
+    const mixed = rows.some((row) => Object.keys(row.levels || {}).length > 1), tried = (r) => r.entry?.attempts;
     const all = [
-      number("Rank", 4.6, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1),
-      { label: "Agent", rem: 17, value: (r) => r.agent.toLowerCase(), first: 1, cell: agentCell, head: true },
-      number(metric.name, 8.2, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
-        `${metric.unit}, and how far its 95 % interval reaches to the farther side.`),
-      { label: "95 % interval", rem: 8.5, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
-      has("level") && { label: "Verified", rem: 5.2, value: (r) => r.level, first: -1, cell: (r) => (r.level ? badge(r.level) : ""), help: "How far the claim was checked." },
-      has("field_score") && number("Score", 5, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
+      number("Rank", 3.8, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1, 3.2),
+      { label: "Agent", rem: 15, value: (r) => r.agent.toLowerCase(), first: 1, cell: (r) => agentCell(board, r), head: true },
+      number(metric.name, 7.8, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
+        `${metric.unit}, and how far its 95 % interval reaches to the farther side.`, -1, 6.9),
+      { label: "95 % interval", rem: 7.2, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
+      has("level") && { label: "Verified", rem: mixed ? 10 : 5, value: (r) => r.level, first: -1, cell: verifiedCell, help: "How far its matches were checked; the lowest level of any of them counts." },
+      rows.some(tried) && number("Attempts", 5.4, (r) => (tried(r) ? tried(r).registered * 1e7 + tried(r).declared : null), (r) => (tried(r) ? `${whole(tried(r).registered)} / ${whole(tried(r).declared)}` : "–"), "Registered with the board / declared by the submitter."),
+      has("field_score") && number("Score", 4.7, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
       has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats."),
       has("gap") && number("Gap", 5.5, (r) => r.gap, (r) => (r.gap === null ? "–" : signed(r.gap, 3)), "Return lost when the partner is a stranger."),
       has("worst_partner") && { label: "Worst partner", rem: 11, value: (r) => r.worst_partner || "", first: 1, cell: (r) => el("span", { class: "name", title: r.worst_partner }, r.worst_partner || "–") },
       has("others") && number("Others'", 6, (r) => r.others, (r) => valueText(metric, r.others), "What was left for the seats that others held."),
       number("Games", 5, (r) => r.games, (r) => el("span", { tip: `${counted(r.games, "game", "games")}, ${counted(r.clusters, "seed", "seeds")}` }, whole(r.games))),
-      has("wins") && number("W / D / L", 8.6, (r) => r.wins / (r.games || 1), (r) => `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`, "Games won, drawn and lost."),
+      has("wins") && number("W / D / L", 7.6, (r) => r.wins / (r.games || 1), (r) => `${whole(r.wins)} / ${whole(r.draws)} / ${whole(r.losses)}`, "Games won, drawn and lost."),
       has("value_without_errors") && number(`${metric.name}*`, 5.2, (r) => r.value_without_errors, (r) => valueText(metric, r.value_without_errors), "Without games that a forfeit ended: strength alone, not who survived whose broken replies."),
-      number("Invalid", 5, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
+      number("Invalid", 4.7, (r) => r.invalid_share, (r) => share(r.invalid_share), "Share of its replies that were malformed or illegal."),
       number("Forfeits", 5.2, (r) => r.forfeit_share, (r) => share(r.forfeit_share), "Share of its matches that it forfeited."),
     ];
     return all.filter(Boolean);
@@ -79,7 +92,7 @@
   function filters(board, onchange) {
     const present = (key) => [...new Set(board.agents.map((row) => row[key]).filter(Boolean))].sort();
     const options = (all, values, text) => [el("option", { value: "" }, all), ...values.map((value) => el("option", { value }, text(value)))];
-    const texts = new Map(board.agents.map((row) => [row, `${row.agent} ${row.lineage}`.toLowerCase()]));
+    const texts = new Map(board.agents.map((row) => [row, `${row.agent} ${row.lineage} ${row.entry?.submitter || ""}`.toLowerCase()]));
     const words = el("input", { type: "search", placeholder: "Filter agents", "aria-label": "Filter agents", oninput: onchange });
     const firm = el("input", { type: "checkbox", onchange });
     const role = el("select", { "aria-label": "Role", onchange }, ...options("all roles", present("role"), (value) => value));
@@ -93,15 +106,25 @@
     return { nodes: nodes.filter(Boolean), test };
   }
 
+  // One paragraph that says what the number is, how it ranks, and what stands behind it.
+  SRL.measured = (board) => {
+    const zero = board.anchors.length ? `the mean of the anchors ${board.anchors.slice(0, 4).join(", ")}${board.anchors.length > 4 ? " and others" : ""}` : "the mean of all agents";
+    const number = {
+      competitive: `The number is a rating in Elo, fitted to who took points from whom. Zero is ${zero}; 100 Elo more mean about 64 % of the points.`,
+      cooperative: "The number is cross-play: the mean return of an agent with partners it was not trained with, between 0 and 1.",
+      mixed: "The number is the focal return: what an agent earned per seat that it held, between 0 and 1.",
+    }[board.mode];
+    return `${number} Agents are ranked by it. The ± is half of the 95 % interval over seeds; a rank such as 2–4 names all places that the intervals leave open.`;
+  };
+
   function reading(board) {
     const { metric } = board;
-    const zero = board.anchors.length ? `the mean of ${board.anchors.join(", ")}` : "the mean of all agents";
     const meaning = {
       competitive: [
-        `0 Elo is ${zero}. 100 Elo more means about 64 % of the points, 200 Elo 76 %, 400 Elo 91 %.`,
+        "200 Elo more mean 76 % of the points, 400 Elo 91 %.",
         "Ratings are Bradley-Terry with ties (Davidson) and a weak prior; all games count alike, the order of games does not matter."],
-      cooperative: ["All seats are paid alike, so an agent is as good as it is with partners it was not trained with: cross-play is its mean return with those. A return is between 0 and 1."],
-      mixed: ["An agent's focal return is what it earned per seat it held, averaged over how many seats those were. A return is between 0 and 1."],
+      cooperative: ["All seats are paid alike, so an agent is as good as it is with partners it was not trained with: cross-play is its mean return with those."],
+      mixed: ["The focal return is averaged over how many seats the agent held, few or most."],
     }[board.mode];
     return el("details", {}, el("summary", {}, "How to read this"), el("ul", {}, ...[
       ...meaning,
@@ -114,10 +137,12 @@
   SRL.ranks = ranks;
   SRL.valueText = valueText;
   SRL.badge = badge;
+  SRL.levelsText = standing;
   SRL.ranking = (board) => {
+    const { metric } = board;
     const count = el("output", { "aria-live": "polite" });
     const chosen = filters(board, show);
-    const table = grid({ label: "Ranking", columns: columns(board), rows: board.agents, sorted: 0, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
+    const table = grid({ label: "Ranking", caption: `Agents of ${board.protocol || board.env_id} by ${metric.name}, best first.`, columns: columns(board), rows: board.agents, sorted: 0, tall: 52, rowClass: (row) => (row.provisional.length ? "unsure" : null) });
     function show() {
       const left = table.filter(chosen.test()), total = board.agents.length;
       count.textContent = left === total ? counted(total, "agent", "agents") : `${whole(left)} of ${counted(total, "agent", "agents")}`;

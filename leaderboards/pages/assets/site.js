@@ -16,6 +16,7 @@
     const wanted = new URLSearchParams(location.hash.slice(1)), number = ++asked;
     const [match, slug] = [wanted.get("match"), wanted.get("board")];
     if (match && replay?.match === match) return replay.show(Number(wanted.get("turn")));
+    replay?.stop();
     replay = null;
     menu.value = slug || "";
     try {

@@ -281,7 +281,9 @@ class LiarsDice(Game[Cups, Bid | None]):
         )  # fmt: skip
 
     def render(self, state: Cups) -> str:
-        """Every cup, and what was said."""
+        """Every cup, and what was said; past rounds alone once nobody is on move."""
+        if not self.to_move(state):
+            return f"{state.log}The game is over. Dice left: {_counts(state.dice)}."
         cups = ", ".join(
             f"{NAMES[s]} {' '.join(_cup(state, s)) or 'out'}" for s in range(self.seats)
         )
