@@ -18,11 +18,10 @@
     const checked = boards.some((board) => Object.keys(board.levels).length);
     const columns = [
       { label: "Environment", rem: 15, head: true, first: 1, value: (b) => b.name, cell: (b) => [el("a", { href: `#board=${b.slug}`, class: "name" }, b.name), el("div", { class: "summary" }, b.summary)] },
-      { label: "Best agent", rem: 12, narrow: 6.8, first: 1, value: (b) => (best(b) ? best(b).agent.toLowerCase() : null), cell: leaders },
-      { label: "Value", rem: 9.5, narrow: 5.6, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits))] : ""), help: "Of the best agent, with half of its 95 % interval." },
-      { label: "What it is", rem: 8.4, first: 1, value: (b) => b.metric.name, cell: (b) => `${b.metric.name}${b.metric.unit === "return" ? "" : `, ${b.metric.unit}`}`, help: "Rating, cross-play or focal return, by the kind of game." },
-      { label: "Mode", rem: 7, first: 1, value: (b) => b.mode, cell: (b) => b.mode },
-      number("Agents", 4.6, (b) => b.agents, (b) => whole(b.agents)),
+      { label: "Best agent", rem: 11, narrow: 6.8, first: 1, value: (b) => (best(b) ? best(b).agent.toLowerCase() : null), cell: leaders },
+      { label: "Value", rem: 8.4, narrow: 5.6, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits))] : ""), help: "Of the best agent, with half of its 95 % interval." },
+      { label: "What it is", rem: 7.4, first: 1, value: (b) => b.mode, cell: (b) => [`${b.metric.name}${b.metric.unit === "return" ? "" : `, ${b.metric.unit}`}`, el("div", { class: "summary" }, b.mode)], help: "Rating, cross-play or focal return, by the kind of game." },
+      number("Agents", 4.4, (b) => b.agents, (b) => whole(b.agents)),
       number("Matches", 5, (b) => b.matches, (b) => whole(b.matches), "Evaluation matches that count."),
       number("Seeds", 4.2, (b) => b.clusters, (b) => whole(b.clusters)),
       checked && { label: "Verified", rem: 6, cell: (b) => Object.entries(b.levels).sort().reverse().map(([level, n]) => el("span", { class: "counted" }, badge(level), `\u2009×\u2009${n}`)), help: "Agents by the lowest level of their matches." },

@@ -10,12 +10,21 @@
     content.replaceChildren(...nodes.filter(Boolean));
     document.title = title ? `${title} · SRL leaderboards` : "SRL leaderboards";
     scrollTo(0, 0);
+    stands();
+  }
+
+  // What the reader sees is the page of this address; until then the content is busy.
+  function stands() {
+    content.dataset.shown = location.hash.slice(1);
+    content.removeAttribute("aria-busy");
   }
 
   async function route() {
     const wanted = new URLSearchParams(location.hash.slice(1)), number = ++asked;
     const [match, slug] = [wanted.get("match"), wanted.get("board")];
     if (match && replay?.match === match) return replay.show(Number(wanted.get("turn")));
+    content.setAttribute("aria-busy", "true");
+    document.querySelector("dialog")?.close();
     replay?.stop();
     replay = null;
     menu.value = slug || "";
@@ -38,7 +47,10 @@
     if (!/^[0-9a-f]+$/.test(match)) throw new Error(`${match} is no match id.`);
     const episode = await SRL.load(`episodes/${match}`);
     if (!current()) return;
-    const page = SRL.replayPage(episode, turn, (step) => history.replaceState(null, "", `#match=${match}&turn=${step}`));
+    const page = SRL.replayPage(episode, turn, (step) => {
+      history.replaceState(null, "", `#match=${match}&turn=${step}`);
+      if (replay?.match === match) stands();
+    });
     replay = { match, ...page };
     menu.value = episode.board;
     show(page.nodes, episode.seats.join(" – "));
