@@ -371,7 +371,7 @@ def test_an_unwritable_folder_is_a_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
         write_site(
-            {"boards": [], "command": "", "content_sha256": "", "changes": []},
+            {"boards": [], "command": "", "content_sha256": "", "changes": [], "set_aside": []},
             tmp_path / "file" / "site",
         )
 
@@ -413,6 +413,11 @@ def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Pat
     data = json.loads((site / "data.json").read_text())
     (found,) = data["boards"]
     assert {row["level"] for row in found["agents"]} == {"L2"}
+    assert all(list(row["levels"]) == ["L2"] for row in found["agents"])
+    commands = {row["entry"]["command"] for row in found["agents"]}
+    assert len(commands) == 1
+    assert commands.pop().startswith("srl leaderboard run kuhn_poker-v0")
+    assert data["set_aside"] == []
     assert [line["action"] for line in data["changes"]] == ["add"]
     (bundle,) = (entry.bundle for group in read_board(board) for entry in group.entries)
     claimed = {row["agent"]: row["elo"] for row in bundle.ratings["rows"]}

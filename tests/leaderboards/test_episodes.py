@@ -74,6 +74,10 @@ def test_the_viewer_has_every_seats_view_of_every_step() -> None:
     assert len(episode["steps"]) == len(game.steps) == listed(match, game)["steps"]
     assert episode["differs"] == []
     json.dumps(episode, allow_nan=False)
+    assert len(episode["boards"]) == len(game.steps) + 1
+    assert episode["boards"][-1] == env.render()
+    moves = [turn["played"] for turns in episode["steps"] for turn in turns if turn["played"]]
+    assert moves == [reply[8:-9] for step in game.steps for reply in step.replies.values()]
     told = [turn["reply"] for turns in episode["steps"] for turn in turns if turn["reply"]]
     assert told == [reply for step in game.steps for reply in step.replies.values()]
 
@@ -99,6 +103,15 @@ def test_a_recording_that_does_not_fit_the_game_is_shown_without_steps() -> None
         assert episode["steps"] == []
         assert episode["differs"][0].startswith("it cannot be played: ")
         assert episode["outcomes"] == list(game.outcomes)
+
+
+def test_a_game_without_a_view_of_its_own_for_spectators_has_no_board() -> None:
+    env = srl_envs.make("kuhn_poker-v0")
+    bots = {seat: srl_envs.make_bot("kuhn_poker-v0", "random", seat) for seat in (0, 1)}
+    game = srl_envs.play(env, bots, 3, split="eval")
+    match = a_match(3)
+    (episode,) = viewer_episodes("x", [match], {match[0].match_id: game})
+    assert set(episode["boards"]) == {None}
 
 
 @given(st.text(), st.text())

@@ -1,0 +1,106 @@
+"""What the page says of a row's origin: whose words, which bundle speaks, and which level counts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leaderboards.board import PUBLISHED, read_board
+from leaderboards.build import boards_of_store
+from leaderboards.entries import described_entries, levels_by_agent
+from srl_agents.league.agents import AgentVersion
+from srl_agents.league.store import LeagueStore
+from srl_agents.records import MatchResult, MatchSpec
+
+
+def an_agent(name: str, **spec: Any) -> AgentVersion:
+    return AgentVersion(agent_id=name, lineage=name, role="frozen", spec=spec)
+
+
+def an_entry(
+    *entrants: AgentVersion,
+    level: str = "L2",
+    when: str = "2030",
+    signed: bool = True,
+    **changes: Any,
+) -> Any:
+    """A bundle of references and entrants, as `read_board` gives it."""
+    declared = {"attempts": 1, "submitter": "Ann", "training_data": "none"} | changes
+    made = {"commit": "c0ffee", "command": "srl", "started": "2029", "srl": "9", "python": "3"}
+    seats = [(agent.agent_id, "bot:strong") for agent in entrants] or [("bot:strong", "bot:strong")]
+    return SimpleNamespace(
+        level=level,
+        verified={"when": when} | ({"signature": "00"} if signed else {}),
+        bundle=SimpleNamespace(
+            agents=(an_agent("bot:strong"), *entrants),
+            entrants=entrants,
+            claim={"declared": declared},
+            manifest={"provenance": made},
+            specs=[a_match(*seats[0]), *(a_match(*pair) for pair in seats[1:])],
+        ),
+    )
+
+
+def a_match(*seats: str, seed: int = 0) -> MatchSpec:
+    return MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=seats)
+
+
+def a_result(spec: MatchSpec) -> MatchResult:
+    return MatchResult(
+        match_id=spec.match_id, outcomes=(1.0, -1.0), rewards=(1.0, -1.0), termination="ok"
+    )
+
+
+def test_an_entrants_row_has_its_submitters_words_and_a_references_only_the_boards() -> None:
+    found = described_entries([an_entry(an_agent("a")), an_entry(submitter="SRL")])
+    assert found["a"] == {
+        "submitter": "Ann", "attempts": {"registered": 0, "declared": 1}, "endpoint": None,
+        "training_data": "none", "commit": "c0ffee", "command": "srl", "started": "2029",
+        "srl": "9", "verified": "2030", "signed": True,
+    }  # fmt: skip
+    assert (found["bot:strong"]["submitter"], found["bot:strong"]["attempts"]) == ("SRL", None)
+    assert "bot:strong" not in described_entries([an_entry(an_agent("a"))])
+
+
+def test_the_first_bundle_speaks_and_one_unsigned_bundle_unsigns_the_row() -> None:
+    late = an_entry(an_agent("a"), when="2031", submitter="Eve", signed=False)
+    found = described_entries([late, an_entry(an_agent("a"), when="2030")])["a"]
+    assert (found["submitter"], found["verified"], found["signed"]) == ("Ann", "2030", False)
+
+
+@pytest.mark.parametrize("hostile", [None, 7, ["x"], {"x": 1}])
+def test_what_is_no_text_is_left_out(hostile: Any) -> None:
+    entry = an_entry(an_agent("a", endpoint={"url": hostile, "model": "m"}), submitter=hostile)
+    entry.bundle.manifest["provenance"] = {"commit": hostile}
+    found = described_entries([entry])["a"]
+    assert found["endpoint"] == {"provider": "", "model": "m", "dated_model": "", "url": ""}
+    assert (found["submitter"], found["commit"], found["command"]) == ("", "", "")
+
+
+def test_a_level_belongs_to_a_match_and_a_row_shows_its_lowest(tmp_path: Any) -> None:
+    """An audited bundle of one seed beside an unaudited one of others lifts nothing but that seed."""
+    entries = [an_entry(an_agent("a"), level="L3"), an_entry(an_agent("a"), level="L2")]
+    entries[1].bundle.specs = [a_match("a", "bot:strong", seed=seed) for seed in range(3)]
+    matches = [(spec, a_result(spec)) for spec in entries[1].bundle.specs]
+    levels = levels_by_agent(entries, matches)
+    assert levels == {name: {"L3": 1, "L2": 2} for name in ("a", "bot:strong")}
+    with LeagueStore(tmp_path / "league.db") as store:
+        for name in ("a", "bot:strong"):
+            store.add_agent(an_agent(name))
+        store.report_many(matches)
+        (board,) = boards_of_store(store, levels=levels, entries={"a": {"submitter": "Ann"}})
+    rows = {row["agent"]: row for row in board["agents"]}
+    assert (rows["a"]["level"], rows["a"]["levels"]) == ("L2", {"L3": 1, "L2": 2})
+    assert (rows["a"]["entry"], rows["bot:strong"]["entry"]) == ({"submitter": "Ann"}, None)
+
+
+def test_the_shipped_board_says_who_entered_and_how_it_was_played() -> None:
+    for group in read_board(PUBLISHED):
+        found = described_entries(group.entries)
+        for name, entry in found.items():
+            assert entry["command"].startswith("srl leaderboard run"), name
+            assert len(entry["commit"]) == 40
+        for agent in {agent.agent_id for e in group.entries for agent in e.bundle.entrants}:
+            assert found[agent]["submitter"], agent
