@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.board import CHANGELOG, BoardGroup, merged_store, read_board
+from leaderboards.charter import registrations
 from leaderboards.curves import curves, starts, versus_start
 from leaderboards.entries import described_entries, levels_by_agent
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
@@ -31,6 +32,7 @@ from leaderboards.matrices import (
     win_cells,
 )
 from leaderboards.pages.write import write_site
+from leaderboards.publishing import attempts
 from leaderboards.served import ServedTurns
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
 from srl_agents.league.ratings import Interval, RatingTable, rate
@@ -116,6 +118,7 @@ def board_site(
     groups = read_board(board)
     if not groups:
         raise StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
+    registered = attempts(registrations(board))
     boards, roots, parts = [], [], []
     for done, group in enumerate(groups, 1):
         with (
@@ -126,7 +129,7 @@ def board_site(
             found = boards_of_store(
                 store,
                 levels=levels_by_agent(group.entries, matches),
-                entries=described_entries(group.entries),
+                entries=described_entries(group.entries, registered),
             )
         for data in found:
             data["protocol"] = group.protocol.name

@@ -9,43 +9,57 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from leaderboards.agents import ENDPOINT
 from leaderboards.board import Entry
+from leaderboards.bundle import Bundle
 from leaderboards.verify import Level
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchResult, MatchSpec
 
-_ENDPOINT_FIELDS = ("provider", "model", "dated_model", "url")
 
-
-def described_entries(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
+def described_entries(
+    entries: Iterable[Entry], registered: Mapping[tuple[str, str], int]
+) -> dict[str, dict[str, Any]]:
     """Agent id -> how it came in: of the first bundle that entered it.
 
     References play in everybody's bundles, so only a bundle of references alone speaks for them.
 
     Args:
         entries: the bundles of one protocol.
+        registered: (owner, protocol) -> agents that were registered, from `publishing.attempts`.
 
     Returns:
         The values of ``entry`` in ``data.json``; see docs/design/pages.md. ``signed`` holds where every
         bundle of the agent is.
     """
     found: dict[str, dict[str, Any]] = {}
-    for entry in sorted(entries, key=lambda each: str(each.verified["when"])):
+    for entry in sorted(entries, key=lambda each: str(each.verified["published"])):
         bundle = entry.bundle
         for agent in bundle.entrants or bundle.agents:
-            told = _described(entry, agent, reference=not bundle.entrants)
+            told = _described(entry, agent)
+            if bundle.entrants:
+                told["attempts"] = _attempts(bundle, registered)
             known = found.setdefault(agent.agent_id, told)
             known["signed"] &= told["signed"]
     return found
 
 
-def _described(entry: Entry, agent: AgentVersion, *, reference: bool) -> dict[str, Any]:
+def _attempts(bundle: Bundle, registered: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """How many agents the owner registered for this protocol, and how many tries it admits."""
+    owner = bundle.ticket.request.owner if bundle.ticket else ""
+    return {
+        "registered": registered.get((owner, bundle.protocol.name), 0),
+        "declared": bundle.claim["declared"]["attempts"],
+    }
+
+
+def _described(entry: Entry, agent: AgentVersion) -> dict[str, Any]:
     declared, made = entry.bundle.claim["declared"], entry.bundle.manifest["provenance"]
     return {
         "submitter": _text(declared, "submitter"),
-        "attempts": None if reference else {"registered": 0, "declared": declared["attempts"]},
+        "attempts": None,
         "endpoint": _endpoint(agent.spec),
         "training_data": _text(declared, "training_data"),
         **{name: _text(made, name) for name in ("commit", "command", "started", "srl")},
@@ -59,7 +73,20 @@ def _endpoint(spec: Mapping[str, Any]) -> dict[str, str] | None:
     served = spec.get(ENDPOINT)
     if served is None:
         return None
-    return {name: _text(served, name) for name in _ENDPOINT_FIELDS}
+    url = _text(served, "url")
+    return {
+        "provider": _host(url),
+        "model": _text(served, "model"),
+        "dated_model": _text(served, "reported"),
+        "url": url,
+    }
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # an address that is none
+        return ""
 
 
 def _text(values: Mapping[str, Any], name: str) -> str:
