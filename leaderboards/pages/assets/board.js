@@ -88,8 +88,8 @@
   function howTo(board) {
     const env = board.protocol || board.env_id;
     return card("Submit and verify",
-      el("p", { class: "lead" }, "Play your agent by this environment's protocol, make it a bundle, check it as anybody else would, and put it into a board. A run that was interrupted goes on with the same command."),
-      commands(`srl leaderboard run ${env} --agent AGENT --out runs/board`, "srl leaderboard bundle runs/board", "srl leaderboard verify runs/board/bundles --level L2", "srl leaderboard publish runs/board/bundles --board my-board", "srl leaderboard build --board my-board --out my-site"),
+      el("p", { class: "lead" }, "Register your agent before its seeds are known, let the board draw them, and play by this environment's protocol. Then make a bundle, check it as anybody else would, and publish it. A run that was interrupted goes on with the same command."),
+      commands(`srl leaderboard register ${env} --agent AGENT --out runs/entry`, "srl leaderboard draw runs/entry --board my-board --out runs/entry", `srl leaderboard run ${env} --agent AGENT --tickets runs/entry --out runs/board`, "srl leaderboard bundle runs/board", "srl leaderboard verify runs/board/bundles --level L2", "srl leaderboard publish runs/board/bundles --board my-board", "srl leaderboard build --board my-board --out my-site"),
       el("p", { class: "lead" }, "AGENT is tiny, a hub id or a folder, MODEL+ADAPTER_FOLDER for a trained adapter, or bot:NAME."),
       el("ul", { class: "levels" }, ...Object.values(SRL.LEVELS).map((text) => el("li", {}, text))));
   }
