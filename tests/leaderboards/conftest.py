@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from shown_site import browser, page, site  # noqa: F401  (fixtures)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,185 +1,34 @@
-"""The site in a real browser, opened from disk: sort, filter, replay, themes, phone, no request.
-
-A page may be drawn again between two commands to the browser. So tests wait until the page says which
-address it shows (`arrived`), and read texts in one command (`texts`), never element by element.
-"""
+"""The site in a real browser, opened from disk: sort, filter, origins, themes, phone, no request."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from synthetic import agents, fill_store
+from shown_site import (
+    CROWD,
+    NASTY,
+    all_of,
+    arrived,
+    find,
+    first_match,
+    go,
+    head,
+    names,
+    scroll_to,
+    texts,
+    tip,
+    wait_until,
+)
+from synthetic import agents
 
-from leaderboards.build import store_site, write_site
-from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.policies.players import ScriptedPolicy
-from srl_agents.records import MatchResult, MatchSpec
-from srl_agents.rollouts import Runner
-from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
-from tests.browser import CONTRAST, chromium, emulate, fresh, requested
+from tests.browser import CONTRAST, emulate
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 from selenium.webdriver import ActionChains  # noqa: E402  (after the skip)
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
-
-NASTY = "</script><img src=x onerror=document.title='owned'>"
-CROWD = 400
-
-
-class Injecting(ScriptedPolicy):
-    """Replies with markup until the environment moves for it."""
-
-    def player(self, env_id: str, seed: int) -> Any:
-        return lambda text: f"<b>bold</b>{NASTY}<script>document.title='owned'</script>"
-
-
-def add_agents(store: LeagueStore, *names: str) -> None:
-    for name in names:
-        store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
-
-
-def fill_replays(folder: Path, store: LeagueStore) -> None:
-    """Real episodes: nim between bots, one of them writing markup."""
-    names = {
-        "bot:random": ScriptedPolicy("random"),
-        NASTY: Injecting("random"),
-    }
-    specs = [
-        MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=seats, number=seed)
-        for seed in range(4)
-        for seats in (("bot:random", NASTY), (NASTY, "bot:random"), ("bot:random", "bot:random"))
-    ]
-    runner = Runner(names, root_seed=0)
-    episodes = runner.play(specs, finished=TranscriptLog(folder / TRANSCRIPTS).add)
-    runner.close()
-    store.report_many((episode.spec, episode.result()) for episode in episodes)
-
-
-def fill_crowd(store: LeagueStore) -> None:
-    """A field too long to keep in the document."""
-    rng = np.random.default_rng(0)
-    names = [f"agent{k:04d}" for k in range(CROWD)]
-    add_agents(store, *names)
-    matches = []
-    for name in names:
-        for pool in ("bot:random", "bot:strong"):
-            won = float(rng.choice([-1.0, 1.0]))
-            spec = MatchSpec(env_id="blotto-v0", seed=1, split="eval", seats=(name, pool))
-            told = MatchResult(
-                match_id=spec.match_id, outcomes=(won, -won), rewards=(won, -won), termination="ok"
-            )
-            matches.append((spec, told))
-    store.report_many(matches)
-
-
-def enter(data: dict[str, Any]) -> None:
-    """Say of a board's rows how they came in, as a published board does; all words are hostile."""
-    board = next(board for board in data["boards"] if board["env_id"] == "connect_four-v0")
-    words = dict.fromkeys(("training_data", "commit", "command", "started", "srl"), NASTY)
-    for row in board["agents"]:
-        row["level"], row["levels"] = "L3", {"L3": 66}
-        if row["agent"].startswith("alice"):
-            row["level"], row["levels"] = "L2", {"L2": 40, "L3": 26}
-            row["entry"] = {
-                **words, "submitter": NASTY, "attempts": {"registered": 3, "declared": 1},
-                "endpoint": {"provider": "", "model": "m", "dated_model": NASTY, "url": "https://x"},
-                "verified": "2030-01-02T03:04:05+00:00", "signed": True,
-            }  # fmt: skip
-    data["set_aside"] = [{"bundle": f"nim-v0/{NASTY}", "reason": NASTY}]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("a site")  # a folder with a space, as people have
-    fill_store(folder / "league.db", seeds=32)
-    fill_store(folder / "league.db", env_id="math_duel-v0", seeds=3, root=1)
-    fill_store(folder / "league.db", env_id="split_clues-v0", seeds=3, root=2)
-    fill_store(folder / "league.db", env_id="commons-v0", seeds=3, root=3)
-    with LeagueStore(folder / "league.db") as store:
-        add_agents(store, NASTY)
-        spec = MatchSpec(env_id="connect_four-v0", seed=0, split="eval", seats=(NASTY, "base"))
-        told = MatchResult(
-            match_id=spec.match_id, outcomes=(0.0, 0.0), rewards=(0.0, 0.0), termination="ok"
-        )
-        store.report(spec, told)
-        fill_replays(folder, store)
-        fill_crowd(store)
-        data, episodes = store_site(store, folder / TRANSCRIPTS, command=f"build {NASTY}")
-        enter(data)
-        return write_site(data, folder / "site", episodes)
-
-
-@pytest.fixture
-def page(browser, site: Path) -> Iterator[Any]:
-    """The overview, freshly opened; afterwards: nothing on the console, nothing fetched elsewhere."""
-    fresh(browser, site.as_uri())
-    yield browser
-    assert browser.get_log("browser") == []
-    urls = requested(browser)
-    assert site.as_uri() in [url.partition("#")[0] for url in urls]
-    assert [u for u in urls if not u.startswith((site.parent.as_uri(), "data:"))] == []
-    assert browser.title.endswith("SRL leaderboards")
-    assert browser.find_elements(By.TAG_NAME, "img") == []
-
-
-def go(page, site: Path, address: str) -> Any:
-    """A board or a match."""
-    page.get(f"{site.as_uri()}#{address}")
-    return arrived(page, address)
-
-
-def arrived(page, address: str) -> Any:
-    """Wait until the page says that it shows an address."""
-    shown = "const {dataset, ariaBusy} = document.querySelector('main'); return !ariaBusy && dataset.shown"
-    WebDriverWait(page, 20).until(lambda p: p.execute_script(shown) == address)
-    return page
-
-
-def texts(page, selector: str) -> list[str]:
-    """What all elements say, read in one command."""
-    read = "return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText)"
-    return page.execute_script(read, selector)
-
-
-def all_of(page, selector: str) -> list[Any]:
-    return page.find_elements(By.CSS_SELECTOR, selector)
-
-
-def find(page, selector: str) -> Any:
-    return page.find_element(By.CSS_SELECTOR, selector)
-
-
-def names(page, card: str = "Ranking") -> list[str]:
-    read = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
-    return page.execute_script(read, f"[aria-label='{card}'] .grid tbody th .agent > .name")
-
-
-def head(page, label: str, card: str = "Ranking") -> Any:
-    heads = all_of(page, f"[aria-label='{card}'] .grid thead button")
-    return next(h for h in heads if h.text.strip("▾▴ ") == label)
-
-
-def tip(page) -> str:
-    return find(page, "#tip").text
-
-
-def scroll_to(page, element) -> None:
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-
 
 # --- overview --------------------------------------------------------------------------------
 
@@ -431,138 +280,13 @@ def test_curves_are_drawn_and_read_by_keys(page, site: Path) -> None:
     go(page, site, "board=connect_four-v0")
     plot = find(page, ".plot")
     scroll_to(page, plot)
-    WebDriverWait(page, 20).until(lambda p: all_of(p, ".plot canvas"))
+    wait_until(page, lambda p: all_of(p, ".plot canvas"))
     page.execute_script("arguments[0].focus()", plot)
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     told = find(page, ".chart output")
-    WebDriverWait(page, 20).until(lambda p: told.text.startswith("step 0: "))
+    wait_until(page, lambda p: told.text.startswith("step 0: "))
     assert "alice" in told.text
     assert "better" in find(page, "[aria-label=Learning] .plain").text
-
-
-# --- replay ----------------------------------------------------------------------------------
-
-
-def first_match(page, site: Path) -> str:
-    go(page, site, "board=nim-v0")
-    find(page, "[aria-label='Filter episodes']").send_keys("img")
-    links = "return document.querySelector('[aria-label=Replays] tbody a').href.split('#')[1]"
-    return page.execute_script(links)
-
-
-def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(page, site: Path) -> None:
-    match = first_match(page, site)
-    page.execute_script("document.querySelector('[aria-label=Replays] tbody a').click()")
-    arrived(page, match)
-    assert find(page, ".steps output").text.startswith("step 1 of")
-    body = find(page, "body")
-    body.send_keys(Keys.ARROW_RIGHT)
-    assert find(page, ".steps output").text.startswith("step 2 of")
-    assert page.current_url.endswith("&turn=2")
-    body.send_keys(Keys.ARROW_LEFT)
-    assert find(page, ".steps output").text.startswith("step 1 of")
-    body.send_keys(Keys.END)
-    assert find(page, ".steps output").text == "the end"
-    assert find(page, "[aria-label='The end']").get_attribute("disabled")
-    body.send_keys(Keys.HOME)
-    assert find(page, ".steps output").text.startswith("step 1 of")
-
-
-def test_a_deep_link_opens_at_its_turn(page, site: Path) -> None:
-    match = first_match(page, site).split("&")[0]
-    page.get("about:blank")
-    go(page, site, f"{match}&turn=2")
-    assert find(page, ".steps output").text.startswith("step 2 of")
-    page.get(f"{site.as_uri()}#{match}&turn=99999")
-    WebDriverWait(page, 20).until(lambda p: texts(p, ".steps output") == ["the end"])
-
-
-def test_replies_are_text_and_refused_ones_say_why(page, site: Path) -> None:
-    go(page, site, first_match(page, site))
-    refused = []
-    for _ in range(4):
-        refused += texts(page, ".reply.refused")
-        words = texts(page, ".tag.bad")
-        if refused:
-            break
-        find(page, "body").send_keys(Keys.ARROW_RIGHT)
-    assert f"<b>bold</b>{NASTY}<script>document.title='owned'</script>" in refused
-    assert any(word.startswith("not accepted: malformed") for word in words)
-    assert "format" in find(page, ".paid").text
-
-
-def show(page, view: str) -> None:
-    """Choose what a replay shows."""
-    find(page, f"[aria-label=Shown] option[value='{view}']").click()
-
-
-def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, site: Path) -> None:
-    """The game is nobody's view; a view says whose it is, and stands alone."""
-    go(page, site, first_match(page, site))
-    assert texts(page, ".seat .view") == []
-    assert "nobody's own view" in texts(page, "figure.board figcaption")[0]
-    assert find(page, "figure.board svg").get_attribute("aria-label").startswith("Heaps: ")
-    for seat in ("0", "1"):
-        show(page, seat)
-        assert len(texts(page, ".seat .view")) == 1
-        assert f"“your” are seat {seat}" in texts(page, ".seat h4")[0]
-        assert texts(page, "figure.board") == []
-    show(page, "all")
-    before = texts(page, ".seat .view")
-    assert len(before) == 2
-    find(page, "body").send_keys(Keys.END)
-    find(page, ".steps input[type=checkbox]").click()
-    whole = texts(page, ".seat .view")
-    assert len(whole) == 2
-    assert sorted(whole) != sorted(before)
-
-
-def test_a_replay_says_which_move_was_played(page, site: Path) -> None:
-    go(page, site, first_match(page, site))
-    told = []
-    for _ in range(12):
-        told += texts(page, ".seat .tag")
-        find(page, "body").send_keys(Keys.ARROW_RIGHT)
-    assert any(re.fullmatch(r"plays \d \d", word) for word in told)
-    assert any(re.fullmatch(r"not accepted: malformed, \d \d is played for it", w) for w in told)
-    assert "accepted" not in told
-
-
-def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, site: Path) -> None:
-    go(page, site, first_match(page, site))
-    body = find(page, "body")
-    body.send_keys("++")
-    assert page.execute_script("return document.querySelector('[aria-label=Speed]').value") == "4"
-    body.send_keys(" ")
-    assert texts(page, ".play") == ["❚❚ pause"]
-    body.send_keys(Keys.HOME)  # whoever steps takes over
-    assert texts(page, ".play") == ["▶ play"]
-    page.execute_script(
-        """const told = document.querySelector(".steps output");
-        window.seen = [told.textContent];
-        new MutationObserver(() => window.seen.push(told.textContent)).observe(told, {childList: true});"""
-    )
-    find(page, ".play").click()
-    WebDriverWait(page, 60).until(lambda p: texts(p, ".steps output") == ["the end"])
-    assert texts(page, ".play") == ["▶ play"]
-    seen = page.execute_script("return window.seen")
-    total = len(seen) - 1
-    assert seen == [*(f"step {n} of {total}" for n in range(1, total + 1)), "the end"]
-
-
-def test_connect_four_is_drawn_with_the_new_piece_ringed(page) -> None:
-    """Of a board of two pieces: one disc per seat, and words for those who do not see it."""
-    before, after = (f".....\n.....\n{row}\n12345\nX is seat 0." for row in ("..X..", "..XO."))
-    drawn = page.execute_script(
-        """document.querySelector("main").append(SRL.boardFigure("connect_four-v0", arguments[1],
-        arguments[0], [arguments[2], "b"], "now"));
-        const count = (s) => document.querySelectorAll(`figure.board ${s}`).length;
-        return ["circle", ".disc.c0", ".disc.c1", ".disc.c1.fresh", ".fresh"].map(count);""",
-        before, after, NASTY,
-    )  # fmt: skip
-    assert drawn == [15, 1, 1, 1, 1]
-    assert find(page, "figure.board svg").get_attribute("aria-label").endswith("..... / ..XO.")
-    assert texts(page, "figure.board .seat-name") == [f"X: seat 0, {NASTY}", "O: seat 1, b"]
 
 
 # --- themes and sizes ------------------------------------------------------------------------
@@ -644,6 +368,6 @@ def test_nothing_moves_while_a_board_is_drawn(page, site: Path) -> None:
     box = find(page, "[aria-label=Ranking] .grid-scroll")
     page.execute_script("window.moved = 0; arguments[0].scrollTop = 500", box)
     scroll_to(page, find(page, ".plot"))
-    WebDriverWait(page, 20).until(lambda p: all_of(p, ".plot canvas"))
+    wait_until(page, lambda p: all_of(p, ".plot canvas"))
     page.execute_async_script("setTimeout(arguments[0], 300)")
     assert page.execute_script("return window.moved") < 0.02

@@ -1,0 +1,128 @@
+"""Replays in a real browser: step, play, choose a view; a board is nobody's view; replies are text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from shown_site import NASTY, arrived, find, first_match, go, texts, wait_until
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
+from selenium.webdriver.common.keys import Keys  # noqa: E402  (after the skip)
+
+
+def test_a_replay_is_opened_from_the_list_and_stepped_by_arrow_keys(page, site: Path) -> None:
+    match = first_match(page, site)
+    page.execute_script("document.querySelector('[aria-label=Replays] tbody a').click()")
+    arrived(page, match)
+    assert find(page, ".steps output").text.startswith("step 1 of")
+    body = find(page, "body")
+    body.send_keys(Keys.ARROW_RIGHT)
+    assert find(page, ".steps output").text.startswith("step 2 of")
+    assert page.current_url.endswith("&turn=2")
+    body.send_keys(Keys.ARROW_LEFT)
+    assert find(page, ".steps output").text.startswith("step 1 of")
+    body.send_keys(Keys.END)
+    assert find(page, ".steps output").text == "the end"
+    assert find(page, "[aria-label='The end']").get_attribute("disabled")
+    body.send_keys(Keys.HOME)
+    assert find(page, ".steps output").text.startswith("step 1 of")
+
+
+def test_a_deep_link_opens_at_its_turn(page, site: Path) -> None:
+    match = first_match(page, site).split("&")[0]
+    page.get("about:blank")
+    go(page, site, f"{match}&turn=2")
+    assert find(page, ".steps output").text.startswith("step 2 of")
+    page.get(f"{site.as_uri()}#{match}&turn=99999")
+    wait_until(page, lambda p: texts(p, ".steps output") == ["the end"])
+
+
+def test_replies_are_text_and_refused_ones_say_why(page, site: Path) -> None:
+    go(page, site, first_match(page, site))
+    refused = []
+    for _ in range(4):
+        refused += texts(page, ".reply.refused")
+        words = texts(page, ".tag.bad")
+        if refused:
+            break
+        find(page, "body").send_keys(Keys.ARROW_RIGHT)
+    assert f"<b>bold</b>{NASTY}<script>document.title='owned'</script>" in refused
+    assert any(word.startswith("not accepted: malformed") for word in words)
+    assert "format" in find(page, ".paid").text
+
+
+def show(page, view: str) -> None:
+    """Choose what a replay shows."""
+    find(page, f"[aria-label=Shown] option[value='{view}']").click()
+
+
+def test_a_replay_starts_with_the_game_and_shows_a_seats_view_when_asked(page, site: Path) -> None:
+    """The game is nobody's view; a view says whose it is, and stands alone."""
+    go(page, site, first_match(page, site))
+    assert texts(page, ".seat .view") == []
+    assert "nobody's own view" in texts(page, "figure.board figcaption")[0]
+    assert find(page, "figure.board svg").get_attribute("aria-label").startswith("Heaps: ")
+    for seat in ("0", "1"):
+        show(page, seat)
+        assert len(texts(page, ".seat .view")) == 1
+        assert f"“your” are seat {seat}" in texts(page, ".seat h4")[0]
+        assert texts(page, "figure.board") == []
+    show(page, "all")
+    before = texts(page, ".seat .view")
+    assert len(before) == 2
+    find(page, "body").send_keys(Keys.END)
+    find(page, ".steps input[type=checkbox]").click()
+    whole = texts(page, ".seat .view")
+    assert len(whole) == 2
+    assert sorted(whole) != sorted(before)
+
+
+def test_a_replay_says_which_move_was_played(page, site: Path) -> None:
+    go(page, site, first_match(page, site))
+    told = []
+    for _ in range(12):
+        told += texts(page, ".seat .tag")
+        find(page, "body").send_keys(Keys.ARROW_RIGHT)
+    assert any(re.fullmatch(r"plays \d \d", word) for word in told)
+    assert any(re.fullmatch(r"not accepted: malformed, \d \d is played for it", w) for w in told)
+    assert "accepted" not in told
+
+
+def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, site: Path) -> None:
+    go(page, site, first_match(page, site))
+    body = find(page, "body")
+    body.send_keys("++")
+    assert page.execute_script("return document.querySelector('[aria-label=Speed]').value") == "4"
+    body.send_keys(" ")
+    assert texts(page, ".play") == ["❚❚ pause"]
+    body.send_keys(Keys.HOME)  # whoever steps takes over
+    assert texts(page, ".play") == ["▶ play"]
+    page.execute_script(
+        """const told = document.querySelector(".steps output");
+        window.seen = [told.textContent];
+        new MutationObserver(() => window.seen.push(told.textContent)).observe(told, {childList: true});"""
+    )
+    find(page, ".play").click()
+    wait_until(page, lambda p: texts(p, ".steps output") == ["the end"], 60)
+    assert texts(page, ".play") == ["▶ play"]
+    seen = page.execute_script("return window.seen")
+    total = len(seen) - 1
+    assert seen == [*(f"step {n} of {total}" for n in range(1, total + 1)), "the end"]
+
+
+def test_connect_four_is_drawn_with_the_new_piece_ringed(page) -> None:
+    """Of a board of two pieces: one disc per seat, and words for those who do not see it."""
+    before, after = (f".....\n.....\n{row}\n12345\nX is seat 0." for row in ("..X..", "..XO."))
+    drawn = page.execute_script(
+        """document.querySelector("main").append(SRL.boardFigure("connect_four-v0", arguments[1],
+        arguments[0], [arguments[2], "b"], "now"));
+        const count = (s) => document.querySelectorAll(`figure.board ${s}`).length;
+        return ["circle", ".disc.c0", ".disc.c1", ".disc.c1.fresh", ".fresh"].map(count);""",
+        before, after, NASTY,
+    )  # fmt: skip
+    assert drawn == [15, 1, 1, 1, 1]
+    assert find(page, "figure.board svg").get_attribute("aria-label").endswith("..... / ..XO.")
+    assert texts(page, "figure.board .seat-name") == [f"X: seat 0, {NASTY}", "O: seat 1, b"]
