@@ -7,71 +7,38 @@ serves the runs of all, until its own are finished; then another one that still 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import re
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from srl_envs.errors import SandboxError
-from srl_envs.sandbox.inside import wire
+from srl_envs.sandbox import capacity
+from srl_envs.sandbox.inside import codec, identities, wire
+from srl_envs.sandbox.inside.languages import LANGUAGES
+from srl_envs.sandbox.jobs import Batch, Job, Run
 from srl_envs.sandbox.limits import Limits
-from srl_envs.sandbox.server_process import ServerGone, ServerProcess, memory_file
+from srl_envs.sandbox.server_process import ServerGone, ServerHangs, ServerProcess, memory_file
 
 _UNANSWERED_S = 30.0  # beyond the wall limit: the server itself hangs
-_WRITES = re.compile(
-    r"\bopen\s*\((?!\s*0\s*[,)])|tempfile|mkdir|makedirs|mkstemp|touch|write_text|write_bytes"
-    r"|sqlite3|shelve|dbm|devnull|FileIO|zipfile|tarfile|shutil|savetxt|np\.save"
-)
-
-
-@dataclass(slots=True)
-class Run:
-    """One process to start, and what came back."""
-
-    payload: bytes
-    """What the process shall do, for `inside.programs`."""
-    stdin: bytes | None = None
-    writes: bool = False
-    """The program seems to write files, so it gets a scratch directory."""
-    number: int = 0
-    descriptors: list[int] = field(default_factory=list)
-    report: wire.Report | None = None
-    stdout: bytes = b""
-    result: bytes = b""
-    fault: str = ""
-    """Why we, not the program, failed; empty where it ran."""
-
-    def close(self) -> None:
-        """Close the descriptors that are still open."""
-        while self.descriptors:
-            os.close(self.descriptors.pop())
-
-
+_STARTS = 5
+"""Servers that may fail to start, one after the other, before we say so."""
+_START_PAUSE_S = 0.05  # before the second of them, then twice as long each time
 _TRIES = 2
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """What one caller waits for."""
-
-    left: int
-    """Jobs without a result."""
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    """Runs that start together: one, or a program and its tests with pipes between them."""
-
-    runs: tuple[Run, ...]
-    batch: _Batch
-    tries: int = 0
-    left: int = 0
-    """Runs that have not ended."""
+"""Attempts of a job whose processes could not start."""
+_KILLS = 2
+"""Attempts that the host may kill, the last of them alone, before that is the program's doing."""
+_DEATHS_BESIDE_OTHERS = 2
+"""Servers that may end while a job and others run, before it runs alone."""
+_DEATHS = 8
+"""Servers that may end while a job runs, before that is its doing; one that hangs counts as half."""
+_OWN_BYTES = 8 << 20  # of a process, besides its limits: page tables, stacks, pipes in the kernel
+_SCRATCH_FOLDERS = 3
 
 
 class Dispatcher:
@@ -104,6 +71,7 @@ class Dispatcher:
         self._owner = os.getpid()
         self._numbers = 0
         self._in_flight = _in_flight(limits)
+        self._failed_starts = 0
         self._holder: list[ServerProcess] = []
         self._finalizer = weakref.finalize(self, _close_all, self._holder)
         self._forget()
@@ -115,9 +83,9 @@ class Dispatcher:
         """Start with nothing to do, also in a forked process, whose callers do not exist."""
         self._changed = threading.Condition()
         self._leading = False
-        self._waiting: deque[_Job] = deque()
-        self._started: set[_Job] = set()
-        self._active: dict[int, tuple[_Job, Run]] = {}
+        self._waiting: deque[Job] = deque()
+        self._started: set[Job] = set()
+        self._active: dict[int, tuple[Job, Run]] = {}
 
     def close(self) -> None:
         """End the server; the next run starts another one."""
@@ -195,23 +163,22 @@ class Dispatcher:
             )
 
     def execute(self, runs: Sequence[Run]) -> None:
-        """Run all; what fails through no fault of the program is tried a second time."""
+        """Run all, each in a process of its own; what our side lost is run again."""
         self._complete([(run,) for run in runs])
 
     def execute_pair(self, candidate: Run, tester: Run) -> None:
-        """Run a program and its tests with pipes between them; tried twice like `execute`."""
+        """Run a program and its tests with pipes between them; run again like `execute`."""
         self._complete([(candidate, tester)])
 
     def _complete(self, groups: Sequence[tuple[Run, ...]]) -> None:
         """Wait until all have ended; lead where nobody does."""
         self._check_owner()
-        batch = _Batch(len(groups))
-        jobs = [_Job(runs, batch) for runs in groups]
+        batch = Batch(len(groups))
+        jobs = [Job(runs, batch) for runs in groups]
         try:
             with self._changed:
                 self._waiting.extend(jobs)
-                for server in self._holder:
-                    server.wake()  # a leader may be waiting for reports only
+                self._wake()  # a leader may be waiting for reports only
             while batch.left:
                 with self._changed:
                     self._changed.wait_for(lambda: not (batch.left and self._leading))
@@ -230,33 +197,90 @@ class Dispatcher:
                 self._waiting = deque(job for job in self._waiting if job.batch is not batch)
             raise
 
-    def _lead(self, batch: _Batch) -> None:
+    def _wake(self) -> None:
+        """Let the leader look for work; called with the lock held."""
+        for server in self._holder:
+            server.wake()
+
+    def _room(self) -> None:
+        """The process has room for more runs, perhaps for ours."""
+        with self._changed:
+            self._wake()
+
+    def _lead(self, batch: Batch) -> None:
         """Serve all callers until ``batch`` has ended."""
-        while batch.left:
-            try:
-                server = self._connect()
-                self._start_waiting(server)
-                for report in server.collect(self._limits.wall_s + _UNANSWERED_S):
-                    self._take(server, report)
-            except (ServerGone, SandboxError, OSError) as error:
-                self._lose(f"{type(error).__name__}: {error}")
+        try:
+            while batch.left:
+                server = self._started_server()
+                if server is None:
+                    continue
+                try:
+                    self._start_waiting(server)
+                    if self._active or self._waiting:
+                        wait_s = self._limits.wall_s + _UNANSWERED_S if self._active else None
+                        for report in server.collect(wait_s):
+                            self._take(server, report)
+                except (ServerGone, SandboxError, OSError) as error:
+                    deaths = _DEATHS // 2 if isinstance(error, ServerHangs) else 1
+                    self._lose(f"{type(error).__name__}: {error}", deaths)
+        finally:
+            capacity.SHARED.withdraw(self)
+
+    def _started_server(self) -> ServerProcess | None:
+        """The server; None after an attempt to start one that failed."""
+        try:
+            server = self._connect()
+        except (SandboxError, OSError) as error:
+            self._failed_starts += 1
+            if self._failed_starts < _STARTS:
+                time.sleep(_START_PAUSE_S * 2 ** (self._failed_starts - 1))
+                return None
+            self._failed_starts = 0
+            self._abandon(f"{type(error).__name__}: {error}")
+            return None
+        self._failed_starts = 0
+        return server
+
+    def _abandon(self, fault: str) -> None:
+        """No server starts: nothing that waits can run."""
+        with self._changed:
+            jobs, self._waiting = list(self._waiting), deque()
+        for job in jobs:
+            for run in job.runs:
+                run.fault = fault
+            self._done(job)
 
     def _start_waiting(self, server: ServerProcess) -> None:
+        """Start what there is room for, in the order of arrival."""
         while True:
             with self._changed:
-                room = self._in_flight - len(self._active)
-                if not self._waiting or (len(self._waiting[0].runs) > room and self._active):
+                if not self._waiting:
                     return
-                job = self._waiting.popleft()
-                self._started.add(job)
-                job.left = len(job.runs)
-                for run in job.runs:
-                    run.fault = ""
-                    self._active[self._next_number(run)] = (job, run)
+                job = self._waiting[0]
+                if len(job.runs) > self._in_flight - len(self._active) and self._active:
+                    return
+                cost = sum(self._cost(run) for run in job.runs)
+                if not capacity.SHARED.take(job, cost, self, self._room, alone=job.alone):
+                    return
+                self._started.add(self._waiting.popleft())
+            if not job.begin(self._limits.wall_s):
+                self._started.discard(job)
+                self._done(job)
+                continue
+            for run in job.runs:
+                self._active[self._next_number(run)] = (job, run)
             if len(job.runs) == 1:
                 self._submit(server, job.runs[0])
             else:
                 self._submit_pair(server, *job.runs)
+
+    def _cost(self, run: Run) -> int:
+        """Bytes that a run can take at most."""
+        limits = self._limits
+        scratch = 4 * _SCRATCH_FOLDERS if self._flags(run) & wire.SCRATCH else 0
+        files = (limits.output_kib << 10) * (2 + scratch)
+        memory = (limits.memory_mib + LANGUAGES[self._language].base_mib) << 20
+        return limits.processes * (memory + _OWN_BYTES) + files
 
     def _take(self, server: ServerProcess, report: wire.Report) -> None:
         """Book the end of one run."""
@@ -264,40 +288,111 @@ class Dispatcher:
         if job is None or run is None:
             return
         self._finish(run, report)
+        if run.budget is not None:
+            run.budget.end()
         job.left -= 1
         if not job.left:
+            self._started.discard(job)
             self._settle(job)
         elif run is job.runs[-1]:  # the tests are over
             server.submit(
                 wire.Request(wire.STOP, job.runs[0].number, flags=self._flags(job.runs[0]))
             )
 
-    def _settle(self, job: _Job) -> None:
-        """A job's runs have all ended: it is done, or, where the fault is ours, due once more."""
-        job.tries += 1
+    def _settle(self, job: Job) -> None:
+        """A job's runs have all ended: it is done, or to be run once more, alone."""
+        killed = [run for run in job.runs if self._killed_by_host(run)]
+        if any(run.fault for run in job.runs):
+            job.faults += 1
+            again = job.faults < _TRIES
+        else:
+            job.kills += bool(killed)
+            again = bool(killed) and (job.kills < _KILLS or not job.alone)
+        if again:
+            job.alone = True
+            self._requeue([job])
+            return
+        for run in killed:
+            peak_mib = run.report.peak_kib >> 10 if run.report else 0
+            run.doing = "memory", f"killed by the host, alone, with {peak_mib} MiB resident"
+        self._done(job)
+
+    def _killed_by_host(self, run: Run) -> bool:
+        """Whether a SIGKILL came from outside: the program's filter lets none send itself one.
+
+        The kernel's own limit of processor time ends in one too, but not before that time is used.
+        """
+        report = run.report
+        if run.fault or report is None or report.reason != wire.BY_ITSELF or self.tier == "none":
+            return False
+        killed = os.WIFSIGNALED(report.wait_status) and os.WTERMSIG(report.wait_status) == 9
+        return killed and report.cpu_s < math.ceil(self._limits.cpu_s)
+
+    def _requeue(self, jobs: Sequence[Job]) -> None:
+        """Run jobs again: first those that run beside others, so that a suspect delays nobody."""
+        for job in jobs:
+            capacity.SHARED.give(job)
         with self._changed:
-            self._started.discard(job)
-            if job.tries < _TRIES and any(run.fault for run in job.runs):
-                self._waiting.append(job)
-                return
+            self._waiting.extendleft(job for job in reversed(jobs) if not job.alone)
+            self._waiting.extend(job for job in jobs if job.alone)
+
+    def _done(self, job: Job) -> None:
+        capacity.SHARED.give(job)
+        with self._changed:
             job.batch.left -= 1
             if not job.batch.left:
                 self._changed.notify_all()
 
-    def _lose(self, fault: str) -> None:
-        """The server is gone, and with it all that it was running, or nothing could start."""
+    def _lose(self, fault: str, deaths: int = 0) -> None:
+        """The server is gone, and with it all that it was running; what waits has lost nothing.
+
+        Args:
+            fault: why.
+            deaths: how heavily that weighs against what it ran; 0 where we ended it ourselves.
+        """
         self._disconnect()
-        jobs = list(self._started)
+        jobs, self._started = list(self._started), set()
+        for _, run in self._active.values():
+            if run.budget is not None:
+                run.budget.end()
         self._active.clear()
-        if not jobs:
-            with self._changed:
-                jobs = list(self._waiting)
-                self._waiting.clear()
         for job in jobs:
             for run in job.runs:
-                run.fault = fault
                 run.close()
-            self._settle(job)
+            job.deaths += deaths
+            job.alone = job.alone or job.deaths >= _DEATHS_BESIDE_OTHERS
+        self._requeue([job for job in jobs if job.deaths < _DEATHS])
+        for job in jobs:
+            if job.deaths >= _DEATHS:
+                self._convict(job, fault)
+
+    def _convict(self, job: Job, fault: str) -> None:
+        """Say what it means that no server survived a job: its doing, if one survives a control."""
+        capacity.SHARED.give(job)
+        why = f"no server outlived it ({fault})"
+        guilty = self._survives_control()
+        for run in job.runs:
+            if guilty:
+                run.doing = "crashed", why
+            else:
+                run.fault = f"{why}, and one more with an empty program"
+        self._done(job)
+
+    def _survives_control(self) -> bool:
+        """Whether a server starts, runs an empty program and is still there."""
+        control = Run(codec.dumps({"mode": "script", "program": ""}), wall_s=self._limits.wall_s)
+        self._next_number(control)
+        try:
+            server = self._connect()
+            self._submit(server, control)
+            while control.report is None:
+                for report in server.collect(control.wall_s + _UNANSWERED_S):
+                    self._finish(control, report)
+        except (ServerGone, SandboxError, OSError):
+            control.close()
+            self._disconnect()
+            return False
+        return not control.fault
 
     def _disconnect(self) -> None:
         with self._changed:  # nobody wakes a server while it closes
@@ -334,11 +429,12 @@ class Dispatcher:
         request = wire.Request(
             operation=wire.RUN,
             run=run.number,
-            wall_s=limits.wall_s,
+            wall_s=run.wall_s,
             cpu_s=limits.cpu_s,
             memory_bytes=limits.memory_mib << 20,
             file_bytes=(limits.output_kib << 10) + 1,
             processes=limits.processes,
+            threads=limits.threads,
             files=limits.files,
             flags=self._flags(run),
         )
@@ -361,8 +457,6 @@ class Dispatcher:
             run.fault = f"no new process: {os.strerror(report.wait_status)}"
         elif not report.confined:
             run.fault = "the program's process could not be confined"
-        elif report.reason == wire.BY_ITSELF and self.tier != "none" and _killed_by_host(report):
-            run.fault = "the host killed the process, probably short of memory"
 
 
 _NO_TIER = (
@@ -378,17 +472,10 @@ def _close_all(holder: list[ServerProcess]) -> None:
 
 
 def _in_flight(limits: Limits) -> int:
-    """Runs at once: enough that no processor waits for the server, and at most half of the memory."""
+    """Runs at once: enough that no processor waits for the server, and half of the processes."""
     by_cpu = 2 * (os.cpu_count() or 1) + 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(
-        1, min(by_cpu, 16, int(memory // 2) // ((limits.memory_mib << 20) * limits.processes))
-    )
-
-
-def seems_to_write(program: str) -> bool:
-    """Whether a program's text mentions writing files; one that hides it finds them read-only."""
-    return bool(_WRITES.search(program))
+    by_processes = capacity.process_limit() // 2 // (limits.threads + limits.processes)
+    return max(1, min(by_cpu, identities.HALF - 2, by_processes))
 
 
 def _read(descriptor: int, cap: int) -> bytes:
@@ -396,12 +483,3 @@ def _read(descriptor: int, cap: int) -> bytes:
     while len(data) < cap and (part := os.pread(descriptor, cap - len(data), len(data))):
         data += part
     return data
-
-
-def _killed_by_host(report: wire.Report) -> bool:
-    """Whether a SIGKILL came from outside: its own filter lets no program send itself one.
-
-    The kernel's own limit of processor time ends in one too, but only after a while.
-    """
-    killed = os.WIFSIGNALED(report.wait_status) and os.WTERMSIG(report.wait_status) == 9
-    return killed and report.cpu_s < 0.9

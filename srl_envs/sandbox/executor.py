@@ -9,16 +9,20 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from srl_envs.errors import ConfigError, SandboxError, nearest
 from srl_envs.sandbox.compare import same_text, same_value
-from srl_envs.sandbox.dispatch import Dispatcher, Run, seems_to_write
+from srl_envs.sandbox.dispatch import Dispatcher
+from srl_envs.sandbox.explain import named_limit
 from srl_envs.sandbox.inside import codec, wire
 from srl_envs.sandbox.inside.languages import LANGUAGES
+from srl_envs.sandbox.jobs import Budget, Run
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.outcome import Outcome, Status
 from srl_envs.sandbox.separation import kept_apart
+from srl_envs.sandbox.writing import seems_to_write
 
 ISOLATION = ("strongest", "namespaces", "landlock", "seccomp", "none")
 _PROGRAM_BYTES = 4 << 20
@@ -118,6 +122,7 @@ class CodeExecutor:
         *,
         one_process: bool = False,
         check: Callable[[Any, Any], bool] = same_value,
+        budget: Budget | None = None,
     ) -> list[Outcome]:
         """Call functions that the program defines.
 
@@ -129,6 +134,8 @@ class CodeExecutor:
             one_process: all calls share one process, so that the program can carry state from one
                 to the next; faster, and a crash costs the calls after it.
             check: compares the value with ``expected``, in this process.
+            budget: wall time for all calls together; what it leaves no time for is not run and
+                has the status ``timeout``. None: each call has the limit of a run.
 
         Returns:
             One outcome per call, in order.
@@ -137,7 +144,8 @@ class CodeExecutor:
             ConfigError: a call is malformed, or its arguments have no JSON form.
             SandboxError: the host takes the sandbox away entirely.
         """
-        return self.run_batch([(program, calls)], one_process=one_process, check=check)[0]
+        work = [(program, calls)]
+        return self.run_batch(work, one_process=one_process, check=check, budgets=[budget])[0]
 
     def run_batch(
         self,
@@ -145,35 +153,47 @@ class CodeExecutor:
         *,
         one_process: bool = False,
         check: Callable[[Any, Any], bool] = same_value,
+        budgets: Sequence[Budget | None] | None = None,
     ) -> list[list[Outcome]]:
-        """Like `run`, for several programs at once.
+        """Like `run`, for several programs at once, which take turns.
 
         Args:
             submissions: (program, calls) each.
             one_process: each program has one process for all of its calls.
             check: compares a value with ``expected``.
+            budgets: per submission, wall time for all its calls.
 
         Returns:
             Per submission, one outcome per call.
         """
-        plans = [self._plan(program, calls, one_process) for program, calls in submissions]
-        self._dispatcher.execute([run for plan in plans for run, _ in plan])
+        if budgets is None:
+            budgets = [None] * len(submissions)
+        plans = [
+            self._plan(program, calls, one_process, budget)
+            for (program, calls), budget in zip(submissions, budgets, strict=True)
+        ]
+        turns = zip_longest(*plans)
+        self._dispatcher.execute([planned[0] for turn in turns for planned in turn if planned])
         return [
             self._judge(program, calls, plan, check)
             for (program, calls), plan in zip(submissions, plans, strict=True)
         ]
 
     def _plan(
-        self, program: str, calls: Sequence[Mapping[str, Any]], one_process: bool
+        self,
+        program: str,
+        calls: Sequence[Mapping[str, Any]],
+        one_process: bool,
+        budget: Budget | None,
     ) -> list[tuple[Run, int]]:
         """The processes to start, and how many calls each has; none for a program that is refused."""
         tasks = [_task(call) for call in calls]
         if _refusal(program):
             return []
         groups = [tasks] if one_process and tasks else [[task] for task in tasks]
-        writes = seems_to_write(program)
+        shared = seems_to_write(program), budget
         return [
-            (Run(_payload(mode="call", program=program, calls=group), None, writes), len(group))
+            (Run(_payload(mode="call", program=program, calls=group), None, *shared), len(group))
             for group in groups
         ]
 
@@ -246,7 +266,7 @@ class CodeExecutor:
             for outcome, want in zip(outcomes, expected, strict=True)
         ]
 
-    def run_asserts(self, program: str, tests: str) -> Outcome:
+    def run_asserts(self, program: str, tests: str, *, budget: Budget | None = None) -> Outcome:
         """Run test code full of asserts against what the program defines.
 
         The tests run in a sandboxed process of their own, where the program's names are stand-ins:
@@ -261,6 +281,7 @@ class CodeExecutor:
             tests: source text: asserts, `unittest` classes, functions ``test_...`` without
                 parameters. They hold when they run to their end and at least one check ran. See
                 `docs/guides/rewards.md` for what is supported.
+            budget: wall time; None: the limit of a run.
 
         Returns:
             One outcome, ``ok`` and passed, or with the reason why not; ``refused`` with ``passed``
@@ -275,8 +296,10 @@ class CodeExecutor:
             raise ConfigError("tests='': no asserts; every program would pass.")
         if refusal := _refusal(program):
             return replace(self._outcome("refused", refusal), passed=False)
-        candidate = Run(_payload(mode="candidate", program=program), None, seems_to_write(program))
-        tester = Run(_payload(mode="tester", tests=tests), None, seems_to_write(tests))
+        candidate = Run(
+            _payload(mode="candidate", program=program), None, seems_to_write(program), budget
+        )
+        tester = Run(_payload(mode="tester", tests=tests), None, seems_to_write(tests), budget)
         self._dispatcher.execute_pair(candidate, tester)
         return self._duet_outcome(candidate, tester)
 
@@ -294,6 +317,8 @@ class CodeExecutor:
 
     def _stopped(self, run: Run) -> Outcome | None:
         """The outcome of a run that did not end by itself; None for one that did."""
+        if run.doing is not None:
+            return self._outcome(*run.doing, run)
         if run.fault or run.report is None:
             return self._outcome("infrastructure", run.fault)
         report = run.report
@@ -304,7 +329,7 @@ class CodeExecutor:
         if report.reason == wire.CPU:
             return self._outcome("timeout", f"more than {self.limits.cpu_s:g} s of cpu time", run)
         if report.reason == wire.WALL:
-            return self._outcome("timeout", f"more than {self.limits.wall_s:g} s", run)
+            return self._outcome("timeout", _out_of_time(run), run)
         if os.WIFSIGNALED(report.wait_status):
             number = os.WTERMSIG(report.wait_status)
             if self._used_up_memory(number, report.peak_kib):
@@ -324,7 +349,7 @@ class CodeExecutor:
         for run in (tester, candidate):
             if run.fault:
                 return self._outcome("infrastructure", run.fault)
-        if candidate.report is not None and candidate.report.reason != wire.STOPPED:
+        if candidate.report is None or candidate.report.reason != wire.STOPPED:
             stopped = self._stopped(candidate)
             if stopped is not None:
                 return replace(stopped, passed=False)
@@ -333,7 +358,7 @@ class CodeExecutor:
             return replace(stopped, stdout="", passed=False)
         try:
             report = json.loads(tester.stdout)
-            verdict, message = report["verdict"], _text(report)
+            verdict, message = report["verdict"], self._text(report)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return replace(
                 self._outcome("crashed", "the tests ended early", candidate), passed=False
@@ -360,14 +385,14 @@ class CodeExecutor:
             return self._outcome("ok", "", run)
         frames = _frames(run.result, 1) or []
         if frames and frames[0].get("status") == "memory":
-            return self._outcome("memory", "MemoryError", run)
-        message = _text(frames[0]) if frames else ""
+            return self._outcome("memory", self._text(frames[0]), run)
+        message = self._text(frames[0]) if frames else ""
         return self._outcome("exception", message or f"exit code {code}", run)
 
     def _claims(self, run: Run, count: int) -> list[Outcome]:
         """What the program says that its calls returned."""
         stopped = self._stopped(run)
-        frames = [] if run.fault else _frames(run.result, count)
+        frames = [] if run.fault or run.doing else _frames(run.result, count)
         if frames is None:
             return [stopped or self._outcome("crashed", "a malformed result", run)] * count
         if stopped is None and len(frames) < count:
@@ -383,10 +408,17 @@ class CodeExecutor:
         rest = [stopped] * (count - len(outcomes)) if stopped else []
         return outcomes + rest
 
+    def _text(self, frame: Mapping[str, Any]) -> str:
+        """The message of a frame, which may hold anything under that name."""
+        message = frame.get("message", "")
+        if not isinstance(message, str):
+            return ""
+        return named_limit(message, self.limits, self._dispatcher.tier)
+
     def _claim(self, frame: Mapping[str, Any], run: Run, start: int) -> tuple[Outcome, int]:
         if frame.get("status") != "ok":
             status: Status = "memory" if frame.get("status") == "memory" else "exception"
-            return self._outcome(status, _text(frame), run), start
+            return self._outcome(status, self._text(frame), run), start
         end = frame.get("end")
         end = end if type(end) is int and start <= end <= len(run.stdout) else len(run.stdout)
         outcome = self._outcome("ok", "", run)
@@ -412,6 +444,12 @@ def _payload(**task: Any) -> bytes:
         raise ConfigError(f"the arguments of a call have no JSON form: {error}.") from None
 
 
+def _out_of_time(run: Run) -> str:
+    if run.budget is not None:
+        return f"more than {run.wall_s:.2g} s of wall time, of {run.budget.total_s:g} s in all"
+    return f"more than {run.wall_s:g} s of wall time"
+
+
 def _refusal(program: str) -> str:
     if len(program) > _PROGRAM_BYTES:
         return f"a program of more than {_PROGRAM_BYTES >> 20} Mi characters"
@@ -430,12 +468,6 @@ def _frames(result: bytes, at_most: int) -> list[dict[str, Any]] | None:
     except codec.CodecError:
         return None
     return frames if all(isinstance(frame, dict) for frame in frames) else None
-
-
-def _text(frame: Mapping[str, Any]) -> str:
-    """The message of a frame, which may hold anything under that name."""
-    message = frame.get("message", "")
-    return message if isinstance(message, str) else ""
 
 
 def _judged(

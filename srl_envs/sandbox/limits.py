@@ -23,6 +23,8 @@ class Limits:
     processes: int = 1
     """Processes including the program itself; 1 forbids fork. With more, the limits of processor time
     and memory hold for each process, and namespaces are needed."""
+    threads: int = 128
+    """Threads alive at once, those of all its processes together."""
     files: int = 64
     """File descriptors open at once."""
 

@@ -33,7 +33,7 @@ _ENVIRONMENT = {
     "PYTHONHASHSEED": "0",  # the same program prints its sets in the same order every time
     "PYTHONDONTWRITEBYTECODE": "1",
     "LD_BIND_NOW": "1",  # else every program would look up the C library's functions anew
-    "MALLOC_ARENA_MAX": "2",  # an arena per thread would use up the address space
+    "MALLOC_ARENA_MAX": "1",  # each further one would take 128 MiB of address space
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -43,7 +43,11 @@ _inherited: weakref.WeakSet[ServerProcess] = weakref.WeakSet()
 
 
 class ServerGone(Exception):
-    """The fork server ended or stopped answering."""
+    """There is no fork server any more."""
+
+
+class ServerHangs(ServerGone):
+    """The fork server stopped answering."""
 
 
 class ServerProcess:
@@ -155,18 +159,25 @@ class ServerProcess:
             with contextlib.suppress(BlockingIOError):  # full: it is awake
                 os.write(self._wake_write, b"x")
 
-    def collect(self, timeout_s: float) -> list[Report]:
+    def collect(self, timeout_s: float | None) -> list[Report]:
         """Reports that have arrived; waits for the first of them, or for `wake`.
 
+        Args:
+            timeout_s: None to wait without end.
+
         Raises:
-            ServerGone: it ended, or nothing came in time.
+            ServerGone: it ended.
+            ServerHangs: nothing came in time.
         """
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(timeout_s * 1000)}
+        ready = {
+            descriptor
+            for descriptor, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)
+        }
         if not ready:
-            raise ServerGone(f"no report within {timeout_s:.0f} s")
+            raise ServerHangs(f"no report within {timeout_s:.0f} s")
         if self._wake_read in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_read, 4096)

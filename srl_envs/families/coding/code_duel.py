@@ -166,11 +166,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
             programs = tuple(str(actions[seat]) for seat in range(self.seats))
             return replace(state, programs=programs, passed=self._count_passed(state, programs))
         attacks = tuple(tuple(actions[seat]) for seat in range(self.seats))
-        scored = tuple(
-            self._count_scored(state, attacks[seat], state.programs[1 - seat])
-            for seat in range(self.seats)
-        )
-        return replace(state, attacks=attacks, scored=scored)
+        return replace(state, attacks=attacks, scored=self._count_scored(state, attacks))
 
     def returns(self, state: CodeDuelState) -> tuple[float, ...] | None:
         """The weighted lead in tests and attacks; the two numbers sum to 0 exactly."""
@@ -221,20 +217,28 @@ class CodeDuel(Game[CodeDuelState, Action]):
 
     def _count_passed(self, state: CodeDuelState, programs: tuple[str, ...]) -> tuple[int, ...]:
         """Right answers in the hidden tests, per seat; equal programs are run once."""
-        task = self._task(state)
+        distinct = list(dict.fromkeys(programs))
+        work = [(program, state.hidden) for program in distinct]
+        found = self._task(state).side_by_side(self._judge, work)
         passed = {
-            program: sum(v.passed for v in task.verdicts(self._judge, program, state.hidden))
-            for program in dict.fromkeys(programs)
+            program: sum(verdict.passed for verdict in verdicts)
+            for program, verdicts in zip(distinct, found, strict=True)
         }
         return tuple(passed[program] for program in programs)
 
-    def _count_scored(self, state: CodeDuelState, attacks: tuple[str, ...], target: str) -> int:
-        """Attacks that are inputs of the problem and that the program gets wrong."""
+    def _count_scored(
+        self, state: CodeDuelState, attacks: Sequence[tuple[str, ...]]
+    ) -> tuple[int, ...]:
+        """Per seat, the attacks that are inputs of the problem and that the other's program fails."""
         task = self._task(state)
         if not isinstance(task, GeneratedTask):
-            return 0
-        valid = tuple(text for text in attacks if task.accepts(text))
-        return sum(not v.passed for v in task.verdicts(self._judge, target, valid))
+            return (0,) * self.seats
+        work = [
+            (state.programs[1 - seat], tuple(text for text in attacks[seat] if task.accepts(text)))
+            for seat in range(self.seats)
+        ]
+        found = task.side_by_side(self._judge, work)
+        return tuple(sum(not verdict.passed for verdict in verdicts) for verdicts in found)
 
 
 def _is_over(state: CodeDuelState) -> bool:

@@ -10,11 +10,18 @@ import numpy as np
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.families.coding.judging import Judge, Verdict, run_in_parts
+from srl_envs.families.coding.judging import (
+    SKIPPED,
+    Judge,
+    Verdict,
+    Work,
+    budget_of,
+    run_in_parts,
+)
 from srl_envs.families.coding.problems import FAMILIES, Parameters, ProblemFamily, Size
 from srl_envs.families.coding.submissions import canonical
 from srl_envs.families.coding.task import Instance, Task, TaskSource
-from srl_envs.sandbox import same_value
+from srl_envs.sandbox import Outcome, same_value
 
 EXAMPLES = 3
 
@@ -54,16 +61,32 @@ class GeneratedTask(Task):
     ) -> list[Verdict]:
         """Whether the program gives the reference's answer, for each input."""
         if program == self.empty_program:
-            return [Verdict(False, None)] * len(tests)
+            return [SKIPPED] * len(tests)
+        budget = budget_of(tests)
 
         def run(inputs: Sequence[str]) -> list[Verdict]:
-            outcomes = judge.calls(program, self.function, inputs)
-            return [
-                Verdict(o.status == "ok" and same_value(o.value, self.answer(text)), o)
-                for text, o in zip(inputs, outcomes, strict=True)
-            ]
+            (outcomes,) = judge.calls([(program, inputs)], self.function, [budget])
+            return self._judged(inputs, outcomes)
 
         return run_in_parts(tests, run, to_the_end=to_the_end)
+
+    def side_by_side(self, judge: Judge, work: Sequence[Work]) -> list[list[Verdict]]:
+        """All at once, so that a slow program does not make the others wait."""
+        verdicts = [[SKIPPED] * len(tests) for _, tests in work]
+        places = [n for n, (program, _) in enumerate(work) if program != self.empty_program]
+        to_run = {n: work[n] for n in places if verdicts[n]}
+        if to_run:
+            budgets = [budget_of(tests) for _, tests in to_run.values()]
+            found = judge.calls(list(to_run.values()), self.function, budgets)
+            for place, outcomes in zip(to_run, found, strict=True):
+                verdicts[place] = self._judged(work[place][1], outcomes)
+        return verdicts
+
+    def _judged(self, inputs: Sequence[str], outcomes: Sequence[Outcome]) -> list[Verdict]:
+        return [
+            Verdict(o.status == "ok" and same_value(o.value, self.answer(text)), o)
+            for text, o in zip(inputs, outcomes, strict=True)
+        ]
 
     def shown_test(self, test: str) -> str:
         """The call and its answer."""

@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from srl_envs.errors import ConfigError, SandboxError
-from srl_envs.sandbox import CodeExecutor, Limits, Outcome
+from srl_envs.sandbox import Budget, CodeExecutor, Limits, Outcome
 
-LIMITS = Limits(cpu_s=1.0, wall_s=5.0, memory_mib=256, output_kib=64)
-"""Per test. A reference needs milliseconds; wall time is only the backstop of a busy host."""
-MAX_TIMEOUTS = 3
-"""Timeouts after which the rest of a program's tests counts as failed without being run."""
+Work = tuple[str, Sequence[str]]
+"""A program and the tests that it is to be run on."""
+
+LIMITS = Limits(cpu_s=0.5, wall_s=1.0, memory_mib=256, output_kib=64)
+"""Per test. A reference needs milliseconds."""
+BUDGET_S, BUDGET_PER_TEST_S = 0.7, 0.02
+"""Seconds of wall time that a program has for all tests of a phase: at least, and for each test."""
+_PART = 3
+"""Tests that are run together where the first failure ends them."""
 
 
 class Verdict(NamedTuple):
@@ -36,24 +41,37 @@ class Judge:
     def __init__(self, executor: CodeExecutor | None = None) -> None:
         self._executor = executor
 
-    def calls(self, program: str, function: str, inputs: Sequence[str]) -> list[Outcome]:
-        """One outcome per input, a JSON text; each of a fresh process, and no right answer goes along.
+    def calls(
+        self, work: Sequence[Work], function: str, budgets: Sequence[Budget]
+    ) -> list[list[Outcome]]:
+        """Programs on inputs, side by side; each input in a fresh process, without its right answer.
+
+        Args:
+            work: programs and their inputs, JSON texts.
+            function: to call.
+            budgets: of each program.
+
+        Returns:
+            Per program, one outcome per input.
 
         Raises:
-            SandboxError: the sandbox failed; nothing is known of the program.
+            SandboxError: the sandbox failed; nothing is known of the programs.
         """
-        calls = [{"function": function, "args": [json.loads(text)]} for text in inputs]
-        outcomes = self._live().run(program, calls)
-        return [_sound(outcome) for outcome in outcomes]
+        submissions = [
+            (program, [{"function": function, "args": [json.loads(text)]} for text in inputs])
+            for program, inputs in work
+        ]
+        found = self._live().run_batch(submissions, budgets=budgets)
+        return [[_sound(outcome) for outcome in outcomes] for outcomes in found]
 
-    def asserts(self, program: str, tests: str) -> Outcome:
+    def asserts(self, program: str, tests: str, budget: Budget | None = None) -> Outcome:
         """Test code full of asserts against one program.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
             ConfigError: the tests could judge no program; the text says why.
         """
-        outcome = self._live().run_asserts(program, tests)
+        outcome = self._live().run_asserts(program, tests, budget=budget)
         if outcome.status == "refused" and outcome.passed is None:
             raise ConfigError(outcome.message)
         return _sound(outcome)
@@ -70,21 +88,26 @@ class Judge:
         return self._executor
 
 
+def budget_of(tests: Sequence[str]) -> Budget:
+    """What a program has for these tests together.
+
+    An honest program needs a small part of it. One that loops, sleeps or takes memory costs the
+    game no more, however many tests there are; what it then leaves undone counts as failed.
+    """
+    return Budget(BUDGET_S + BUDGET_PER_TEST_S * len(tests))
+
+
 def run_in_parts(
     tests: Sequence[str], run: Callable[[Sequence[str]], Sequence[Verdict]], *, to_the_end: bool
 ) -> list[Verdict]:
-    """One verdict per test; what is not run counts as failed.
+    """One verdict per test; unless ``to_the_end``, stops soon after the first failure.
 
-    Stops after `MAX_TIMEOUTS` timeouts, and unless ``to_the_end`` soon after the first failure.
+    What is not run counts as failed.
     """
     verdicts: list[Verdict] = []
-    timeouts = 0
-    while len(verdicts) < len(tests) and timeouts < MAX_TIMEOUTS:
-        if not to_the_end and not all(verdict.passed for verdict in verdicts):
-            break
-        found = run(tests[len(verdicts) : len(verdicts) + MAX_TIMEOUTS])
-        verdicts += found
-        timeouts += sum(v.outcome is not None and v.outcome.status == "timeout" for v in found)
+    size = len(tests) if to_the_end else _PART
+    while len(verdicts) < len(tests) and all(verdict.passed for verdict in verdicts):
+        verdicts += run(tests[len(verdicts) : len(verdicts) + size])
     return verdicts + [SKIPPED] * (len(tests) - len(verdicts))
 
 

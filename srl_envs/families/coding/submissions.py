@@ -43,7 +43,7 @@ def read_program(body: str, function: str = "solve", signature: str = "solve(dat
     Raises:
         IllegalMoveError: it is too long, no Python, or does not define the function.
     """
-    program = _without_fence(body.strip()).strip("\r\n")
+    program = _without_fence(body.strip().removeprefix("\ufeff")).strip("\ufeff\r\n")
     try:
         size = len(program.encode())
     except UnicodeEncodeError:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srl_envs.core import Streams
-from srl_envs.families.coding.judging import Judge, Verdict
+from srl_envs.families.coding.judging import Judge, Verdict, Work
 from srl_envs.messages import clean_message
 
 GUESSES = ("0", "1", "[]", '""', "data", "len(str(data))")
@@ -68,6 +68,14 @@ class Task(ABC):
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
         """
+
+    def side_by_side(self, judge: Judge, work: Sequence[Work]) -> list[list[Verdict]]:
+        """The verdicts on several programs, each on tests of its own.
+
+        Raises:
+            SandboxError: the sandbox failed; nothing is known of the programs.
+        """
+        return [self.verdicts(judge, program, tests) for program, tests in work]
 
     @abstractmethod
     def shown_test(self, test: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from srl_envs.families.coding.judging import LIMITS
+from srl_envs.families.coding.judging import BUDGET_PER_TEST_S, BUDGET_S, LIMITS
 from srl_envs.families.coding.submissions import MAX_PROGRAM_BYTES
 from srl_envs.families.coding.task import Task
 
 LIMIT_RULE = (
-    f"Limits: {MAX_PROGRAM_BYTES} bytes of code; per input {LIMITS.cpu_s:g} s "
-    f"and {LIMITS.memory_mib} MB."
+    f"Limits: {MAX_PROGRAM_BYTES} bytes of code; per input {LIMITS.cpu_s:g} s and "
+    f"{LIMITS.memory_mib} MB; for all inputs together {BUDGET_S:g} s, and "
+    f"{BUDGET_PER_TEST_S:g} s more for each."
 )
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import codec
+from . import codec, source
 from .channel import Channel, Gone
 
 _LOADING = 0
@@ -199,10 +199,9 @@ def serve(program: str, namespace: dict[str, Any]) -> None:
     for descriptor in (0, 3):
         os.dup2(2, descriptor)  # standard error leads nowhere
     candidate = Candidate(read, write)
-    code = compile  # bound before the program can replace it
 
     def define() -> None:
-        exec(code(program, "solution.py", "exec", dont_inherit=True), namespace)  # noqa: S102
+        exec(source.compiled(program), namespace)  # noqa: S102 - what the sandbox is for
 
     candidate.serve(namespace, define)
     sys.stdout.flush()

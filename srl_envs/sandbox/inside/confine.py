@@ -11,11 +11,24 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import entrance, filters, jail, kernel, packages, paths, preload, programs, wire
+from . import (
+    entrance,
+    filters,
+    identities,
+    jail,
+    kernel,
+    memory_pressure,
+    packages,
+    paths,
+    preload,
+    programs,
+    source,
+    wire,
+)
 from .languages import TASK, Interpreter
 from .syscalls import MACHINES
 
@@ -24,12 +37,11 @@ _ANNOUNCEMENT = 4  # descriptor on which a program's process says that it begins
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
 _UNKNOWN_BYTES = 256 << 20
-_NO_LIMITS = wire.Request(wire.RUN, 0, 1e9, 1e9, 1 << 62, 1 << 62, 1 << 30, 1 << 30)
+_NO_LIMITS = wire.Request(wire.RUN, 0, 1e9, 1e9, 1 << 62, 1 << 62, 1 << 30, 1 << 30, 1 << 30)
 _NO_DESCRIPTOR = 1 << 30  # none is so high
 _STACK_BYTES = 256 << 20
 _THREAD_STACK_BYTES = 8 << 20  # where an interpreter gives each of its threads as much
-_THREADS = 64
-_SHARED_UID_THREADS = 4096  # where the user's other processes count too
+_SHARED_THREADS = 4096  # where all of the user's processes count
 _SCRATCH_FILES = 1000
 _ZERO_LIMITS = ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE")
 
@@ -42,8 +54,10 @@ class Confinement:
     missing: dict[str, str] = field(default_factory=dict)
     """Layer -> why the kernel refused it."""
     tier: str = "none"
-    own_uid: bool = False
-    """No other process of the host has this user id."""
+    identities: identities.Identities = field(default_factory=identities.Identities)
+    """Who the runs are."""
+    processes: int = -1
+    """Descriptor of /proc."""
     rights: dict[str, int] = field(default_factory=dict)
     """Path -> what Landlock leaves of it; empty without Landlock."""
     filters: dict[tuple[bool, bool], kernel.Filter] = field(default_factory=dict)
@@ -58,7 +72,9 @@ class Confinement:
     entered: bool = False
     """This process took already what is the same for all programs."""
     _started: int = -1
+    _server: int = 0
     _close: kernel.Closing = field(init=False)
+    _drop: kernel.Dropping | None = None
 
     def measure(self) -> None:
         """Set `base_bytes` to what is mapped now."""
@@ -70,6 +86,7 @@ class Confinement:
     def enter(self) -> None:
         """Take what is the same for all programs, for this process and all that it will start."""
         self._take_constant()
+        self._drop_capabilities(but_users=bool(self.identities.first_uid))
         self.entered = True
 
     def park(self, started: int) -> None:
@@ -79,6 +96,9 @@ class Confinement:
             started: where to announce that a program begins.
         """
         self._started = os.dup(started)
+        self._server = os.getpid()
+        if sys.platform == "linux":
+            self._drop = kernel.Dropping()
 
     def rehearse(self) -> None:
         """Do what every program's process will do, as far as that leaves no trace here.
@@ -103,24 +123,31 @@ class Confinement:
         self._started = started
         self._close = kernel.Closing(TASK + (self.interpreter is not None))
 
-    def run(self, request: wire.Request, descriptors: Sequence[int]) -> None:
+    def run(self, request: wire.Request, descriptors: Sequence[int], slot: int) -> None:
         """Complete the confinement of this process and run the program; does not return.
 
         Args:
             request: the limits.
             descriptors: as listed in `wire.SLOTS`.
+            slot: of `identities`, in which no other run is.
         """
         self._place(descriptors)
         payload = read_all(TASK)
         scratch = bool(request.flags & wire.SCRATCH) and self.tier == "namespaces"
         if scratch:
             jail.mount_scratch(4 * request.file_bytes, _SCRATCH_FILES)
+            source.keep_in(jail.SCRATCH_FOLDERS[-1])
         if request.processes > 1 and self.tier == "namespaces":
             jail.enter_process_namespace()
+        self.identities.take(slot)
         self._close()
         self._limit(request)
         if not self.entered:
             self._take_constant(scratch)
+        if self._drop is not None:
+            self._drop()
+        if self.tier != "namespaces":
+            self._end_with_server()
         if self.filters:
             self.filters[scratch, request.processes > 1].install(os.getpid())
         self._announce(request)
@@ -133,16 +160,27 @@ class Confinement:
         payload, stdin, stdout, result = descriptors
         # An open file of its own: its flags would tell the next program what this one set.
         null = os.open(os.devnull, os.O_RDWR)
-        for target, source in enumerate((stdin, stdout, null, result, self._started, payload)):
-            os.dup2(source, target)
+        for target, given in enumerate((stdin, stdout, null, result, self._started, payload)):
+            os.dup2(given, target)
         os.close(null)
 
     def _announce(self, request: wire.Request) -> None:
         os.write(_ANNOUNCEMENT, request.run.to_bytes(4, "little"))
         os.close(_ANNOUNCEMENT)
 
+    def _end_with_server(self) -> None:
+        """Where no process namespace sees to it."""
+        if sys.platform == "linux":
+            kernel.die_with_parent()
+            if os.getppid() != self._server:
+                os._exit(SETUP_FAILED)
+
+    def _drop_capabilities(self, *, but_users: bool) -> None:
+        if sys.platform == "linux":
+            kernel.Dropping(but_users=but_users)()
+
     def _take_constant(self, scratch: bool = False) -> None:
-        """Landlock, no capabilities, and the limits that are the same for all programs."""
+        """Landlock, and the limits that are the same for all programs."""
         for name in _ZERO_LIMITS:
             _limit(name, 0)
         _limit("RLIMIT_SIGPENDING", 64, required=False)
@@ -155,11 +193,10 @@ class Confinement:
             ruleset, _ = kernel.landlock_ruleset(self.rights | extra)
             kernel.landlock_restrict(ruleset)
             os.close(ruleset)
-        if sys.platform == "linux":
-            kernel.drop_capabilities()
 
     def _limit(self, request: wire.Request) -> None:
-        threads = _THREADS + request.processes if self.own_uid else _SHARED_UID_THREADS
+        own = request.threads + request.processes
+        threads = own if self.identities.layer else _SHARED_THREADS
         # The kernel's backstop; the server looks more closely, but not at a program's children.
         cpu_s = math.ceil(request.cpu_s) + (2 if request.processes == 1 else 0)
         _limit("RLIMIT_NPROC", threads)
@@ -217,13 +254,12 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     wanted = TIERS[TIERS.index(settings["tier"]) :]
     if inside:
         found, view = settings["found"], entrance.View(*settings["view"])
-        confinement.tier, confinement.own_uid = "namespaces", True
+        confinement.tier = "namespaces"
         confinement.layers += ["namespaces", "private root"]
     else:
         found = packages.locate(settings["packages"], settings["search"])
         view = entrance.View.of_host(executable, found)
         if sys.platform == "linux" and "namespaces" in wanted:
-            _volunteer_for_oom()
             refusal = entrance.start_inside(settings, view, found)
             confinement.missing["namespaces"] = refusal
     if executable:
@@ -231,34 +267,51 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     packages.importable(found)
     preload.load([*preload.COMMON, *settings["preload"]])
     confinement.statm = settings.get("statm", -1) if inside else entrance.open_statm()
+    confinement.processes = settings["processes"] if inside else memory_pressure.open_processes()
     confinement.measure()
     for name in ("LD_BIND_NOW", "LD_LIBRARY_PATH"):
         os.environ.pop(name, None)
     if sys.platform != "linux":
         confinement.missing["seccomp"] = f"{sys.platform} has none of the layers"
         return confinement
-    _volunteer_for_oom()
+    if inside:
+        first_uid, namespaces = settings["identities"]
+        made = identities.Identities(first_uid, tuple(namespaces))
+        _use_identities(confinement, lambda: made)
     if "landlock" in wanted:
         _prepare_landlock(confinement, view)
     if os.getuid() == 0:
-        _leave_root(confinement, entrance.unprivileged_uid())
-    kernel.not_dumpable()
+        uid = identities.free_block()
+        _leave_root(confinement, uid)
+    elif not inside:
+        _use_identities(confinement, identities.by_namespace)
+    kernel.dumpable(False)
     kernel.no_new_privileges()
     if confinement.tier == "namespaces":
         kernel.die_with_parent()
     else:
         sys.executable = ""  # the host's, which no program can start
-        kernel.drop_capabilities()
     confinement.layers.append("no capabilities")
     if "seccomp" in wanted:
         _install_seccomp(confinement, found)
     confinement.layers.append("rlimits")
+    if confinement.identities.layer:
+        confinement.layers.append(confinement.identities.layer)
     return confinement
 
 
-def _volunteer_for_oom() -> None:
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("800")
+def _use_identities(confinement: Confinement, make: Callable[[], identities.Identities]) -> None:
+    """Give each run its own, unless the kernel does not count by them."""
+    try:
+        made = make()
+    except OSError as error:
+        confinement.missing["own threads"] = str(error)
+        return
+    refusal = entrance.rehearsal(made.counts_alone)
+    if refusal:
+        confinement.missing["own threads"] = refusal
+        return
+    confinement.identities = made
 
 
 def _prepare_landlock(confinement: Confinement, view: entrance.View) -> None:
@@ -308,9 +361,11 @@ def _leave_root(confinement: Confinement, uid: int) -> None:
     if refusal:
         confinement.missing["own user"] = refusal
         return
+    kernel.keep_capabilities()
     leave()
-    confinement.own_uid = True
+    kernel.Dropping(but_users=True)()
     confinement.layers.append("own user")
+    _use_identities(confinement, lambda: identities.Identities(uid + 1))
 
 
 def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:

@@ -13,12 +13,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from . import jail, kernel, packages, paths
+from . import identities, jail, kernel, memory_pressure, packages, paths
 
 _STARTS = "import array, ctypes, json, socket, zlib"
 """What the interpreter must be able to do inside."""
-_UNPRIVILEGED = 61_000  # first of the user ids that servers of root take
-_UIDS = 4_000
 
 
 class View(NamedTuple):
@@ -43,11 +41,6 @@ def _placed(of_host: Iterable[str]) -> dict[str, str]:
     return {paths.place(path): path for path in of_host}
 
 
-def unprivileged_uid() -> int:
-    """The caller's user id; for root one that no other process is likely to have."""
-    return os.getuid() or _UNPRIVILEGED + os.getpid() % _UIDS
-
-
 def start_inside(settings: Mapping[str, Any], view: View, found: Mapping[str, str]) -> str:
     """Execute the server once more, as process 1 of new namespaces, with a private root.
 
@@ -59,13 +52,15 @@ def start_inside(settings: Mapping[str, Any], view: View, found: Mapping[str, st
     Returns:
         Why the kernel refused. Where it does not, the caller's process ends here.
     """
-    uid = unprivileged_uid()
+    root = os.getuid() == 0
+    uid = identities.free_block() if root else os.getuid()
     python = os.path.realpath(sys.executable)
     folder = os.path.dirname(os.path.abspath(__file__))
     ours = {paths.place(python): python, paths.CODE: folder}
 
     def enter() -> jail.View:
-        jail.enter_namespaces(uid, uid if os.getuid() == 0 else os.getgid())
+        further = identities.SLOTS if root else 0
+        jail.enter_namespaces(uid, uid if root else os.getgid(), further)
         opened = jail.open_view(view.readable | ours, view.hidden, view.packages)
         jail.take_inside_id()
         return opened
@@ -90,25 +85,29 @@ def start_inside(settings: Mapping[str, Any], view: View, found: Mapping[str, st
         os.close(settings["control"])
         _wait_and_exit(pid)
     kernel.die_with_parent()
-    statm = open_statm()
+    statm, processes = open_statm(), memory_pressure.open_processes()
+    first_uid, namespaces = (jail.INSIDE_FURTHER_ID, ()) if root else (0, identities.namespaces())
     _build_root(opened)
     executable = settings["interpreter"]
     inside = {
         "statm": statm,
+        "processes": processes,
+        "identities": [first_uid, namespaces],
         "found": {name: f"{paths.PACKAGES}/{name}" for name in found},
         "view": view.moved(),
         "interpreter": executable and paths.place(executable),
     }
     told = os.memfd_create("settings", 0)
     os.write(told, json.dumps({**settings, **inside}).encode())
-    for kept in (settings["control"], statm):
-        os.set_inheritable(kept, True)
+    for kept in (settings["control"], statm, processes, *namespaces):
+        if kept >= 0:
+            os.set_inheritable(kept, True)
     _execute(paths.place(python), paths.CODE, str(told))
 
 
 def _build_root(opened: jail.View) -> None:
     jail.build_root(opened)
-    kernel.keep_mounting()
+    kernel.keep_to_serve()
 
 
 def _execute(python: str, *arguments: str) -> NoReturn:

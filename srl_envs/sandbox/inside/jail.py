@@ -12,6 +12,8 @@ from .paths import DEVICES
 
 INSIDE_ID = 65534
 """User and group id within the user namespace."""
+INSIDE_FURTHER_ID = 100_000
+"""First of the further user ids within it."""
 _NAMESPACES = (
     kernel.CLONE_NEWUSER
     | kernel.CLONE_NEWNS
@@ -26,7 +28,7 @@ _OLD = "/.old"
 _HOST_NAME = "sandbox"
 
 
-def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
+def enter_namespaces(outside_uid: int, outside_gid: int, further_uids: int = 0) -> None:
     """Leave all of the host's namespaces; the next fork is process 1 of the new one.
 
     A helper that stays behind writes the id maps where root asks for ids other than its own: the
@@ -35,6 +37,8 @@ def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
     Args:
         outside_uid: the host's user id that this process keeps.
         outside_gid: its group id.
+        further_uids: how many of the host's user ids that follow become `INSIDE_FURTHER_ID` and
+            those after it; needs root.
     """
     me, left = os.getpid(), os.pipe()
     foreign = outside_uid != os.getuid()
@@ -42,7 +46,7 @@ def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
         os.setgroups([])
     helper = os.fork() if foreign else 0
     if foreign and helper == 0:
-        _write_maps_and_exit(me, left, outside_uid, outside_gid)
+        _write_maps_and_exit(me, left, (outside_uid, outside_gid, further_uids))
     os.close(left[0])
     try:
         kernel.unshare(_NAMESPACES)
@@ -52,7 +56,7 @@ def enter_namespaces(outside_uid: int, outside_gid: int) -> None:
             if status:
                 raise OSError(1, "the id maps were refused")
         else:
-            _write_maps(me, outside_uid, outside_gid)
+            _write_maps(me, outside_uid, outside_gid, 0)
     finally:
         os.close(left[1])
 
@@ -63,22 +67,23 @@ def take_inside_id() -> None:
     os.setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
 
 
-def _write_maps(pid: int, uid: int, gid: int) -> None:
+def _write_maps(pid: int, uid: int, gid: int, further_uids: int) -> None:
+    further = f"\n{INSIDE_FURTHER_ID} {uid + 1} {further_uids}" if further_uids else ""
     for name, text in (
         ("setgroups", "deny"),
-        ("uid_map", f"{INSIDE_ID} {uid} 1"),
+        ("uid_map", f"{INSIDE_ID} {uid} 1{further}"),
         ("gid_map", f"{INSIDE_ID} {gid} 1"),
     ):
         with open(f"/proc/{pid}/{name}", "w") as file:
             file.write(text)
 
 
-def _write_maps_and_exit(pid: int, left: tuple[int, int], uid: int, gid: int) -> None:
+def _write_maps_and_exit(pid: int, left: tuple[int, int], ids: tuple[int, int, int]) -> None:
     code = 1
     try:
         os.close(left[1])
         if os.read(left[0], 1):
-            _write_maps(pid, uid, gid)
+            _write_maps(pid, *ids)
             code = 0
     finally:
         os._exit(code)

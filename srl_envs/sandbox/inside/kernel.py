@@ -22,8 +22,9 @@ CLONE_THREAD = 0x00010000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND = 1, 2, 4, 0x1000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
-_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_SYS_ADMIN = 47, 2, 21
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS = 1, 4, 8, 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
+_CAP_KILL, _CAP_SETUID, _CAP_SYS_ADMIN = 5, 7, 21
 _MNT_DETACH = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
@@ -84,6 +85,11 @@ def unshare(flags: int) -> None:
     _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
+def join_namespace(descriptor: int, kind: int) -> None:
+    """Enter an existing namespace."""
+    _checked(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(kind)), "setns")
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """mount(2)."""
     words = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
@@ -125,9 +131,9 @@ def no_new_privileges() -> None:
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
-def not_dumpable() -> None:
-    """No process of the same user may trace this one or open its memory."""
-    _checked(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
+def dumpable(yes: bool) -> None:
+    """Whether a process of the same user may trace this one and open its memory."""
+    _checked(_libc.prctl(_PR_SET_DUMPABLE, int(yes), 0, 0, 0), "prctl(DUMPABLE)")
 
 
 def name_host(name: str) -> None:
@@ -136,23 +142,40 @@ def name_host(name: str) -> None:
         _checked(call(name.encode(), ctypes.c_size_t(len(name))), call.__name__)
 
 
-def keep_mounting() -> None:
-    """Of all capabilities keep the one to mount, also over execve."""
-    bit = 1 << _CAP_SYS_ADMIN
+def keep_to_serve() -> None:
+    """Of all capabilities keep, also over execve, those to mount and to manage other users' runs."""
+    kept = _CAP_KILL, _CAP_SETUID, _CAP_SYS_ADMIN
+    bits = sum(1 << capability for capability in kept)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    sets = (ctypes.c_uint32 * 6)(bit, bit, bit)  # effective, permitted, inheritable; low halves
+    sets = (ctypes.c_uint32 * 6)(bits, bits, bits)  # effective, permitted, inheritable; low halves
     _call(_CAPSET.get(_MACHINE), "capset", ctypes.byref(header), ctypes.byref(sets))
-    kept = _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_SYS_ADMIN, 0, 0)
-    _checked(kept, "prctl(CAP_AMBIENT)")
+    for capability in kept:
+        raised = _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0)
+        _checked(raised, "prctl(CAP_AMBIENT)")
 
 
-def drop_capabilities() -> None:
-    """Empty all capability sets."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _call(_CAPSET.get(_MACHINE), "capset", ctypes.byref(header), ctypes.byref(_NO_CAPABILITIES))
+def keep_capabilities() -> None:
+    """Let a change from root to another user leave the capabilities."""
+    _checked(_libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0), "prctl(KEEPCAPS)")
 
 
-_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
+class Dropping:
+    """Empties all capability sets.
+
+    Args:
+        but_users: keep the rights to become another user and to end processes of others.
+    """
+
+    def __init__(self, *, but_users: bool = False) -> None:
+        kept = (1 << _CAP_KILL | 1 << _CAP_SETUID) if but_users else 0
+        self._header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+        self._sets = (ctypes.c_uint32 * 6)(kept, kept)  # effective, permitted
+        words = ctypes.byref(self._header), ctypes.byref(self._sets)
+        self._call = _Call(_CAPSET.get(_MACHINE), "capset", *words)
+
+    def __call__(self) -> None:
+        """Drop them."""
+        self._call()
 
 
 class Closing:

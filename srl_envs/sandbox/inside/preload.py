@@ -14,7 +14,7 @@ from collections.abc import Iterable
 COMMON = """
 __future__ abc array ast bisect calendar cmath codecs collections.abc contextlib copy ctypes
 dataclasses datetime decimal enum errno fractions functools gc getopt graphlib hashlib heapq io
-itertools json keyword linecache math numbers operator os pprint queue random re reprlib resource
+itertools json keyword linecache math mmap numbers operator os pprint queue random re reprlib resource
 select selectors signal site socket stat statistics string struct textwrap threading time timeit
 token tokenize traceback types typing unicodedata warnings weakref zlib encodings.ascii
 encodings.latin_1 encodings.utf_8
@@ -23,7 +23,7 @@ encodings.latin_1 encodings.utf_8
 RARE = """
 argparse asyncio atexit base64 bdb binascii bz2 cmd codeop colorsys concurrent.futures.thread
 contextvars copyreg csv difflib dis email fcntl fileinput fnmatch getpass gettext glob gzip hmac html
-html.parser importlib.util inspect ipaddress locale logging lzma marshal mimetypes mmap
+html.parser importlib.util inspect ipaddress locale logging lzma marshal mimetypes
 multiprocessing opcode optparse pathlib pickle pkgutil platform posixpath quopri runpy sched secrets
 shlex shutil sqlite3 ssl stringprep subprocess symtable sysconfig tarfile tempfile trace tracemalloc
 unittest unittest.mock urllib.parse uuid xml.etree.ElementTree zipfile zoneinfo encodings.utf_8_sig

@@ -15,14 +15,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import candidate, codec, suite, tester
+from . import candidate, codec, source, stacks, suite, tester
 
 RESULT = 3
 """Descriptor of the result, a memory file that the trusted side reads afterwards."""
 _MESSAGE_CHARS = 300
 REHEARSALS = 20
 """The interpreter adapts code that ran more often than about ten times."""
-_FILE = "solution.py"
 _MEMORY = codec.dumps({"status": "memory", "message": "MemoryError"}) + b"\n"  # made in good time
 
 
@@ -41,13 +40,14 @@ def rehearse() -> None:
     """What every program would do first, done once by the server: open the standard streams, and
     let the interpreter adapt its bytecode. A child that did it would pay with copies of pages.
     """
-    sys.argv = [_FILE]
-    sys.orig_argv = ["python", _FILE]
+    sys.argv = [source.FILE]
+    sys.orig_argv = ["python", source.FILE]
     sys.stdin = _text(0, "r", "surrogateescape")
     sys.stdout = _text(1, "w", "surrogateescape")
     sys.stderr = _text(2, "w", "backslashreplace")
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     site.setquit()
+    stacks.fit()
     call = {"function": "solve", "args": [[1, 2.5], {"a": (1, None)}], "kwargs": {}}
     task = {"mode": "call", "program": "def solve(a, b): return [a, b, 'x']", "calls": [call]}
     for _ in range(REHEARSALS):
@@ -85,9 +85,8 @@ def _script(task: dict[str, Any]) -> int:
 
 
 def _define(program: str, namespace: dict[str, Any]) -> None:
-    namespace["__file__"] = _FILE
-    code = compile(program, _FILE, "exec", dont_inherit=True)
-    exec(code, namespace)  # noqa: S102 - this is what the sandbox is for
+    namespace["__file__"] = source.FILE
+    exec(source.compiled(program), namespace)  # noqa: S102 - this is what the sandbox is for
 
 
 def _exit_code(leaving: SystemExit) -> int:

@@ -22,11 +22,12 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from . import confine, kernel, programs, wire
+from . import confine, identities, kernel, memory_pressure, programs, wire
 
 _POLL_S = 0.005  # shortest pause between two looks at a program's processor time
 _GRACE_S = 1.0  # after a kill, before the next one
@@ -40,6 +41,8 @@ class _Live:
     request: wire.Request
     started: float
     look_at: float
+    slot: int
+    """Its identity."""
     reason: int = wire.BY_ITSELF
 
 
@@ -58,6 +61,7 @@ def main(settings_file: int) -> None:
     porter = None
     if confinement.tier == "namespaces":
         porter = _start_porter(control, confinement)
+    badness = memory_pressure.Badness(confinement.processes)
     confinement.enter()
     greeting = {
         "tier": confinement.tier,
@@ -66,7 +70,7 @@ def main(settings_file: int) -> None:
     }
     hello = json.dumps(greeting).encode()
     control.sendall(len(hello).to_bytes(4, "little") + hello)
-    _serve(control, control, confinement, porter)
+    _serve(control, control, confinement, (badness, 0), porter)
 
 
 def _start_porter(control: socket.socket, confinement: confine.Confinement) -> socket.socket:
@@ -74,7 +78,8 @@ def _start_porter(control: socket.socket, confinement: confine.Confinement) -> s
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         ours.close()
-        _serve(theirs, control, confinement, None)
+        badness = memory_pressure.Badness(confinement.processes)
+        _serve(theirs, control, confinement, (badness, identities.HALF), None)
     theirs.close()
     return ours
 
@@ -83,9 +88,10 @@ def _serve(
     requests: socket.socket,
     reports: socket.socket,
     confinement: confine.Confinement,
+    share: tuple[memory_pressure.Badness, int],
     porter: socket.socket | None,
 ) -> NoReturn:
-    server = Server(requests, reports, confinement, porter)
+    server = Server(requests, reports, confinement, share, porter)
     confinement.rehearse()
     programs.rehearse()
     gc.collect()
@@ -102,6 +108,7 @@ class Server:
         requests: where they come from; the server ends when it closes.
         reports: where they go.
         confinement: of the programs.
+        share: this process's badness, and the first of its `identities.HALF` slots.
         porter: takes the runs that cannot start from this process.
     """
 
@@ -110,11 +117,14 @@ class Server:
         requests: socket.socket,
         reports: socket.socket,
         confinement: confine.Confinement,
+        share: tuple[memory_pressure.Badness, int],
         porter: socket.socket | None,
     ) -> None:
         self._requests = requests
         self._reports = reports
         self._confinement = confinement
+        self._badness, first = share
+        self._slots = deque(range(first, first + identities.HALF))
         self._porter = porter
         self._live: dict[int, _Live] = {}
         self._confined: set[int] = set()
@@ -169,21 +179,28 @@ class Server:
                 self._stop(request.run)
             else:
                 starts.append((request, descriptors))
+        if not starts:
+            return
         begun = []
+        self._badness.of_runs()
         for request, descriptors in starts:
+            slot = self._slots.popleft()
             try:
                 pid = kernel.fork()
             except OSError as error:
                 pid = -(error.errno or 1)
             if pid == 0:
-                self._become_program(request, descriptors)
-            begun.append(pid)
+                self._become_program(request, descriptors, slot)
+            begun.append((pid, slot))
+        self._badness.of_server()
         now = time.monotonic()
-        for pid, (request, descriptors) in zip(begun, starts, strict=True):
+        for (pid, slot), (request, descriptors) in zip(begun, starts, strict=True):
             _close(descriptors)
             if pid > 0:
-                self._live[pid] = _Live(request, now, now + min(request.wall_s, request.cpu_s))
+                look_at = now + min(request.wall_s, request.cpu_s)
+                self._live[pid] = _Live(request, now, look_at, slot)
             else:
+                self._slots.append(slot)
                 self._report(wire.Report(request.run, -pid, wire.NO_FORK, 0, 0.0, 0))
 
     def _stop(self, run: int) -> None:
@@ -191,10 +208,10 @@ class Server:
             if live.request.run == run:
                 self._kill(pid, live, wire.STOPPED)
 
-    def _become_program(self, request: wire.Request, descriptors: Sequence[int]) -> None:
+    def _become_program(self, request: wire.Request, descriptors: Sequence[int], slot: int) -> None:
         try:
             _reset_signals()
-            self._confinement.run(request, descriptors)
+            self._confinement.run(request, descriptors, slot)
         finally:
             os._exit(confine.SETUP_FAILED)
 
@@ -209,6 +226,7 @@ class Server:
             live = self._live.pop(pid, None)
             if live is None:
                 continue
+            self._slots.append(live.slot)
             self._read_started()
             run, reason = live.request.run, live.reason
             confined = run in self._confined

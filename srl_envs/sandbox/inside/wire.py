@@ -26,7 +26,7 @@ CPU = 2
 STOPPED = 3
 NO_FORK = 4
 
-_REQUEST = struct.Struct("<IIddQQIII")
+_REQUEST = struct.Struct("<IIddQQIIII")
 _REPORT = struct.Struct("<IiIIdQ")
 REQUEST_BYTES = _REQUEST.size
 REPORT_BYTES = _REPORT.size
@@ -43,6 +43,7 @@ class Request(NamedTuple):
     memory_bytes: int = 0
     file_bytes: int = 0
     processes: int = 1
+    threads: int = 128
     files: int = 64
     flags: int = 0
 

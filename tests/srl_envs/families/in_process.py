@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srl_envs.sandbox import Outcome
+from srl_envs.sandbox import Budget, Outcome
 
 
 class InProcess:
@@ -13,12 +13,20 @@ class InProcess:
         self.status = status
         self.calls: list[Mapping[str, Any]] = []
         self.programs: list[str] = []
+        self.budgets: list[Budget] = []
         self.closed = False
 
-    def run(self, program: str, calls: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        self.calls += calls
-        self.programs += [program] * len(calls)
-        return [self._outcome(program, call) for call in calls]
+    def run_batch(
+        self,
+        submissions: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
+        *,
+        budgets: Sequence[Budget],
+    ) -> list[list[Outcome]]:
+        self.budgets += budgets
+        for program, calls in submissions:
+            self.calls += calls
+            self.programs += [program] * len(calls)
+        return [[self._outcome(program, call) for call in calls] for program, calls in submissions]
 
     def _outcome(self, program: str, call: Mapping[str, Any]) -> Outcome:
         if self.status != "ok":
@@ -30,7 +38,8 @@ class InProcess:
         except Exception as error:  # noqa: BLE001 - whatever the program raises
             return Outcome(status="exception", message=str(error))
 
-    def run_asserts(self, program: str, tests: str) -> Outcome:
+    def run_asserts(self, program: str, tests: str, budget: Budget | None = None) -> Outcome:
+        self.budgets += [budget] if budget and budget not in self.budgets else []
         self.programs.append(program)
         if self.status != "ok":
             return Outcome(status=self.status, passed=False)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,6 @@ from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
 from srl_envs.families.coding import code_duel_bots
 from srl_envs.families.coding.code_duel import CodeDuel, CodeDuelState
 from srl_envs.families.coding.code_duel_bots import held_out_bot, middle_bot, read, strong_bot
-from srl_envs.families.coding.judging import MAX_TIMEOUTS
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import (
     EMPTY_PROGRAM,
@@ -29,7 +29,7 @@ from srl_envs.families.coding.submissions import (
     read_program,
 )
 from srl_envs.grammar import action, parse_reply
-from srl_envs.sandbox import Limits
+from srl_envs.sandbox import Budget, Limits
 
 BOTS = ["random_bot", "empty_bot", "middle_bot", "strong_bot", "held_out_bot"]
 ZERO = "def solve(data):\n    return 0"
@@ -414,11 +414,54 @@ def test_equal_programs_run_once_and_empty_ones_never() -> None:
     assert not executor.calls
 
 
-def test_a_program_that_loops_is_stopped_early() -> None:
-    executor = InProcess("timeout")
-    state = play(duel(executor=executor), (ZERO, EMPTY_PROGRAM))
-    assert len(executor.calls) == MAX_TIMEOUTS
-    assert state.passed == (0, 0)
+def test_a_program_has_less_than_three_seconds_in_an_episode() -> None:
+    for hidden_inputs in (20, 60):
+        executor = InProcess()
+        game = duel(executor=executor, hidden_inputs=hidden_inputs)
+        example = json.loads(game.new(Streams(0)).examples[0])
+        play(game, (ZERO, EMPTY_PROGRAM), ([], [example]))
+        assert len(executor.budgets) == 2  # tests and attacks of the one program that runs
+        assert sum(budget.total_s for budget in executor.budgets) < 3
+
+
+HOGS = {
+    "sleeps": "import time\ndef solve(data): time.sleep(60)",
+    "sleeps a little": "import time\ndef solve(data): time.sleep(0.4)",
+    "loops": "def solve(data):\n    while True: pass",
+    "takes memory": "def solve(data):\n    held = bytearray(10**6)\n    while True: held += held",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOGS)
+def test_a_hog_costs_an_episode_little(name: str) -> None:
+    with contextlib.closing(CodeDuel()) as game:
+        start = game.new(Streams(0))
+        attacks = [json.loads(text) for text in start.examples]
+        began = time.monotonic()
+        state = play(game, (HOGS[name], right_program(start)), (attacks, attacks))
+        took_s = time.monotonic() - began
+    assert took_s < 9  # 3 on a quiet machine
+    assert state.passed == (0, len(state.hidden))
+    assert state.scored == (0, len(attacks))
+
+
+SLOW_ON_ONE = """{source}
+import time
+right = solve
+def solve(data):
+    while data == {slow!r}: {waste}
+    return right(data)
+"""
+
+
+def test_a_program_that_is_slow_on_one_input_is_right_on_the_others() -> None:
+    with contextlib.closing(CodeDuel()) as game:
+        start = game.new(Streams(0))
+        source, slow = right_program(start), json.loads(start.hidden[3])
+        for waste in ("pass", "time.sleep(1)"):
+            program = SLOW_ON_ONE.format(source=source, slow=slow, waste=waste)
+            assert play(game, (program, EMPTY_PROGRAM)).passed == (len(start.hidden) - 1, 0)
 
 
 @pytest.mark.parametrize("status", ["infrastructure", "refused"])
@@ -611,7 +654,8 @@ def test_the_program_cannot_reach_the_next_input(contained: CodeDuel) -> None:
         "import builtins\ndef solve(data):\n"
         "    builtins.n = getattr(builtins, 'n', 0) + 1\n    return ['run', builtins.n]"
     )
-    outcomes = contained._judge.calls(read_program(program), "solve", ("1", "2", "3"))
+    work = [(read_program(program), ("1", "2", "3"))]
+    (outcomes,) = contained._judge.calls(work, "solve", [Budget(20.0)])
     assert [outcome.value for outcome in outcomes] == [["run", 1]] * 3
 
 

@@ -69,6 +69,21 @@ t = threading.Thread(target=main); t.start(); t.join()
     "a thread not joined": "import threading, time\ndef f(): time.sleep(0.05); print(sum(map(int, input().split())))\nthreading.Thread(target=f).start()",
     "a daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint(sum(map(int, input().split())))",
     "a thread pool": "from concurrent.futures import ThreadPoolExecutor as T\nwith T(8) as p: print(sum(p.map(int, input().split())))",
+    "fifty threads": "import threading as t\nn = []\ng = t.Barrier(50)\nts = [t.Thread(target=lambda: (g.wait(), n.append(1))) for _ in range(50)]\nfor x in ts: x.start()\nfor x in ts: x.join()\nprint(sum(map(int, input().split())) + len(n) - 50)",
+    "a huge stack": """
+import functools, sys, threading
+sys.setrecursionlimit(10**6); threading.stack_size(512 << 20)
+@functools.lru_cache(None)
+def f(n): return 0 if n == 0 else 1 + f(n - 1)
+t = threading.Thread(target=lambda: print(sum(map(int, input().split())) + f(20000) - 20000)); t.start(); t.join()
+assert threading.stack_size() == 512 << 20
+""",
+    "its own source": "import inspect\ndef f(): return sum(map(int, input().split()))\nassert inspect.getsource(f).startswith('def f()')\nprint(f())",
+    "its own file": "text = open(__file__).read()\nassert text.startswith('text')\nprint(sum(map(int, input().split())))",
+    "a byte-order mark": "\ufeff# coding: utf-8\nprint(sum(map(int, input().split())))",
+    "line ends of DOS": "s = '''a\r\nb'''\r\nassert s == 'a\\nb'\r\nif s:\r\n\tprint(sum(map(int, input().split())))\r\n",
+    "a log file": "import logging\nlogging.basicConfig(filename='x.log', level='INFO')\nlogging.info(input())\nprint(sum(map(int, open('x.log').read().split(':')[2].split())))",
+    "end of input": "x = input()\ntry: input()\nexcept EOFError: print(sum(map(int, x.split())))",
     "asyncio": "import asyncio\nasync def main():\n  await asyncio.sleep(0)\n  return sum(map(int, input().split()))\nprint(asyncio.run(main()))",
     "signals": "import signal\nsignal.signal(signal.SIGALRM, lambda *_: print(sum(map(int, input().split()))))\nsignal.setitimer(signal.ITIMER_REAL, 0.01)\nsignal.pause()",
     "stack limit": "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY,) * 2)\nprint(sum(map(int, input().split())))",
@@ -140,6 +155,8 @@ print(sum(map(int, input().split())))
     "logging": "import logging\nlogging.warning('w')\nprint(sum(map(int, input().split())))",
 }  # fmt: skip
 NOT_SEALED = {
+    "its own file",
+    "a log file",
     "devnull",
     "temporary file",
     "a folder",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import subprocess
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import descendants, send
 
 from srl_envs.sandbox import CodeExecutor, Limits
 from srl_envs.sandbox.server_process import ServerProcess
@@ -23,32 +23,6 @@ CALLS = [{"function": "solve", "args": [3, 4], "expected": 7}]
 
 def server_pid(executor: CodeExecutor) -> int:
     return executor._dispatcher.server_pid
-
-
-def descendants(pid: int) -> set[int]:
-    """Processes below `pid`, itself included, as far as they are alive."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name_free = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if name_free[0] != "Z":
-            children.setdefault(int(name_free[1]), []).append(int(stat.parent.name))
-    found, todo = set(), [pid]
-    while todo:
-        one = todo.pop()
-        if Path(f"/proc/{one}").exists():
-            found.add(one)
-        todo += children.get(one, [])
-    return found
-
-
-def send(pids: set[int], signal_number: int) -> None:
-    """Signal all of them; one that ended with another of them (or by itself) is no failure."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal_number)
 
 
 def gone(pids: set[int]) -> bool:

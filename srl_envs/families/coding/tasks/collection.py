@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
-from srl_envs.families.coding.judging import Judge
+from srl_envs.families.coding.judging import LIMITS, Judge
 from srl_envs.families.coding.tasks import humaneval, mbpp
 from srl_envs.families.coding.tasks.recorded import RecordedRow, reference_fault
+from srl_envs.sandbox import CodeExecutor
 from srl_envs.task_rows import (
     Rejected,
     Row,
@@ -22,6 +24,7 @@ FORMATS: dict[str, Callable[[Row], RecordedRow | Rejected]] = {
     "mbpp": mbpp.read_row,
 }
 """Format -> its adapter."""
+_PATIENCE_S = 20.0  # of wall time for a row's reference, so that a busy machine rejects none
 
 
 def check_source(source: str) -> TaskReport[RecordedRow]:
@@ -39,7 +42,7 @@ def check_source(source: str) -> TaskReport[RecordedRow]:
 
 @lru_cache(maxsize=8)
 def _checked(source: str, path: str, _content: str) -> TaskReport[RecordedRow]:
-    judge = Judge()
+    judge = Judge(CodeExecutor(replace(LIMITS, wall_s=_PATIENCE_S)))
     try:
         adapter = FORMATS[read_source(source, FORMATS)[0]]
         return check_collection(source, path, adapter, lambda row: reference_fault(row, judge))

@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
-from srl_envs.families.coding.judging import Judge, Verdict, run_in_parts
+from srl_envs.families.coding.judging import SKIPPED, Judge, Verdict, budget_of, run_in_parts
 from srl_envs.families.coding.submissions import canonical, read_program
 from srl_envs.families.coding.task import GUESSES, Instance, Task, TaskSource
 from srl_envs.families.coding.tasks.asserts import asserted
@@ -90,11 +90,12 @@ class RecordedTask(Task):
     ) -> list[Verdict]:
         """Whether each assert holds, in a fresh process of its own."""
         if program == self.empty_program:
-            return [Verdict(False, None)] * len(tests)
+            return [SKIPPED] * len(tests)
         whole = with_preamble(self.row.preamble, program)
+        budget = budget_of(tests)
 
         def run(chunk: Sequence[str]) -> list[Verdict]:
-            outcomes = [judge.asserts(whole, test) for test in chunk]
+            outcomes = [judge.asserts(whole, test, budget) for test in chunk]
             return [Verdict(bool(o.passed), o) for o in outcomes]
 
         return run_in_parts(tests, run, to_the_end=to_the_end)
