@@ -274,17 +274,9 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     if sys.platform != "linux":
         confinement.missing["seccomp"] = f"{sys.platform} has none of the layers"
         return confinement
-    if inside:
-        first_uid, namespaces = settings["identities"]
-        made = identities.Identities(first_uid, tuple(namespaces))
-        _use_identities(confinement, lambda: made)
     if "landlock" in wanted:
         _prepare_landlock(confinement, view)
-    if os.getuid() == 0:
-        uid = identities.free_block()
-        _leave_root(confinement, uid)
-    elif not inside:
-        _use_identities(confinement, identities.by_namespace)
+    _take_identities(confinement, settings)
     kernel.dumpable(False)
     kernel.no_new_privileges()
     if confinement.tier == "namespaces":
@@ -298,6 +290,19 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     if confinement.identities.layer:
         confinement.layers.append(confinement.identities.layer)
     return confinement
+
+
+def _take_identities(confinement: Confinement, settings: dict[str, Any]) -> None:
+    """Find out who the runs can be; from root, leave for another user."""
+    if confinement.tier == "namespaces":
+        first_uid, namespaces = settings["identities"]
+        made = identities.Identities(first_uid, tuple(namespaces))
+        _use_identities(confinement, lambda: made)
+    elif os.getuid() == 0:
+        uid = identities.free_block()
+        _leave_root(confinement, uid)
+    else:
+        _use_identities(confinement, identities.by_namespace)
 
 
 def _use_identities(confinement: Confinement, make: Callable[[], identities.Identities]) -> None:
