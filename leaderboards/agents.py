@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leaderboards.agent_specs import API, ENDPOINT, SAMPLER, SHOWN, Contents, bot_version
+from leaderboards.bases import base_hint
+from leaderboards.names import confused, default_name, name_fault
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
-from leaderboards.registration import Committed
+from leaderboards.roster import roster
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.names import lineage
 from srl_agents.policies import (
     EndpointPolicy,
     ModelPolicy,
@@ -39,17 +39,6 @@ if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.base_model import BaseModel
     from srl_agents.engines.transformers_engine import TransformersEngine
 
-SAMPLER = "inverse-cdf/1"
-"""How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:/+\-]{0,79}")
-"""What an agent may be called."""
-SHOWN = "shown"
-"""Key of a model's prompt, word for word, in its spec; ``prompt`` holds the hash."""
-ENDPOINT = "endpoint"
-"""Key of where a served model is, in its spec; and, with a colon, what its source begins with."""
-API = "openai-chat"
-"""How endpoints are asked."""
-
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
 _EngineKey = tuple[str, Shape, str | None]
@@ -73,7 +62,7 @@ class Built:
     """Agents that can play."""
 
     policies: dict[str, Policy]
-    versions: list[AgentVersion]
+    versions: list[AgentVersion] = field(default_factory=list)
     """References first, in the protocol's order, then entrants by name."""
     adapters: dict[str, Path] = field(default_factory=dict)
     """Agent id -> folder, for those that have one."""
@@ -104,11 +93,6 @@ def parse_entrants(
     entrants = sorted((_entrant(text, protocol) for text in texts), key=lambda e: e.name)
     names = [entrant.name for entrant in entrants]
     for name in names:
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"agent name {name!r}: use up to 80 letters, digits and _.@:/+-, a letter or digit "
-                "first."
-            )
         if name in protocol.references:
             raise ConfigError(
                 f"{name} is a reference of {protocol.name} and plays in every run: leave it out, or "
@@ -118,6 +102,13 @@ def parse_entrants(
             raise ConfigError(
                 f"agent {name!r} is given twice; write NAME=SOURCE to tell them apart."
             )
+    for entrant in entrants:
+        if not entrant.source.startswith(BOT) and (wrong := name_fault(entrant.name)):
+            raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
+    if pair := confused([*protocol.references, *names]):
+        raise ConfigError(
+            f"agents {pair[0]!r} and {pair[1]!r}: their names read alike; rename one."
+        )
     return _prompted(entrants, prompts)
 
 
@@ -184,14 +175,14 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
         return Entrant(BOT + bot, BOT + bot)
     if source.startswith(f"{ENDPOINT}:"):
         model, url = _served(source)
-        return Entrant(name if equals else model, endpoint_source(url, model))
+        return Entrant(name if equals else default_name(model), endpoint_source(url, model))
     wanted = parse_model_name(source)
     require_model(wanted.model)
     if wanted.adapter_folder is not None:
         adapter_shape(wanted.adapter_folder)  # says what is missing before anything is loaded
         prompt = read_prompt(wanted.adapter_folder)
         return Entrant(name if equals else wanted.adapter_folder.name, source, prompt)
-    return Entrant(name if equals else wanted.model, source)
+    return Entrant(name if equals else default_name(wanted.model), source)
 
 
 def endpoint_source(url: str, model: str) -> str:
@@ -236,16 +227,15 @@ def build_agents(
     bots = [*protocol.references, *(e.name for e in entrants if e.source.startswith(BOT))]
     built = Built(
         policies={name: ScriptedPolicy(name.removeprefix(BOT)) for name in bots},
-        versions=[bot_version(name, protocol) for name in bots],
     )
+    specs: dict[str, Contents] = {name: bot_version(name, protocol).spec for name in bots}
     for entrant in entrants:
         if entrant.source.startswith(f"{ENDPOINT}:"):
             endpoint = _endpoint(entrant, protocol, max_new_tokens, asking or Asking())
             built.policies[entrant.name] = EndpointPolicy(endpoint, entrant.prompt)
-            built.versions.append(_endpoint_version(entrant, endpoint, protocol))
+            specs[entrant.name] = _endpoint_spec(entrant, endpoint, protocol)
     engines: dict[_EngineKey, TransformersEngine] = {}
     models = [e for e in entrants if not e.source.startswith((BOT, f"{ENDPOINT}:"))]
-    bare = {(e.source, e.prompt): e.name for e in models if "+" not in e.source}
     shapes = _shapes(models)
     for number, entrant in enumerate(models):
         wanted = parse_model_name(entrant.source)
@@ -261,18 +251,10 @@ def build_agents(
             built.adapters[entrant.name] = wanted.adapter_folder
         policy = ModelPolicy(engine, adapter, entrant.prompt.pairs)
         built.policies[entrant.name] = policy
-        built.versions.append(
-            AgentVersion(
-                agent_id=entrant.name,
-                lineage=lineage(entrant.name),
-                parent=bare.get((wanted.model, entrant.prompt)) if adapter else None,
-                role="frozen",
-                step=_step(entrant.name),
-                spec=model_spec(policy, shape, entrant.prompt, protocol),
-            )
-        )
+        specs[entrant.name] = model_spec(policy, shape, entrant.prompt, protocol)
     order = {name: k for k, name in enumerate(protocol.references)}
-    built.versions.sort(key=lambda v: (order.get(v.agent_id, len(order)), v.agent_id))
+    names = sorted(specs, key=lambda name: (order.get(name, len(order)), name))
+    built.versions = list(roster(protocol, [(name, specs[name]) for name in names]))
     return built
 
 
@@ -296,8 +278,8 @@ def _endpoint(
     return endpoint
 
 
-def _endpoint_version(entrant: Entrant, endpoint: Endpoint, protocol: Protocol) -> AgentVersion:
-    """The version of a served model: who was asked, and how. What replied, only its host knows.
+def _endpoint_spec(entrant: Entrant, endpoint: Endpoint, protocol: Protocol) -> Contents:
+    """The contents of a served model: who was asked, and how. What replied, only its host knows.
 
     Args:
         entrant: who enters.
@@ -305,27 +287,21 @@ def _endpoint_version(entrant: Entrant, endpoint: Endpoint, protocol: Protocol) 
         protocol: what is played.
     """
     settings = endpoint.settings
-    return AgentVersion(
-        agent_id=entrant.name,
-        lineage=lineage(entrant.name),
-        role="frozen",
-        step=_step(entrant.name),
-        spec={
-            ENDPOINT: {
-                "api": API,
-                "url": settings.url,
-                "model": settings.model,
-                "reported": endpoint.reported or "",
-            },
-            **({} if entrant.prompt == NO_PROMPT else {SHOWN: dump(entrant.prompt)}),
-            "sampling": {
-                "temperature": settings.temperature,
-                "max_new_tokens": settings.max_new_tokens,
-            },
-            "stop": list(settings.stop),
-            "parser": protocol.env,
+    return {
+        ENDPOINT: {
+            "api": API,
+            "url": settings.url,
+            "model": settings.model,
+            "reported": endpoint.reported or "",
         },
-    )
+        **({} if entrant.prompt == NO_PROMPT else {SHOWN: dump(entrant.prompt)}),
+        "sampling": {
+            "temperature": settings.temperature,
+            "max_new_tokens": settings.max_new_tokens,
+        },
+        "stop": list(settings.stop),
+        "parser": protocol.env,
+    }
 
 
 def _shapes(models: Sequence[Entrant]) -> dict[str, Shape]:
@@ -341,17 +317,6 @@ def _shapes(models: Sequence[Entrant]) -> dict[str, Shape]:
         shape = lent.get((entrant.source, entrant.prompt.system), adapter_shape(None))
         own.setdefault(entrant.name, shape)
     return own
-
-
-def bot_version(name: str, protocol: Protocol) -> AgentVersion:
-    """The version of a bot; its code belongs to the environment's version."""
-    bot = name.removeprefix(BOT)
-    return AgentVersion(
-        agent_id=name,
-        lineage=name,
-        role="anchor" if bot in protocol.anchors else "heldout" if bot == "held_out" else "frozen",
-        spec={"bot": bot, "env": protocol.env},
-    )
 
 
 def load_engine(
@@ -397,58 +362,10 @@ def model_spec(
     return {
         **contents_of(base, adapter, engine.sampling, protocol.env, policy.examples),
         **({} if prompt == NO_PROMPT else {SHOWN: dump(prompt)}),
+        "base": base_hint(base.name),
         "stop": list(engine.sampling.stop),
         "dtype": str(base.model.dtype).removeprefix("torch."),
         "lora": None if adapter is None else list(shape),
         "sampler": SAMPLER,
         "root_seed": ROOT_SEED,
     }
-
-
-def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
-    """The prompt that a model's ``spec`` declares.
-
-    Raises:
-        ConfigError: what is there is no prompt, or one that shows nothing.
-    """
-    if SHOWN not in spec:
-        return NO_PROMPT
-    prompt = build(PromptSettings, spec[SHOWN], SHOWN)
-    if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
-        raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
-    try:
-        json.dumps(dump(prompt), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ConfigError(
-            f"{SHOWN}: it holds half of a surrogate pair, which is no text."
-        ) from None
-    return prompt
-
-
-def is_model(version: AgentVersion) -> bool:
-    """Whether an agent has tokens, and weights to audit."""
-    return "base" in version.spec
-
-
-def is_served(version: AgentVersion) -> bool:
-    """Whether an agent answered through an endpoint, so that nobody can audit its replies."""
-    return ENDPOINT in version.spec
-
-
-def committed(versions: Sequence[AgentVersion]) -> list[Committed]:
-    """What a registration names of these agents; bots need none."""
-    return [
-        Committed(version.agent_id, version.contents)
-        for version in versions
-        if not version.agent_id.startswith(BOT)
-    ]
-
-
-def version_data(version: AgentVersion) -> dict[str, Any]:
-    """As the manifest holds it."""
-    return dump(version)
-
-
-def _step(name: str) -> int:
-    tail = name.rpartition("@")[2]
-    return int(tail) if tail.isdecimal() and "@" in name else 0

@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leaderboards.agents import Entrant, build_agents, is_model, shown_to
-from leaderboards.bundle import Bundle, BundleError, adapter_folder
+from leaderboards.agent_specs import is_model, shown_to
+from leaderboards.agents import Built, Entrant, build_agents
+from leaderboards.bases import base_source
+from leaderboards.bundle import Bundle, adapter_folder
 from leaderboards.claims import disagreement
+from leaderboards.intake import ADAPTER_WEIGHTS, BundleError
 from leaderboards.protocol import ROOT_SEED
 from leaderboards.record import MatchRecord
+from srl_agents.engines.catalog import resolve
+from srl_agents.league.agents import AgentVersion
 from srl_agents.policies import ModelPolicy
+from srl_agents.policies.catalog import adapter_shape
 from srl_agents.rollouts.runner import sampling_key
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.base_model import BaseModel
@@ -69,16 +75,14 @@ class Auditor:
         self._policies: dict[str, ModelPolicy] = {}
         self._contents = {agent.agent_id: agent.contents for agent in bundle.agents}
         for agent in models:
-            source = sources.get(agent.agent_id) or _source(bundle, agent.agent_id, agent.spec)
-            limit = agent.spec["sampling"]["max_new_tokens"]
-            entrant = Entrant(agent.agent_id, source, shown_to(agent.spec))
-            built = build_agents(bundle.protocol, [entrant], limit)
-            loaded = next(v for v in built.versions if v.agent_id == agent.agent_id)
-            # a folder may lie elsewhere; its weights are hashed beside its name
+            given = sources.get(agent.agent_id)
+            built = _built(bundle, agent, given) if given else _from_bundle(bundle, agent)
+            # a base may lie in a folder of another name; its weights are hashed beside its name
             declared = {k: v for k, v in agent.spec.items() if k != "base"}
+            loaded = next(v for v in built.versions if v.agent_id == agent.agent_id)
             found = {k: v for k, v in loaded.spec.items() if k != "base"}
             if wrong := disagreement(declared, found, f"agent {agent.agent_id}"):
-                raise BundleError(f"manifest.json: {wrong} in {source}.")
+                raise BundleError(f"manifest.json: {wrong} in {given or 'the weights declared'}.")
             policy = built.policies[agent.agent_id]
             if isinstance(policy, ModelPolicy):
                 self._policies[agent.agent_id] = policy
@@ -130,17 +134,47 @@ class Auditor:
         return first[0], f"seat {first[1]}, turn {first[2]}: {faults[first]}"
 
 
-def _source(bundle: Bundle, agent_id: str, spec: Mapping[str, object]) -> str:
-    base = str(spec["base"])
-    if spec["adapter"] is None:
-        return base
-    folder = adapter_folder(bundle.folder, agent_id)
-    if not folder.is_dir():
+def _built(bundle: Bundle, agent: AgentVersion, source: str) -> Built:
+    """The agent as it plays, from this source."""
+    limit = agent.spec["sampling"]["max_new_tokens"]
+    entrant = Entrant(agent.agent_id, source, shown_to(agent.spec))
+    return build_agents(bundle.protocol, [entrant], limit)
+
+
+def _from_bundle(bundle: Bundle, agent: AgentVersion) -> Built:
+    """The agent from the base that its contents name and the adapter that the bundle holds.
+
+    Raises:
+        BundleError: the bundle's adapter is none, or not of the declared shape.
+        ConfigError: only whoever made the bundle knows where the weights are.
+        ModelError: the base cannot be fetched.
+    """
+    name, base = agent.agent_id, base_source(agent.spec)
+    if base is None:
+        plus = "" if agent.spec["adapter"] is None else "+FOLDER"
         raise ConfigError(
-            f"the adapter of {agent_id!r} is not in the bundle: give it with "
-            f"--model '{agent_id}={base}+FOLDER'."
+            f"the base of {name!r}, {agent.spec['base']}, is a folder on another machine: give it with "
+            f"--model '{name}=FOLDER{plus}'."
         )
-    return f"{base}+{folder}"
+    if agent.spec["adapter"] is None:
+        return _built(bundle, agent, base)
+    folder = adapter_folder(bundle.folder, name)
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise ConfigError(
+            f"the adapter of {name!r} is not in the bundle: give it with "
+            f"--model '{name}={base}+FOLDER'."
+        )
+    resolve(base)
+    try:
+        if (shape := adapter_shape(folder)) != tuple(agent.spec["lora"]):
+            raise BundleError(
+                f"agent {name}: its adapter has the shape {shape}, not the declared one."
+            )
+        return _built(bundle, agent, f"{base}+{folder}")
+    except (ModelError, UnknownPolicyError, TypeError, OverflowError, RecursionError) as error:
+        raise BundleError(
+            f"agent {name}: its adapter cannot be loaded: {type(error).__name__}: {error}"
+        ) from None
 
 
 def _faults(policy: ModelPolicy, turns: Sequence[_Turn]) -> dict[TurnPlace, str]:

@@ -1,24 +1,41 @@
-"""A board: a folder of verified bundles that only grows, and how it is read."""
+"""A board: a folder of verified bundles that only grows, and how it is read.
+
+A bundle that cannot be read, or contradicts one that stays, is set aside with its reason and stops
+nothing. Of two bundles that contradict each other in a match, the one that was verified further stays,
+then the one that was published first, then the one whose root comes first.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from leaderboards.bundle import MANIFEST, Bundle, open_bundle
-from leaderboards.charter import read_charter
-from leaderboards.protocol import Protocol
-from leaderboards.verification import read_verified
+from leaderboards.bases import read_bases
+from leaderboards.bundle import Bundle, open_bundle
+from leaderboards.charter import Charter, read_charter
+from leaderboards.fields import shown
+from leaderboards.intake import BUNDLE_NAME, BundleError, open_regular
+from leaderboards.names import name_fault, skeleton
+from leaderboards.protocol import BOT, Protocol
+from leaderboards.roster import parent_among, version
+from leaderboards.verification import VERIFIED, read_verified
 from leaderboards.verify import Level
+from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
+from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.errors import SRLError, StoreError
 
 PUBLISHED = Path(__file__).parent / "published"
 """The board that SRL ships."""
 CHANGELOG = "changelog.jsonl"
+_MOST_CHANGELOG_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,74 +50,276 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A part of a board that does not count."""
+
+    folder: str
+    """Below the board."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoardGroup:
-    """All bundles of one protocol."""
+    """All bundles of one protocol, the first published first."""
 
     protocol: Protocol
     entries: tuple[Entry, ...]
 
-    @property
-    def levels(self) -> dict[str, Level]:
-        """Agent id -> the highest level of a bundle that it is in."""
-        found: dict[str, Level] = {}
-        for entry in self.entries:
-            for agent in entry.bundle.agents:
-                found[agent.agent_id] = max(found.get(agent.agent_id, "L0"), entry.level)
-        return found
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What a folder holds."""
+
+    groups: tuple[BoardGroup, ...]
+    """Sorted by protocol."""
+    set_aside: tuple[SetAside, ...]
+    bases: dict[str, str]
+    """Hash of a base model's weights -> what this board calls it."""
+    changes: tuple[dict[str, Any], ...]
+    """The changelog, oldest first."""
 
 
-def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> list[BoardGroup]:
-    """All groups, sorted by protocol; reads manifests, no records.
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The matches of a group, each once."""
+
+    store: LeagueStore
+    entries: tuple[Entry, ...]
+    """Those that count."""
+    levels: dict[str, Counter[str]]
+    """Agent -> level -> matches that are verified so far; a match has the highest of its bundles."""
+    set_aside: tuple[SetAside, ...]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """The matches of the bundles that stay."""
+
+    matches: dict[str, tuple[MatchSpec, MatchResult]] = field(default_factory=dict)
+    records: dict[str, str] = field(default_factory=dict)
+    """Match -> hash of what happened in it."""
+    levels: dict[str, Level] = field(default_factory=dict)
+
+
+def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
+    """Everything that counts, and what does not; reads manifests, no records.
 
     Args:
         folder: of the board.
         former_keys: take verifications that a key before the present one signed, to check them again.
 
     Raises:
-        BundleError: a manifest is damaged.
-        StoreError: a bundle has no word of its verification.
+        StoreError: the board's own charter or table of bases is damaged.
     """
     charter = read_charter(folder)
     keys = [] if charter is None else [charter.public_key]
     if charter is not None and former_keys:
         keys += [former.public_key for former in charter.former]
-    entries = [_entry(path.parent, keys) for path in sorted(folder.glob(f"*/*/{MANIFEST}"))]
-    groups = groupby(entries, key=lambda entry: entry.bundle.protocol.name)
-    return [
-        BoardGroup(found[0].bundle.protocol, tuple(found)) for _, g in groups if (found := list(g))
-    ]
+    set_aside: list[SetAside] = []
+    entries = []
+    changes = _changes(folder, set_aside)
+    places = {str(line.get("root")): place for place, line in reversed(list(enumerate(changes)))}
+    for path in _candidates(folder, set_aside):
+        try:
+            entries.append(_entry(path, keys, charter))
+        except SRLError as error:
+            set_aside.append(SetAside(_below(folder, path), str(error)))
+    entries.sort(
+        key=lambda e: (
+            e.bundle.protocol.name,
+            places.get(e.bundle.root, len(places)),
+            e.verified["published"],
+            e.bundle.root,
+        )
+    )
+    groups = []
+    for _, found in groupby(entries, key=lambda entry: entry.bundle.protocol.name):
+        kept = _with_names_of_their_own(folder, list(found), set_aside)
+        groups.append(BoardGroup(kept[0].bundle.protocol, tuple(kept)))
+    return Board(tuple(groups), tuple(set_aside), read_bases(folder), tuple(changes))
 
 
 @contextmanager
-def merged_store(group: BoardGroup, path: Path) -> Iterator[LeagueStore]:
-    """A league store with the matches of all bundles, each once.
+def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
+    """A league store with the matches of all bundles that count, each once.
 
     Args:
         group: from `read_board`.
         path: of the store; made, or filled up.
-
-    Raises:
-        StoreError: two bundles have different results for one match, or different agents under one
-            name.
     """
+    shared, kept, set_aside = _Shared(), [], []
+    for entry in sorted(group.entries, key=lambda entry: entry.level, reverse=True):
+        if wrong := _add(entry, shared):
+            folder = entry.bundle.folder
+            set_aside.append(SetAside(f"{folder.parent.name}/{folder.name}", wrong))
+        else:
+            kept.append(entry)
+    entries = tuple(entry for entry in group.entries if entry in kept)
+    levels: dict[str, Counter[str]] = {}
+    for name, (spec, _) in shared.matches.items():
+        for seated in set(spec.seats):
+            levels.setdefault(seated, Counter())[shared.levels[name]] += 1
     with LeagueStore(path) as store:
-        for entry in group.entries:
-            for agent in entry.bundle.agents:
-                store.add_agent(agent)
-            store.report_many(entry.bundle.matches())
-        yield store
+        for agent in agents_of(entries):
+            store.add_agent(agent)
+        store.report_many(shared.matches.values())
+        yield Merged(store, entries, levels, tuple(set_aside))
 
 
-def _entry(folder: Path, keys: Sequence[str]) -> Entry:
+def agents_of(entries: Sequence[Entry]) -> list[AgentVersion]:
+    """Everybody in these bundles, once, with the parents that the board sees.
+
+    An adapter's parent is in its own bundle, or else in one whose weights were audited: what somebody
+    only declares is nobody else's parent.
+    """
+    found: dict[str, AgentVersion] = {}
+    audited = [
+        (agent.agent_id, agent.spec)
+        for entry in entries
+        if entry.level == "L3"
+        for agent in entry.bundle.agents
+    ]
+    for entry in entries:
+        for agent in entry.bundle.agents:
+            parent = agent.parent or parent_among(agent.spec, audited)
+            known = found.get(agent.agent_id)
+            if known is None or (known.parent is None and parent is not None):
+                found[agent.agent_id] = version(
+                    entry.bundle.protocol, agent.agent_id, agent.spec, parent
+                )
+    return list(found.values())
+
+
+def describe(board: Board) -> list[str]:
+    """For people: one line per group, and one per part that was set aside."""
+    lines = []
+    for group in board.groups:
+        agents = {agent.agent_id for entry in group.entries for agent in entry.bundle.agents}
+        lines.append(
+            f"{group.protocol.name}: {len(group.entries)} bundles, {len(agents)} agents, "
+            f"verified to {', '.join(sorted({entry.level for entry in group.entries}))}"
+        )
+    return [*lines, *(f"set aside: {part.folder}: {part.reason}" for part in board.set_aside)]
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _candidates(board: Path, set_aside: list[SetAside]) -> Iterator[Path]:
+    """Folders that may be bundles, two levels below the board; links are not followed."""
+    for protocol in _listed(board, board, set_aside) if board.is_dir() else ():
+        if protocol.is_dir(follow_symlinks=False):
+            for entry in _listed(board, Path(protocol.path), set_aside):
+                if entry.name.startswith(".tmp-") or entry.name.endswith(VERIFIED):
+                    continue
+                if BUNDLE_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                    yield Path(entry.path)
+                else:
+                    reason = "it is no bundle: that is a folder named by 16 hexadecimal digits"
+                    set_aside.append(SetAside(_below(board, Path(entry.path)), reason))
+        elif protocol.is_symlink():
+            reason = "it is a symbolic link"
+            set_aside.append(SetAside(_below(board, Path(protocol.path)), reason))
+
+
+def _listed(board: Path, folder: Path, set_aside: list[SetAside]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        set_aside.append(SetAside(_below(board, folder), f"it cannot be listed: {error.strerror}."))
+        return []
+
+
+def _below(board: Path, path: Path) -> str:
+    """A part of a board, by a name that is safe to show."""
+    text = str(path.relative_to(board))
+    return text if text.isascii() and text.isprintable() and len(text) < 200 else shown(text)
+
+
+def _entry(folder: Path, keys: Sequence[str], charter: Charter | None) -> Entry:
     bundle = open_bundle(folder)
+    if folder.parent.name != bundle.protocol.name:
+        raise StoreError(f"it is a bundle of {bundle.protocol.name} in another folder.")
     verified = read_verified(folder, bundle.root, keys)
+    if wrong := reserved_name(bundle, charter):
+        raise StoreError(wrong)
     return Entry(bundle, verified["level"], verified)
 
 
-def describe(groups: Sequence[BoardGroup]) -> list[str]:
-    """One line per group for people."""
-    return [
-        f"{group.protocol.name}: {len(group.entries)} bundles, {len(group.levels)} agents, "
-        f"verified to {', '.join(sorted({entry.level for entry in group.entries}))}"
-        for group in groups
-    ]
+def reserved_name(bundle: Bundle, charter: Charter | None) -> str:
+    """Why a board does not take an entrant's name; empty if it takes all."""
+    reserved = charter.reserved if charter is not None else ()
+    for agent in bundle.entrants:
+        wrong = name_fault(agent.agent_id, reserved)
+        if wrong and not agent.agent_id.startswith(BOT):
+            return f"agent {agent.agent_id}: {wrong}."
+    return ""
+
+
+def _with_names_of_their_own(
+    board: Path, entries: Sequence[Entry], set_aside: list[SetAside]
+) -> list[Entry]:
+    """Entries whose names stand for the same agents as in those before them."""
+    owners: dict[str, AgentVersion] = {}
+    kept = []
+    for entry in entries:
+        agents = {skeleton(agent.agent_id): agent for agent in entry.bundle.agents}
+        clash = next((k for k in agents if _another(owners.get(k), agents[k])), None)
+        if clash is None:
+            owners |= agents
+            kept.append(entry)
+            continue
+        known, given = owners[clash].agent_id, agents[clash].agent_id
+        alike = "reads like" if known != given else "has other contents than"
+        reason = f"agent {given} {alike} {known}, which was published before"
+        set_aside.append(SetAside(_below(board, entry.bundle.folder), reason))
+    return kept
+
+
+def _another(known: AgentVersion | None, given: AgentVersion) -> bool:
+    return known is not None and (known.agent_id, known.spec) != (given.agent_id, given.spec)
+
+
+def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:
+    """The lines of the changelog that can be read."""
+    if not os.path.lexists(board / CHANGELOG):
+        return []
+    changes = []
+    try:
+        with open_regular(board, CHANGELOG) as file:
+            lines = file.read(_MOST_CHANGELOG_BYTES).splitlines()
+    except (BundleError, OSError) as error:
+        set_aside.append(SetAside(CHANGELOG, str(error)))
+        return []
+    for number, line in enumerate(lines, 1):
+        try:
+            changes.append(dict(json.loads(line)))
+        except (ValueError, TypeError, RecursionError):
+            set_aside.append(SetAside(CHANGELOG, f"line {number} is no JSON object."))
+    return changes
+
+
+# --- matches ---------------------------------------------------------------------------------
+
+
+def _add(entry: Entry, shared: _Shared) -> str:
+    """Why a bundle does not count; if it does, its matches are in ``shared``."""
+    matches, records = {}, {}
+    try:
+        for record in entry.bundle.records():
+            name = record.spec.match_id
+            records[name] = record.happened
+            if shared.records.get(name, records[name]) != records[name]:
+                return (
+                    f"match {name[:12]}, {' - '.join(record.spec.seats)}, came to something else in a "
+                    "bundle that was verified further or published before"
+                )
+            matches[name] = (record.spec, record.result)
+    except BundleError as error:
+        return str(error)
+    for name in matches:
+        shared.levels.setdefault(name, entry.level)  # the highest level comes first
+    shared.matches |= {name: match for name, match in matches.items() if name not in shared.matches}
+    shared.records |= records
+    return ""

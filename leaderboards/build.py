@@ -18,10 +18,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from leaderboards.board import CHANGELOG, BoardGroup, merged_store, read_board
+from leaderboards.bases import base_label
+from leaderboards.board import Merged, SetAside, merged_store, read_board
 from leaderboards.charter import registrations
 from leaderboards.curves import curves, starts, versus_start
-from leaderboards.entries import described_entries, levels_by_agent
+from leaderboards.entries import described_entries
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
 from leaderboards.matrices import (
     DIAGNOSED_AGENTS,
@@ -112,63 +113,66 @@ def board_site(
         told: called with a task's name, what is done of it, and how much it is.
 
     Raises:
-        StoreError: there is no bundle, or two bundles contradict each other.
-        BundleError: a bundle is damaged.
+        StoreError: no bundle of the board counts.
     """
-    groups = read_board(board)
-    if not groups:
-        raise StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
-    registered = attempts(registrations(board))
-    boards, roots, parts = [], [], []
-    for done, group in enumerate(groups, 1):
+    found, registered = read_board(board), attempts(registrations(board))
+    boards, roots, parts, set_aside = [], [], [], list(found.set_aside)
+    for done, group in enumerate(found.groups, 1):
         with (
             tempfile.TemporaryDirectory() as folder,
-            merged_store(group, Path(folder) / "board.db") as store,
+            merged_store(group, Path(folder) / "board.db") as merged,
         ):
-            matches = [match for match in store.matches() if match[1].termination != "void"]
-            found = boards_of_store(
-                store,
-                levels=levels_by_agent(group.entries, matches),
-                entries=described_entries(group.entries, registered),
+            shown = boards_of_store(
+                merged.store,
+                levels=merged.levels,
+                bases=found.bases,
+                entries=described_entries(merged.entries, registered),
             )
-        for data in found:
+            matches = [match for match in merged.store.matches() if match[1].termination != "void"]
+        for data in shown:
             data["protocol"] = group.protocol.name
-            chosen, transcripts, served = _published_episodes(group, matches, data, per_board)
+            chosen, transcripts, served = _published_episodes(merged, matches, data, per_board)
             data["episodes"] = [listed(match, transcripts[match[0].match_id]) for match in chosen]
             parts.append(viewer_episodes(data["slug"], chosen, transcripts, served))
-        boards += found
+        boards += shown
         if told is not None:
-            told("environments", done, len(groups))
-        roots += [entry.bundle.root for entry in group.entries]
+            told("environments", done, len(found.groups))
+        roots += [entry.bundle.root for entry in merged.entries]
+        set_aside += merged.set_aside
+    if not boards:
+        raise _nothing_counts(board, set_aside)
     data = site_data(
         boards,
         command=command,
-        content_sha256=combined_digest(roots),
-        changes=_changes(board / CHANGELOG),
+        content_sha256=combined_digest(sorted(roots)),
+        changes=found.changes[::-1],
+        set_aside=set_aside,
     )
     return data, itertools.chain.from_iterable(parts)
 
 
+def _nothing_counts(board: Path, set_aside: Sequence[SetAside]) -> StoreError:
+    if set_aside:
+        first = set_aside[0]
+        return StoreError(
+            f"{board} holds no bundle that counts; set aside: {len(set_aside)}, the first is "
+            f"{first.folder}: {first.reason}"
+        )
+    return StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
+
+
 def _published_episodes(
-    group: BoardGroup, matches: Sequence[Match], board: Mapping[str, Any], most: int
+    merged: Merged, matches: Sequence[Match], board: Mapping[str, Any], most: int
 ) -> tuple[list[Match], dict[str, Transcript], dict[str, ServedTurns]]:
     """Some of a group's matches, with their transcripts and reports, which lie in its bundles."""
     chosen = choose(matches, [row["agent"] for row in board["agents"]], most)
     wanted, transcripts, served = {match[0].match_id for match in chosen}, {}, {}
-    for entry in group.entries:
+    for entry in merged.entries:
         for record in entry.bundle.records():
             if record.spec.match_id in wanted:
                 transcripts[record.spec.match_id] = record.transcript
                 served[record.spec.match_id] = record.served
     return chosen, transcripts, served
-
-
-def _changes(path: Path) -> list[dict[str, Any]]:
-    """The board's changelog, newest first."""
-    if not path.is_file():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in reversed(lines)]
 
 
 def site_data(
@@ -177,7 +181,7 @@ def site_data(
     command: str,
     content_sha256: str,
     changes: Sequence[Mapping[str, Any]] = (),
-    set_aside: Sequence[Mapping[str, str]] = (),
+    set_aside: Sequence[SetAside] = (),
 ) -> dict[str, Any]:
     """Boards, those with a table first, with where they came from.
 
@@ -193,7 +197,7 @@ def site_data(
         "command": command,
         "content_sha256": content_sha256,
         "changes": list(changes),
-        "set_aside": [dict(part) for part in set_aside],
+        "set_aside": [asdict(part) for part in set_aside],
         "boards": sorted(boards, key=lambda board: not board["agents"]),
     }
 
@@ -202,6 +206,7 @@ def boards_of_store(
     store: LeagueStore,
     schedule: str | None = None,
     levels: Mapping[str, Mapping[str, int]] | None = None,
+    bases: Mapping[str, str] | None = None,
     entries: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """One board per environment and options.
@@ -209,7 +214,8 @@ def boards_of_store(
     Args:
         store: the matches.
         schedule: as in `board_data`.
-        levels: agent -> level -> how many of its matches were verified so far, where somebody did.
+        levels: agent -> level -> matches that were verified so far, where somebody did.
+        bases: what a board calls base models, by the hash of their weights.
         entries: agent -> how it came in, where it came in as a bundle.
     """
     agents = {agent.agent_id: agent for agent in store.agents()}
@@ -221,6 +227,7 @@ def boards_of_store(
         for row in board["agents"]:
             reached = dict((levels or {}).get(row["agent"], {}))
             row["level"], row["levels"] = min(reached, default=None), reached
+            row["base"] = base_label(agents[row["agent"]].spec, bases)
             row["entry"] = (entries or {}).get(row["agent"])
         boards.append({**board, "summary": summary})
     return boards

@@ -7,42 +7,57 @@ business.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import lzma
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agents import ENDPOINT, committed
+from leaderboards.agent_specs import ENDPOINT, committed, is_model, is_served
 from leaderboards.claims import ratings
+from leaderboards.fields import shown
+from leaderboards.intake import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    ADAPTERS,
+    MANIFEST,
+    MATCHES,
+    RATINGS,
+    ROOT_DIGITS,
+    TOKENS,
+    TRANSCRIPTS,
+    BundleError,
+    Line,
+    file_hashes,
+    read_json,
+    read_lines,
+)
 from leaderboards.protocol import Protocol, load_protocol, schedule
 from leaderboards.provenance import provenance
-from leaderboards.record import HEAD_DIGITS, Line, MatchRecord, next_link
+from leaderboards.record import HEAD_DIGITS, MatchRecord, contradiction, line_text, next_link
 from leaderboards.registration import Ticket, TicketError
+from leaderboards.roster import check_agents, roster
 from leaderboards.run import read_header, read_journal
+from leaderboards.schemas import (
+    MANIFEST_FILE,
+    MATCH_LINE,
+    RATINGS_FILES,
+    SCHEMA,
+    TOKENS_LINE,
+    TRANSCRIPT_LINE,
+    checked,
+)
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
 from srl_envs.episode import Transcript
-from srl_envs.errors import ConfigError, SRLError, StoreError, TranscriptError
-from srl_envs.settings import build
+from srl_envs.errors import ConfigError, StoreError, TranscriptError
 
-SCHEMA = 2
-MANIFEST, RATINGS = "manifest.json", "ratings.json"
-MATCHES, TRANSCRIPTS, TOKENS = "matches.jsonl.xz", "transcripts.jsonl.xz", "tokens.jsonl.xz"
-ADAPTERS = "adapters"
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-ROOT_DIGITS = 16
-_MOST_LINE_BYTES = 64 << 20
-_UNREADABLE = (OSError, ValueError, EOFError, lzma.LZMAError, RecursionError)
-
-
-class BundleError(SRLError, ValueError):
-    """A bundle is damaged or does not fit its protocol; the text names the first bad part."""
+_MOST_ENTRIES = 1_000_000
+"""Files below a folder that is searched for bundles."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,8 @@ class Bundle:
     seeds: int
     specs: list[MatchSpec] = field(repr=False)
     """The whole schedule, in the order of the records."""
+    ticket: Ticket | None = None
+    """The registration that the entrants played with; None if they played public seeds alone."""
 
     @property
     def root(self) -> str:
@@ -72,58 +89,80 @@ class Bundle:
         """Whether all of the protocol's seeds were played."""
         return self.seeds == self.protocol.seeds
 
-    @cached_property
-    def ticket(self) -> Ticket | None:
-        """The registration that the entrants played with; None if they played public seeds alone."""
-        data = self.manifest["claim"]["ticket"]
-        return None if data is None else Ticket.from_data(data)
-
     @property
     def entrants(self) -> tuple[AgentVersion, ...]:
         """Agents that are no references."""
         return tuple(a for a in self.agents if a.agent_id not in self.protocol.references)
 
     @cached_property
+    def _models(self) -> frozenset[str]:
+        """Agents whose tokens the bundle holds."""
+        return frozenset(agent.agent_id for agent in self.agents if is_model(agent))
+
+    @cached_property
+    def _endpoints(self) -> frozenset[str]:
+        """Agents that a server answered for."""
+        return frozenset(agent.agent_id for agent in self.agents if is_served(agent))
+
+    @cached_property
     def ratings(self) -> dict[str, Any]:
-        """The content of ``ratings.json``."""
-        return read_json(self.folder / RATINGS)
+        """The content of ``ratings.json``.
+
+        Raises:
+            BundleError: it cannot be read, or holds something else.
+        """
+        kind = RATINGS_FILES[self.protocol.rating.measure]
+        return checked(kind, read_json(self.folder, RATINGS), RATINGS)
 
     def records(self) -> Iterator[MatchRecord]:
         """All matches in the order of the schedule.
 
         Raises:
-            BundleError: names the first record that is missing, altered, doubled or out of order.
+            BundleError: names the first record that is missing, altered, doubled or out of order, or
+                contradicts itself.
         """
         link = first_link(self.manifest["claim"])
-        models = any("base" in agent.spec for agent in self.agents)
-        sources = [MATCHES, TRANSCRIPTS, *([TOKENS] if models else [])]
-        lines = zip_longest(*(read_lines(self.folder / name) for name in sources))
+        sources = [MATCHES, TRANSCRIPTS, *([TOKENS] if self._models else [])]
+        most = len(self.specs)
+        lines = zip_longest(*(read_lines(self.folder, name, most) for name in sources))
         for number, spec in enumerate(self.specs):
             place = name_of(number, spec)
             found = next(lines, None)
             if found is None or None in found:
                 raise BundleError(f"{place} is missing: {self._short(found, sources)}.")
-            match, transcript, tokens = (*found, {})[:3]
-            told = match.pop("chain", None)
-            link = next_link(link, match, transcript, tokens)
-            same_match = (match.get("seed"), match.get("seats")) == (spec.seed, list(spec.seats))
-            if not same_match:
+            (match, _), *others = found
+            told = checked(MATCH_LINE, match, f"{place}: {MATCHES}").pop("chain")
+            texts = [line_text(match), *(text for _, text in others)]
+            link = next_link(link, *texts, *([] if self._models else [b"{}"]))
+            if (match["seed"], match["seats"]) != (spec.seed, list(spec.seats)):
                 raise BundleError(f"{place} is not in its place: {self._instead(match, number)}.")
             if told != link[:HEAD_DIGITS]:
                 raise BundleError(
                     f"{place} was altered: the chain of hashes goes on with {link[:HEAD_DIGITS]}, "
-                    f"the record says {told}."
+                    f"the record says {shown(told)}."
                 )
-            try:
-                yield MatchRecord.from_lines(spec, match, transcript, tokens)
-            except TranscriptError as error:
-                raise BundleError(f"{place} cannot be read: {error}") from None
+            record = self._record(place, spec, match, *(line for line, _ in others))
+            yield replace(record, happened=next_link("", line_text(match["result"]), texts[1]))
         if next(lines, None) is not None:
-            raise BundleError(
-                f"record {len(self.specs)} is one too many: the schedule has {len(self.specs)} matches."
-            )
-        if self.manifest["claim"]["records"] != {"count": len(self.specs), "chain": link}:
+            raise BundleError(f"record {most} is one too many: the schedule has {most} matches.")
+        if self.manifest["claim"]["records"] != {"count": most, "chain": link}:
             raise BundleError(f"{MANIFEST}: claim.records is not what the records come to.")
+
+    def _record(
+        self, place: str, spec: MatchSpec, match: Line, transcript: Line, tokens: Line | None = None
+    ) -> MatchRecord:
+        """One record, of which every field is as it may be, and none contradicts another."""
+        checked(TRANSCRIPT_LINE, transcript, f"{place}: {TRANSCRIPTS}")
+        if tokens is not None:
+            checked(TOKENS_LINE, tokens, f"{place}: {TOKENS}")
+        try:
+            record = MatchRecord.from_lines(spec, match, transcript, tokens or {})
+        except TranscriptError as error:
+            raise BundleError(f"{place} cannot be read: {error}") from None
+        seats = [seat for seat, name in enumerate(spec.seats) if name in self._models]
+        if wrong := contradiction(record, seats, self._endpoints):
+            raise BundleError(f"{place}: {wrong}.")
+        return record
 
     def matches(self) -> list[tuple[MatchSpec, MatchResult]]:
         """Specs and results, as ratings and stores take them."""
@@ -140,7 +179,7 @@ class Bundle:
                 return record.transcript
         raise ConfigError(f"{self.folder.name} has no match {match_id!r}.")
 
-    def _short(self, found: Sequence[Line | None] | None, sources: Sequence[str]) -> str:
+    def _short(self, found: Sequence[object] | None, sources: Sequence[str]) -> str:
         ended = (
             sources
             if found is None
@@ -149,12 +188,11 @@ class Bundle:
         return f"{' and '.join(ended)} ended before it"
 
     def _instead(self, match: Line, number: int) -> str:
-        key = (match.get("seed"), match.get("seats"))
-        places = {(s.seed, tuple(s.seats)): k for k, s in enumerate(self.specs)}
-        seats = key[1] if isinstance(key[1], list) else []
-        place = places.get((key[0], tuple(map(str, seats))))  # type: ignore[arg-type] # any JSON
+        wanted = canonical_json([match["seed"], match["seats"]])
+        places = {canonical_json([s.seed, s.seats]): k for k, s in enumerate(self.specs)}
+        place = places.get(wanted)
         if place is None:
-            return f"it names a match that is not in the schedule, {key[1]} on seed {key[0]}"
+            return f"it names a match that is not in the schedule, {shown(wanted)}"
         kind = "again" if place < number else "too early: those between are missing or follow"
         return f"there is record {place} {kind}"
 
@@ -174,37 +212,28 @@ def open_bundle(folder: Path) -> Bundle:
     """Read the manifest and build the schedule; says nothing about the records yet.
 
     Raises:
-        BundleError: the manifest is missing, damaged, edited or of an unknown protocol.
+        BundleError: the manifest is missing, damaged or edited, is of an unknown protocol, or names
+            agents that may not enter.
     """
-    manifest = read_json(folder / MANIFEST)
-    try:
-        if manifest["schema"] != SCHEMA:
-            raise BundleError(
-                f"{MANIFEST}: schema {manifest['schema']!r}; this SRL reads {SCHEMA}."
-            )
-        unsigned = {key: value for key, value in manifest.items() if key != "root"}
-        if manifest["root"] != digest(unsigned):
-            raise BundleError(f"{MANIFEST} was edited: its root is not the hash of its content.")
-        if folder.resolve().name != manifest["root"][:ROOT_DIGITS]:
-            raise BundleError(
-                f"{folder.resolve().name} is not the name of this bundle, which is "
-                f"{manifest['root'][:ROOT_DIGITS]}: the content is another."
-            )
-        claim = manifest["claim"]
-        protocol = _protocol(claim)
-        agents = tuple(
-            build(AgentVersion, data, f"agent {number}")
-            for number, data in enumerate(claim["agents"])
+    manifest = checked(MANIFEST_FILE, read_json(folder, MANIFEST), MANIFEST)
+    if manifest["root"] != digest({k: v for k, v in manifest.items() if k != "root"}):
+        raise BundleError(f"{MANIFEST} was edited: its root is not the hash of its content.")
+    name = Path(os.path.abspath(folder)).name
+    if name != manifest["root"][:ROOT_DIGITS]:
+        raise BundleError(
+            f"{shown(name)} is not the name of this bundle, which is "
+            f"{manifest['root'][:ROOT_DIGITS]}: the content is another."
         )
+    claim = manifest["claim"]
+    protocol = _protocol(claim)
+    check_agents(protocol, claim["agents"])
+    agents = roster(protocol, [(agent["agent_id"], agent["spec"]) for agent in claim["agents"]])
+    ticket = _ticket(claim["ticket"], protocol, agents)
+    try:
         entrants = [a.agent_id for a in agents if a.agent_id not in protocol.references]
-        if type(claim["seeds"]) is not int:
-            raise TypeError("seeds is no whole number")
-        ticket = None if claim["ticket"] is None else Ticket.from_data(claim["ticket"])
-        if ticket and (wrong := ticket.fault(protocol, committed(agents))):
-            raise BundleError(f"{MANIFEST}: {wrong}.")
         specs = schedule(protocol, entrants, claim["seeds"], ticket.draw if ticket else "")
-    except (KeyError, TypeError, AttributeError, ConfigError, TicketError) as error:
-        raise BundleError(f"{MANIFEST}: {type(error).__name__}: {error}") from None
+    except ConfigError as error:
+        raise BundleError(f"{MANIFEST}: claim.seeds: {error}") from None
     return Bundle(
         folder=folder,
         manifest=manifest,
@@ -212,7 +241,25 @@ def open_bundle(folder: Path) -> Bundle:
         agents=agents,
         seeds=claim["seeds"],
         specs=specs,
+        ticket=ticket,
     )
+
+
+def _ticket(data: Any, protocol: Protocol, agents: Sequence[AgentVersion]) -> Ticket | None:
+    """The registration of these agents.
+
+    Raises:
+        BundleError: it is forged, or for something else.
+    """
+    if data is None:
+        return None
+    try:
+        ticket = Ticket.from_data(data)
+    except TicketError as error:
+        raise BundleError(f"{MANIFEST}: claim.ticket: {error}") from None
+    if wrong := ticket.fault(protocol, committed(agents)):
+        raise BundleError(f"{MANIFEST}: claim.ticket: {wrong}.")
+    return ticket
 
 
 def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle:
@@ -229,7 +276,7 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     header = read_header(run)
     protocol = load_protocol(header["protocol"]["name"])
     records = _finished(run, header, protocol)
-    claim, lines = _claim(header, protocol, records)
+    claim, lines = _claim(header, records)
     derived = ratings(protocol, [(record.spec, record.result) for record in records])
     claim["ratings_sha256"] = digest(derived)
     work = out / protocol.name / f".tmp-{run.name}"
@@ -239,7 +286,7 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     columns = zip((MATCHES, TRANSCRIPTS, TOKENS), zip(*lines, strict=True), strict=True)
     for name, column in columns:
         if name != TOKENS or models:
-            data = b"".join(canonical_json(line).encode() + b"\n" for line in column)
+            data = b"".join(line_text(line) + b"\n" for line in column)
             (work / name).write_bytes(lzma.compress(data, preset=9))
     (work / RATINGS).write_text(canonical_json(derived) + "\n", encoding="utf-8")
     if with_adapters:
@@ -260,73 +307,31 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     return open_bundle(final)
 
 
-def file_hashes(folder: Path) -> dict[str, dict[str, Any]]:
-    """Every file of a bundle but the manifest: name -> hash and size."""
-    return {
-        str(path.relative_to(folder)): {"sha256": _sha256(path), "bytes": path.stat().st_size}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.relative_to(folder) != Path(MANIFEST)
-    }
-
-
 def adapter_folder(folder: Path, agent_id: str) -> Path:
     """Where a bundle keeps an agent's adapter; a hash, because an id may be no file name."""
     return folder / ADAPTERS / digest(agent_id)[:ROOT_DIGITS]
 
 
 def find_bundles(path: Path) -> list[Path]:
-    """The bundle at ``path``, or all below it.
+    """The bundle at ``path``, or all below it; links are not followed.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or far too many folders.
     """
-    if (path / MANIFEST).is_file():
+    if os.path.lexists(path / MANIFEST):
         return [path]
-    found = sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
+    found, seen = [], 0
+    for folder, folders, files in os.walk(path):
+        seen += 1 + len(folders) + len(files)
+        if seen > _MOST_ENTRIES:
+            raise ConfigError(f"{path} holds more than {_MOST_ENTRIES} files: name the bundles.")
+        folders.sort()
+        if MANIFEST in files or MANIFEST in folders:
+            found.append(Path(folder))
+            folders.clear()
     if not found:
         raise ConfigError(f"{path} holds no bundle. `srl leaderboard bundle DIR` makes one.")
-    return found
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """One canonical JSON object.
-
-    Raises:
-        BundleError: the file is missing or something else.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text)
-        if not isinstance(data, dict) or canonical_json(data) + "\n" != text:
-            raise BundleError(f"{path.name} is not one object in canonical JSON.")
-    except _UNREADABLE as error:
-        if isinstance(error, BundleError):
-            raise
-        raise BundleError(f"{path.name} cannot be read: {type(error).__name__}: {error}.") from None
-    return data
-
-
-def read_lines(path: Path) -> Iterator[Line]:
-    """The objects of a compressed file of lines.
-
-    Raises:
-        BundleError: it is missing, cut short or holds something else.
-    """
-    number = 0
-    try:
-        with lzma.open(path, "rb") as file:
-            while text := file.readline(_MOST_LINE_BYTES):
-                line = json.loads(text)
-                if not isinstance(line, dict) or canonical_json(line).encode() + b"\n" != text:
-                    raise BundleError(f"{path.name}: line {number} is no object in canonical JSON.")
-                yield line
-                number += 1
-    except _UNREADABLE as error:
-        if isinstance(error, BundleError):
-            raise
-        raise BundleError(
-            f"{path.name} cannot be read after record {number - 1}: {type(error).__name__}: {error}."
-        ) from None
+    return sorted(found)
 
 
 def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[MatchRecord]:
@@ -350,37 +355,35 @@ def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[
 
 
 def _claim(
-    header: Mapping[str, Any], protocol: Protocol, records: Sequence[MatchRecord]
+    header: Mapping[str, Any], records: Sequence[MatchRecord]
 ) -> tuple[dict[str, Any], list[tuple[Line, Line, Line]]]:
     """The claim but for the hash of the ratings, and the lines of all records with their chain."""
     claim: dict[str, Any] = {
         "protocol": header["protocol"],
-        "env": {"id": protocol.env, "options": protocol.env_options},
         "seeds": header["seeds"],
         "agents": header["agents"],
-        "declared": header["declared"],
         "ticket": header["ticket"],
+        "declared": header["declared"],
     }
     link = first_link(claim)
     lines = []
     for record in records:
         match, transcript, tokens = record.lines
-        link = next_link(link, match, transcript, tokens)
+        link = next_link(link, *map(line_text, (match, transcript, tokens)))
         lines.append(({**match, "chain": link[:HEAD_DIGITS]}, transcript, tokens))
     return claim | {"records": {"count": len(records), "chain": link}}, lines
 
 
 def _protocol(claim: Mapping[str, Any]) -> Protocol:
     told = claim["protocol"]
-    protocol = load_protocol(told["name"])
+    try:
+        protocol = load_protocol(told["name"])
+    except ConfigError as error:
+        raise BundleError(f"{MANIFEST}: claim.protocol: {error}") from None
     if (told["version"], told["sha256"]) != (protocol.version, protocol.sha256):
         raise BundleError(
             f"{MANIFEST}: protocol {told['name']}/{told['version']} with hash {told['sha256'][:12]}; "
             f"here it is {protocol.name}/{protocol.version} with {protocol.sha256[:12]}."
-        )
-    if claim["env"] != {"id": protocol.env, "options": protocol.env_options}:
-        raise BundleError(
-            f"{MANIFEST}: environment {claim['env']} is not the protocol's {protocol.env}."
         )
     return protocol
 
@@ -391,10 +394,5 @@ def _copy_adapters(header: Mapping[str, Any], work: Path) -> None:
         if plus and not source.startswith(f"{ENDPOINT}:"):
             target = adapter_folder(work, name)
             target.mkdir(parents=True)
-            for file in ADAPTER_FILES:
+            for file in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
                 shutil.copyfile(Path(folder) / file, target / file)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,6 +19,8 @@ from srl_envs.errors import ConfigError
 
 TOLERANCE = 2e-4
 """Largest difference between a claimed number and ours: solvers of linear algebra round differently."""
+MOST_NUMBER = 1e9
+"""Above it a number comes from a fit without data, such as an interval over one seed."""
 _DIGITS = 4
 
 Matches = Sequence[tuple[MatchSpec, MatchResult]]
@@ -208,8 +210,8 @@ def _interval(name: str, found: Interval) -> Row:
 
 
 def _number(value: float) -> float | None:
-    """A finite number, rounded; None for what JSON cannot say."""
-    return _rounded(value) if math.isfinite(value) else None
+    """A number, rounded; None for one that is not finite or so large that it says nothing."""
+    return _rounded(value) if abs(value) < MOST_NUMBER else None
 
 
 def _rounded(value: float) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboards.board import read_board
 from leaderboards.bundle import Bundle, name_of
+from leaderboards.intake import BundleError
 from leaderboards.record import MatchRecord
 from leaderboards.replaying import transcript_difference
 from srl_agents.league.agents import AgentVersion
@@ -46,15 +48,16 @@ def compare(bundle: Bundle, board: Path, told: Told | None = None) -> Comparison
         told: called as the work goes on.
 
     Raises:
-        BundleError: one of the bundles is damaged.
+        BundleError: the bundle is damaged.
     """
-    groups = {group.protocol.name: group for group in read_board(board)}
+    groups = {group.protocol.name: group for group in read_board(board).groups}
     group = groups.get(bundle.protocol.name)
     known: dict[str, MatchRecord] = {}
     agents: dict[str, AgentVersion] = {}
     for entry in group.entries if group is not None else ():
         agents |= {agent.agent_id: agent for agent in entry.bundle.agents}
-        known |= {record.spec.match_id: record for record in entry.bundle.records()}
+        with suppress(BundleError):  # such a bundle is set aside when the board is built
+            known |= {record.spec.match_id: record for record in entry.bundle.records()}
     shared, difference = 0, ""
     for agent in bundle.agents:
         if agent.agent_id in agents and agent.spec != agents[agent.agent_id].spec:

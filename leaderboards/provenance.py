@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import srl_envs
+from leaderboards.schemas import MOST_COMMAND_CHARACTERS
 from srl_envs import spec
 
 _PACKAGES = ("numpy", "gymnasium", "pettingzoo", "torch", "transformers", "peft")
@@ -28,9 +29,9 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
         "tree_changed": changed,
         "env_code_sha256": env_code_sha256(env_id),
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": _printable(platform.platform())[:200],
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "command": command,
+        "command": _printable(command)[:MOST_COMMAND_CHARACTERS],
         "started": started,
         "ended": now(),
     }
@@ -56,6 +57,10 @@ def env_code_sha256(env_id: str) -> str:
         if "__pycache__" not in path.parts:
             hashed.update(path.name.encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _version(package: str) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboards.agents import committed
-from leaderboards.board import CHANGELOG, Entry, read_board
-from leaderboards.bundle import Bundle
+from leaderboards.agent_specs import committed
+from leaderboards.board import CHANGELOG, Entry, read_board, reserved_name
+from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.charter import (
     locked,
     read_charter,
@@ -21,7 +21,8 @@ from leaderboards.charter import (
     succeeded,
     write_charter,
 )
-from leaderboards.keys import fingerprint, new_board_key
+from leaderboards.intake import BundleError, take
+from leaderboards.keys import SigningKey, fingerprint, new_board_key
 from leaderboards.provenance import now
 from leaderboards.registration import Ticket
 from leaderboards.verification import verified_path, write_verified
@@ -37,7 +38,7 @@ def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") 
     """Put a verified bundle into a board, unless its claim is there already.
 
     Args:
-        bundle: stays where it is; a copy goes in.
+        bundle: stays where it is; a copy goes in, and is held against what was verified.
         verdict: of `verify`; what it asked for must hold.
         board: folder of the board; made if absent, with a key.
         reason: for the changelog.
@@ -48,30 +49,58 @@ def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") 
     Raises:
         ConfigError: the verdict is no acceptance of this bundle, its agents are not registered with
             this board, or one of their names has another owner.
+        BundleError: the folder holds something else by now.
         KeyFileError: the board's key is not on this machine.
         StoreError: the board was edited, or another process writes to it.
     """
-    if not verdict.accepted or Path(verdict.bundle).resolve() != bundle.folder.resolve():
+    if not verdict.accepted or verdict.root != bundle.root:
         raise ConfigError(
             f"{bundle.folder} was not accepted at {verdict.asked}: it is not published."
         )
     with locked(board):
         known = registrations(board)
         _require_registered(bundle, board, known)
-        entries = [entry for group in read_board(board) for entry in group.entries]
+        if wrong := reserved_name(bundle, read_charter(board)):
+            raise ConfigError(f"{bundle.folder}: {wrong}")
+        entries = [entry for group in read_board(board).groups for entry in group.entries]
         if any(entry.bundle.claim == bundle.claim for entry in entries):
             return False
         _require_names(bundle, entries)
         key = signing_key(board)
         target = board / bundle.protocol.name / bundle.folder.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        work = target.with_name(f".tmp-{target.name}")
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(bundle.folder, work)
-        write_verified(target, bundle.root, verdict, key)
-        work.rename(target)
+        _take_over(bundle, verdict, target, key)
         _note(board, bundle, "add", reason)
     return True
+
+
+def _take_over(bundle: Bundle, verdict: Verdict, target: Path, key: SigningKey) -> None:
+    """Copy what was verified, and sign beside it what was checked.
+
+    Raises:
+        BundleError: the folder holds something else by now.
+    """
+    work = target.with_name(f".tmp-{target.name}")
+    _clear(work)
+    work.mkdir()
+    copy = work / target.name
+    try:
+        files = take(bundle.folder, copy)
+        again = open_bundle(copy)
+        if again.root != verdict.root or files != again.manifest["files"]:
+            raise BundleError(f"{bundle.folder} is not what was verified any more.")
+        write_verified(target, bundle.root, verdict, key)
+        _clear(target)  # one that is here and did not count
+        copy.rename(target)
+    finally:
+        _clear(work)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _require_registered(bundle: Bundle, board: Path, known: list[Ticket]) -> None:
@@ -178,7 +207,7 @@ def rekey(
             raise ConfigError(f"{board} is no board with a key: publish a bundle first.")
         known = registrations(board)
         verdicts = []
-        groups = read_board(board, former_keys=True)
+        groups = read_board(board, former_keys=True).groups
         for entry in [entry for group in groups for entry in group.entries]:
             own = {name: s for name, s in (sources or {}).items() if name in _models(entry)}
             level: Level = min(entry.level, at_most)

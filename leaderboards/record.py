@@ -7,22 +7,23 @@ the spec from the schedule, so a line cannot claim another environment, split or
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from leaderboards.served import ServedTurns, read, served_of, written
+from leaderboards.intake import Line
+from leaderboards.schemas import MOST_FAULT_CHARACTERS
+from leaderboards.served import ServedTurns, read, served_fault, served_of, written
+from srl_agents.league.rows import check_fit
 from srl_agents.records import Episode, MatchResult, MatchSpec, Termination, canonical_json
 from srl_envs.episode import Transcript
-from srl_envs.errors import TranscriptError
+from srl_envs.errors import StoreError, TranscriptError
 
 HEAD_DIGITS = 16
 """Hex digits of the chain that a line shows; the manifest holds the whole of the last one."""
 _LOGPROB_DIGITS = 6
 _FROM_SPEC = ("env_id", "options", "split", "seed")
 _TUPLES = ("outcomes", "rewards", "forfeited", "invalid_replies", "tokens")
-
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class MatchRecord:
     """Why earlier tries were void."""
     served: ServedTurns = field(default_factory=dict)
     """Absent from the line where no seat is an endpoint's."""
+    happened: str = field(default="", compare=False)
+    """Hash of result and transcript, as a bundle tells them: two accounts of one match are one, or not."""
 
     @property
     def lines(self) -> tuple[Line, Line, Line]:
@@ -69,7 +72,7 @@ class MatchRecord:
             str(seat): [[list(t.token_ids), list(t.logprobs)] for t in turns]
             for seat, turns in self.tokens.items()
         }
-        return match, transcript, tokens
+        return _plain(match), _plain(transcript), _plain(tokens)
 
     @classmethod
     def from_lines(
@@ -130,9 +133,14 @@ def record_of(episode: Episode, transcript: Transcript, faults: tuple[str, ...])
             for t in episode.trajectories
             if any(turn.finish in ("stop", "length") for turn in t.turns)
         },
-        faults=faults,
+        faults=tuple(_told(fault) for fault in faults),
         served=served_of(episode),
     )
+
+
+def _told(fault: str) -> str:
+    """What an exception said, as a bundle may hold it."""
+    return fault.encode(errors="replace").decode()[:MOST_FAULT_CHARACTERS] or "unknown"
 
 
 def result_of(spec: MatchSpec, transcript: Transcript, tokens: Tokens) -> MatchResult:
@@ -165,9 +173,61 @@ def first_difference(claimed: MatchResult, true: MatchResult) -> str:
     return ""
 
 
-def next_link(link: str, match: Line, transcript: Line, tokens: Line) -> str:
-    """The chain after one more record; ``match`` without its ``chain``."""
+def contradiction(record: MatchRecord, models: Sequence[int], endpoints: Collection[str]) -> str:
+    """What contradicts itself within one record; empty if nothing does.
+
+    Args:
+        record: read by `MatchRecord.from_lines`.
+        models: seats that models sit on.
+        endpoints: ids of the agents that answered through an endpoint.
+    """
+    seats = len(record.spec.seats)
+    for step in record.transcript.steps:
+        if {len(step.rewards), len(step.invalid)} != {seats} or max(
+            step.replies, default=0
+        ) >= seats:
+            return f"a step has other seats than the {seats} of the match"
+    if len(record.transcript.components) != seats:
+        return f"components are told of {len(record.transcript.components)} of {seats} seats"
+    if wrong := served_fault(record, endpoints):
+        return wrong
+    if not set(record.tokens) <= set(models):
+        return f"tokens of the seats {sorted(record.tokens)}, models sit on {list(models)}"
+    for seat in models:
+        turns = sum(seat in step.replies for step in record.transcript.steps)
+        if len(record.tokens.get(seat, ())) != turns:
+            return f"seat {seat} replied {turns} times, tokens are there for another number"
+    if any(len(t.token_ids) != len(t.logprobs) for turns in record.tokens.values() for t in turns):
+        return "token ids do not have one log-probability each"
+    try:
+        check_fit(record.spec.match_id, record.spec, record.result)
+    except StoreError as error:
+        return str(error)
+    return first_difference(record.result, result_of(record.spec, record.transcript, record.tokens))
+
+
+def next_link(link: str, *texts: bytes) -> str:
+    """The chain after one more record.
+
+    Args:
+        link: the chain before it.
+        texts: canonical JSON of the match without its ``chain``, of the transcript, of the tokens.
+    """
     hashed = hashlib.sha256(link.encode())
-    for line in (match, transcript, tokens):
-        hashed.update(b"\n" + canonical_json(line).encode())
+    for text in texts:
+        hashed.update(b"\n" + text)
     return hashed.hexdigest()
+
+
+def line_text(line: Line) -> bytes:
+    """A line as it stands in a file, without its break."""
+    return canonical_json(line).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples, and no zero with a sign: equal records have one text."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value

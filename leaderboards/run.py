@@ -14,11 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agents import Asking, Entrant, build_agents, committed, version_data
+from leaderboards.agent_specs import committed, version_data
+from leaderboards.agents import Asking, Entrant, build_agents
+from leaderboards.fields import FieldError
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
 from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
 from leaderboards.registration import Ticket, TicketError
+from leaderboards.schemas import AGENTS, DECLARED
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Runner
@@ -43,6 +46,12 @@ class Declared:
     training_data: str = ""
     """What the agents were trained on."""
     submitter: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            DECLARED.check(asdict(self))
+        except FieldError as error:
+            raise ConfigError(f"what you declare: {error}") from None
 
 
 class BoardRun:
@@ -107,6 +116,7 @@ class BoardRun:
             if ticket and (wrong := ticket.fault(protocol, committed(built.versions))):
                 raise TicketError(f"{wrong}. Register these agents and draw again.")
             agents = [version_data(version) for version in built.versions]
+            AGENTS.check(agents)
             self.header = _start(folder, wanted, agents, command)
             self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
         except BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from leaderboards.intake import BundleError, open_regular
 from leaderboards.keys import SigningKey, is_signed
 from leaderboards.provenance import now
 from leaderboards.registration import write_json
@@ -14,7 +15,9 @@ from leaderboards.verify import LEVELS, Verdict
 from srl_envs import __version__
 from srl_envs.errors import StoreError
 
-_SUFFIX = ".verified.json"
+VERIFIED = ".verified.json"
+"""Behind the name of the bundle's folder."""
+_MOST_BYTES = 1 << 20
 _PURPOSE = "verification/1"
 
 
@@ -56,22 +59,22 @@ def read_verified(folder: Path, root: str, keys: Sequence[str]) -> dict[str, Any
     """
     path = verified_path(folder)
     try:
-        said = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{path} cannot be read ({type(error).__name__}): publish {folder}."
-        ) from None
+        with open_regular(path.parent, path.name) as file:
+            said = dict(json.loads(file.read(_MOST_BYTES)))
+    except (BundleError, OSError, ValueError, TypeError, RecursionError) as error:
+        reason = str(error) if isinstance(error, BundleError) else type(error).__name__
+        raise StoreError(f"{path.name} cannot be read ({reason}): publish {folder.name}.") from None
     if not any(is_signed(public, _PURPOSE, said) for public in keys):
         raise StoreError(
-            f"{path} is not signed by this board's key: it was edited, or written by another board. "
+            f"{path.name} is not signed by this board's key: it was edited, or written by another board. "
             "Publish the bundle, or `srl leaderboard rekey`."
         )
     whole = isinstance(said.get("published"), str) and said.get("level") in LEVELS
     if said.get("root") != root or not whole:
-        raise StoreError(f"{path} speaks of another bundle than {folder.name}.")
+        raise StoreError(f"{path.name} speaks of another bundle than {folder.name}.")
     return said
 
 
 def verified_path(folder: Path) -> Path:
     """Where the word about a bundle lies."""
-    return folder.with_name(folder.name + _SUFFIX)
+    return folder.with_name(folder.name + VERIFIED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ def _write(
 ) -> int:
     from leaderboards.build import write_site
 
+    for part in data["set_aside"]:
+        print(f"set aside: {part['folder']}: {part['reason']}", file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
     with ProgressBar(quiet=options.json) as bar:
         index = write_site(data, Path(options.out), _counted(episodes, bar, total))

@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import weights_option
+
+if TYPE_CHECKING:
+    from leaderboards.verify import Verdict
 
 EXAMPLES = """\
 examples:
@@ -27,26 +32,18 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
 
     from leaderboards.board import describe, read_board
-    from leaderboards.bundle import find_bundles, open_bundle
+    from leaderboards.bundle import find_bundles
     from leaderboards.cli.verify import sentence, sources_of, weights
-    from leaderboards.publishing import publish
-    from leaderboards.verify import verify
 
     board, code = Path(options.board), 0
     told = []
     given = sources_of(options.model)
     folders = [found for path in options.bundles for found in find_bundles(Path(path))]
     for folder, own in zip(folders, weights(given, folders), strict=True):
-        with ProgressBar(options.json) as bar:
-            verdict = verify(
-                folder, options.level, workers=options.workers, sources=own, told=bar.told
-            )
+        verdict, new = _publish(folder, own, board, options)
         if not verdict.accepted:
             code = 1
             print(sentence(verdict), file=sys.stderr)
-        new = verdict.accepted and publish(
-            open_bundle(folder), verdict, board, reason=options.reason
-        )
         told.append({"bundle": str(folder), "accepted": verdict.accepted, "new": new})
         if verdict.accepted and not options.json:
             print(f"{folder}: {'added' if new else 'the board has the same claim: reproduced'}")
@@ -55,6 +52,29 @@ def main(argv: list[str]) -> int:
     elif board.is_dir():
         print(*describe(read_board(board)), sep="\n")
     return code
+
+
+def _publish(
+    folder: Path, sources: Mapping[str, str], board: Path, options: argparse.Namespace
+) -> tuple[Verdict, bool]:
+    """The verdict on a private copy of the folder, and whether that copy is new on the board."""
+    from leaderboards.bundle import open_bundle
+    from leaderboards.intake import BundleError, private_copy
+    from leaderboards.publishing import publish
+    from leaderboards.verify import Verdict, verify
+
+    try:
+        with private_copy(folder) as copy:
+            with ProgressBar(options.json) as bar:
+                verdict = verify(
+                    copy, options.level, workers=options.workers, sources=sources, told=bar.told
+                )
+            new = verdict.accepted and publish(
+                open_bundle(copy.folder), verdict, board, reason=options.reason
+            )
+    except BundleError as error:
+        return Verdict(str(folder), options.level, rejected=str(error)), False
+    return verdict, new
 
 
 def _parser() -> argparse.ArgumentParser:

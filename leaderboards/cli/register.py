@@ -28,7 +28,8 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 written, 2 the user has something to fix."""
     options = _parser().parse_args(argv)
 
-    from leaderboards.agents import build_agents, committed
+    from leaderboards.agent_specs import committed
+    from leaderboards.agents import build_agents
     from leaderboards.keys import fingerprint, owner_key
     from leaderboards.protocol import load_protocol
     from leaderboards.registration import Request, write_json

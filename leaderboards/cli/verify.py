@@ -93,8 +93,9 @@ def weights(given: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str,
 
 def _models(folder: Path) -> set[str]:
     """Agents with weights; none where the bundle is damaged, which `verify` tells."""
-    from leaderboards.agents import is_model
-    from leaderboards.bundle import BundleError, open_bundle
+    from leaderboards.agent_specs import is_model
+    from leaderboards.bundle import open_bundle
+    from leaderboards.intake import BundleError
 
     try:
         return {agent.agent_id for agent in open_bundle(folder).entrants if is_model(agent)}

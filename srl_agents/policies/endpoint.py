@@ -228,7 +228,9 @@ class Endpoint:
         if text is not None and not isinstance(text, str):  # the client does not look
             raise self._strange(str(text))
         self._check_model(getattr(found, "model", None))
-        return text or "", _served(choice, getattr(found, "usage", None))
+        # JSON can say half of a surrogate pair, which is no text and cannot be written down
+        whole = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole, _served(choice, getattr(found, "usage", None))
 
     def _check_model(self, name: object) -> None:
         """Keep the first name that the server reports for its model; refuse every other one."""

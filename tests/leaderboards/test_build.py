@@ -419,7 +419,7 @@ def test_a_board_of_bundles_becomes_a_site_with_levels_and_replays(tmp_path: Pat
     assert commands.pop().startswith("srl leaderboard run kuhn_poker-v0")
     assert data["set_aside"] == []
     assert [line["action"] for line in data["changes"]] == ["add"]
-    (bundle,) = (entry.bundle for group in read_board(board) for entry in group.entries)
+    (bundle,) = (entry.bundle for group in read_board(board).groups for entry in group.entries)
     claimed = {row["agent"]: row["elo"] for row in bundle.ratings["rows"]}
     assert {row["agent"] for row in found["agents"]} == set(claimed)
     for row in found["agents"]:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from forging import Open
 
 from leaderboards.bundle import open_bundle
 from leaderboards.cli import main
+from leaderboards.redteam.forger import Forger
 
 
 def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_a_rejected_bundle_gives_code_1_and_is_not_published(
     assert main(["run", "nim", "--seeds", "1", "--out", out, "--json"]) == 0
     assert main(["bundle", out, "--json"]) == 0
     made = json.loads(capsys.readouterr().out.splitlines()[-1])[0]["folder"]
-    forged = Open.of(open_bundle(Path(made)), tmp_path / "forged")
+    forged = Forger.of(open_bundle(Path(made)), tmp_path / "forged")
     forged.matches[3]["result"]["rewards"][0] += 1
     folder = str(forged.rehash())
     assert main(["verify", folder, made, "--level", "L2"]) == 1

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forging import Open, make_bundle
+from forging import make_bundle
 
 from leaderboards.bundle import Bundle
+from leaderboards.redteam.forger import Forger
 from leaderboards.verify import LEVELS, verify
 
 LAST = 7
@@ -24,111 +25,111 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 # --- what is changed without a thought for hashes --------------------------------------------
 
 
-def outcome(o: Open) -> None:
+def outcome(o: Forger) -> None:
     result = o.matches[LAST]["result"]
     result["outcomes"] = [-x or 1.0 for x in result["outcomes"]]
 
 
-def reward(o: Open) -> None:
+def reward(o: Forger) -> None:
     o.matches[LAST]["result"]["rewards"][0] += 0.5
 
 
-def action(o: Open) -> None:
+def action(o: Forger) -> None:
     o.transcripts[LAST]["steps"][0]["replies"] = {"0": "<action>bet</action>"}
 
 
-def seed(o: Open) -> None:
+def seed(o: Forger) -> None:
     o.matches[LAST]["seed"] += 1
 
 
-def seats(o: Open) -> None:
+def seats(o: Forger) -> None:
     o.matches[LAST]["seats"].reverse()
 
 
-def drop_record(o: Open) -> None:
+def drop_record(o: Forger) -> None:
     del o.matches[LAST], o.transcripts[LAST]
 
 
-def drop_last_record(o: Open) -> None:
+def drop_last_record(o: Forger) -> None:
     del o.matches[-1], o.transcripts[-1]
 
 
-def duplicate(o: Open) -> None:
+def duplicate(o: Forger) -> None:
     """A win in the place of the loss that came next."""
     o.matches[LAST + 1] = json.loads(json.dumps(o.matches[LAST]))
     o.transcripts[LAST + 1] = o.transcripts[LAST]
 
 
-def add_again(o: Open) -> None:
+def add_again(o: Forger) -> None:
     o.matches.append(json.loads(json.dumps(o.matches[0])))
     o.transcripts.append(o.transcripts[0])
 
 
-def reorder(o: Open) -> None:
+def reorder(o: Forger) -> None:
     for lines in (o.matches, o.transcripts):
         lines[LAST], lines[LAST + 1] = lines[LAST + 1], lines[LAST]
 
 
-def reorder_transcripts(o: Open) -> None:
+def reorder_transcripts(o: Forger) -> None:
     lines = o.transcripts
     lines[LAST], lines[LAST + 1] = lines[LAST + 1], lines[LAST]
 
 
-def attempts(o: Open) -> None:
+def attempts(o: Forger) -> None:
     o.manifest["claim"]["declared"]["attempts"] = 3
 
 
-def rating(o: Open) -> None:
+def rating(o: Forger) -> None:
     o.ratings["rows"][-1]["elo"] += 100.0
 
 
-def digest_of_views(o: Open) -> None:
+def digest_of_views(o: Forger) -> None:
     o.transcripts[LAST]["digest"] = "0" * 64
 
 
-def step_reward(o: Open) -> None:
+def step_reward(o: Forger) -> None:
     o.transcripts[LAST]["steps"][-1]["rewards"][0] += 0.25
 
 
-def component(o: Open) -> None:
+def component(o: Forger) -> None:
     o.transcripts[LAST]["components"][0]["format"] = 0.25
 
 
-def last_step(o: Open) -> None:
+def last_step(o: Forger) -> None:
     """The game is cut short; the counted turns follow."""
     step = o.transcripts[LAST]["steps"].pop()
     o.matches[LAST]["result"]["turns"] -= len(step["replies"])
 
 
-def invalid_count(o: Open) -> None:
+def invalid_count(o: Forger) -> None:
     o.matches[LAST]["result"]["invalid_replies"] = [0, 5]
 
 
-def forfeit(o: Open) -> None:
+def forfeit(o: Forger) -> None:
     o.matches[LAST]["result"] |= {"forfeited": [1], "termination": "forfeit"}
 
 
-def void(o: Open) -> None:
+def void(o: Forger) -> None:
     o.matches[LAST]["result"]["termination"] = "void"
 
 
-def impossible_outcome(o: Open) -> None:
+def impossible_outcome(o: Forger) -> None:
     o.matches[LAST]["result"]["outcomes"] = [2.0, -2.0]
 
 
-def missing_key(o: Open) -> None:
+def missing_key(o: Forger) -> None:
     del o.transcripts[LAST]["steps"]
 
 
-def wrong_kind(o: Open) -> None:
+def wrong_kind(o: Forger) -> None:
     o.matches[LAST]["result"]["outcomes"] = ["1", "-1"]
 
 
-def unknown_key(o: Open) -> None:
+def unknown_key(o: Forger) -> None:
     o.matches[LAST]["result"]["bonus"] = 1
 
 
-def smuggled_tokens(o: Open) -> None:
+def smuggled_tokens(o: Forger) -> None:
     o.matches[LAST]["result"]["tokens"] = [3, 0]
 
 
@@ -141,9 +142,9 @@ NAIVE = [
 
 @pytest.mark.parametrize("forge", NAIVE, ids=lambda f: f.__name__)
 def test_a_change_alone_breaks_the_hashes(
-    forge: Callable[[Open], None], honest: Bundle, tmp_path: Path
+    forge: Callable[[Forger], None], honest: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forge(forged)
     verdict = verify(forged.write(), "L0")
     assert verdict.reached is None
@@ -160,36 +161,36 @@ def test_a_change_alone_breaks_the_hashes(
 # --- what is changed by somebody who makes every hash fit again ------------------------------
 
 
-def protocol_hash(o: Open) -> None:
+def protocol_hash(o: Forger) -> None:
     o.manifest["claim"]["protocol"]["sha256"] = "0" * 64
 
 
-def protocol_version(o: Open) -> None:
+def protocol_version(o: Forger) -> None:
     o.manifest["claim"]["protocol"]["version"] = 2
 
 
-def another_protocol(o: Open) -> None:
-    o.manifest["claim"]["env"]["id"] = "nim-v0"
+def another_protocol(o: Forger) -> None:
+    o.manifest["claim"]["protocol"]["name"] = "nim-v0"
 
 
-def weaker_anchor(o: Open) -> None:
+def weaker_anchor(o: Forger) -> None:
     o.manifest["claim"]["agents"][1]["spec"]["bot"] = "random"
 
 
-def renamed_reference(o: Open) -> None:
+def renamed_reference(o: Forger) -> None:
     o.manifest["claim"]["agents"][1]["agent_id"] = "bot:strongest"
 
 
-def more_seeds(o: Open) -> None:
+def more_seeds(o: Forger) -> None:
     o.manifest["claim"]["seeds"] = 2
 
 
-def seeds_as_text(o: Open) -> None:
+def seeds_as_text(o: Forger) -> None:
     o.manifest["claim"]["seeds"] = "1"
 
 
-def schema(o: Open) -> None:
-    o.manifest["schema"] = 2
+def schema(o: Forger) -> None:
+    o.manifest["schema"] = 1
 
 
 REHASHED_L0 = [
@@ -206,9 +207,9 @@ IN_MANIFEST = {
 
 @pytest.mark.parametrize("forge", REHASHED_L0, ids=lambda f: f.__name__)
 def test_new_hashes_do_not_mend_what_contradicts_the_schedule(
-    forge: Callable[[Open], None], honest: Bundle, tmp_path: Path
+    forge: Callable[[Forger], None], honest: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forge(forged)
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
@@ -226,7 +227,7 @@ def test_new_hashes_do_not_mend_what_contradicts_the_schedule(
 def test_the_manifest_names_the_end_of_the_chain(
     key: str, value: object, honest: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.manifest["claim"]["records"][key] = value
     verdict = verify(forged.sign(), "L0")
     assert verdict.reached is None
@@ -234,7 +235,7 @@ def test_the_manifest_names_the_end_of_the_chain(
 
 
 def test_ratings_of_another_bundle_are_not_taken(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     rating(forged)
     verdict = verify(forged.sign(), "L0")
     assert verdict.reached is None
@@ -242,13 +243,13 @@ def test_ratings_of_another_bundle_are_not_taken(honest: Bundle, tmp_path: Path)
 
 
 def test_attempts_are_a_number(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.manifest["claim"]["declared"]["attempts"] = "one"
     assert "claim.declared.attempts" in verify(forged.rehash(), "L0").rejected
 
 
 def test_new_hashes_do_not_mend_edited_ratings(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     rating(forged)
     verdict = verify(forged.rehash(), "L1")
     assert verdict.reached == "L0"
@@ -256,14 +257,14 @@ def test_new_hashes_do_not_mend_edited_ratings(honest: Bundle, tmp_path: Path) -
 
 
 def test_ratings_do_not_follow_from_a_changed_outcome(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     outcome(forged)
     verdict = verify(forged.rehash(), "L2", workers=0)
     assert verdict.reached == "L0"
     assert "ratings.json" in verdict.rejected
 
 
-def another_game(o: Open) -> None:
+def another_game(o: Forger) -> None:
     """The match was played in an environment with other rules."""
     o.replay_with(LAST, lambda _seat, _turn, reply: reply, hands=1)
 
@@ -276,9 +277,9 @@ REHASHED_L2 = [
 
 @pytest.mark.parametrize("forge", REHASHED_L2, ids=lambda f: f.__name__)
 def test_new_hashes_and_ratings_do_not_mend_what_does_not_replay(
-    forge: Callable[[Open], None], honest: Bundle, tmp_path: Path
+    forge: Callable[[Forger], None], honest: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forge(forged)
     if forge is reorder_transcripts:
         believe_transcripts(forged)
@@ -291,7 +292,7 @@ def test_new_hashes_and_ratings_do_not_mend_what_does_not_replay(
         assert "what the seats were shown differs" in verdict.rejected
 
 
-def believe_transcripts(o: Open) -> None:
+def believe_transcripts(o: Forger) -> None:
     for k in (LAST, LAST + 1):
         record = o.record(k)
         o.matches[k]["result"]["turns"] = sum(len(s.replies) for s in record.transcript.steps)
@@ -300,8 +301,8 @@ def believe_transcripts(o: Open) -> None:
 def test_a_bot_that_plays_other_moves_is_found_out_by_its_own_replies(
     honest: Bundle, tmp_path: Path
 ) -> None:
-    """Everything replays, so L2 cannot object."""
-    forged = Open.of(honest, tmp_path)
+    """Everything replays; only a bot that acts again tells."""
+    forged = Forger.of(honest, tmp_path)
     seat = next(iter(forged.record(LAST).transcript.steps[0].replies))
     forged.replay_with(
         LAST,
@@ -309,7 +310,7 @@ def test_a_bot_that_plays_other_moves_is_found_out_by_its_own_replies(
     )
     forged.recompute_ratings()
     verdict = verify(forged.rehash(), "L3", workers=0)
-    assert verdict.reached == "L2"
+    assert verdict.reached == "L1"
     assert f"record {LAST} " in verdict.rejected
     assert (
         f"seat {seat} ({honest.specs[LAST].seats[seat]}), turn 0: the bot replies"
@@ -325,7 +326,7 @@ def test_a_bot_that_plays_other_moves_is_found_out_by_its_own_replies(
 def test_a_file_cut_short_is_rejected(
     name: str, kept: float, honest: Bundle, tmp_path: Path
 ) -> None:
-    folder = Open.of(honest, tmp_path).folder
+    folder = Forger.of(honest, tmp_path).folder
     data = (folder / name).read_bytes()
     (folder / name).write_bytes(data[: int(len(data) * kept)])
     verdict = verify(folder, "L0")
@@ -335,7 +336,7 @@ def test_a_file_cut_short_is_rejected(
 
 @pytest.mark.parametrize("name", ["ratings.json", "matches.jsonl.xz", "transcripts.jsonl.xz"])
 def test_a_missing_file_is_rejected(name: str, honest: Bundle, tmp_path: Path) -> None:
-    folder = Open.of(honest, tmp_path).folder
+    folder = Forger.of(honest, tmp_path).folder
     (folder / name).unlink()
     verdict = verify(folder, "L0")
     assert verdict.reached is None
@@ -343,14 +344,14 @@ def test_a_missing_file_is_rejected(name: str, honest: Bundle, tmp_path: Path) -
 
 
 def test_a_file_more_is_rejected_with_new_hashes_too(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     (forged.folder / "notes.txt").write_text("trust me\n")
-    assert "notes.txt is not in the manifest" in verify(forged.folder, "L0").rejected
+    assert "notes.txt is no part of a bundle" in verify(forged.folder, "L0").rejected
     assert "notes.txt is no part of a bundle" in verify(forged.rehash(), "L0").rejected
 
 
 def test_another_name_of_the_folder_is_rejected(honest: Bundle, tmp_path: Path) -> None:
-    folder = Open.of(honest, tmp_path).folder
+    folder = Forger.of(honest, tmp_path).folder
     assert (
         "is not the name of this bundle"
         in verify(folder.rename(tmp_path / "0123456789abcdef"), "L0").rejected
@@ -363,7 +364,7 @@ def test_another_name_of_the_folder_is_rejected(honest: Bundle, tmp_path: Path) 
 def test_rubbish_for_a_manifest_is_rejected_not_raised(
     text: str, honest: Bundle, tmp_path: Path
 ) -> None:
-    folder = Open.of(honest, tmp_path).folder
+    folder = Forger.of(honest, tmp_path).folder
     (folder / "manifest.json").write_text(text, encoding="latin-1")
     verdict = verify(folder, "L3")
     assert verdict.reached is None
@@ -392,7 +393,7 @@ def test_a_taken_apart_bundle_put_together_again_is_the_same(
     honest: Bundle, tmp_path: Path
 ) -> None:
     """The forger's tools change nothing by themselves."""
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.recompute_ratings()
     folder = forged.rehash()
     assert forged.manifest["claim"] == honest.manifest["claim"]

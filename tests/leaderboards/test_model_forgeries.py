@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from forging import Open, make_bundle
+from forging import make_bundle
 
+from leaderboards.agent_specs import is_model
 from leaderboards.agents import load_engine
-from leaderboards.board import read_board
-from leaderboards.bundle import Bundle
+from leaderboards.bases import KNOWN
+from leaderboards.bundle import Bundle, adapter_folder, open_bundle
 from leaderboards.cli.main import main
 from leaderboards.record import SampledTurn, Tokens
+from leaderboards.redteam.forger import Forger
 from leaderboards.replaying import replay_match
-from leaderboards.verify import verify
+from leaderboards.verify import Verdict, verify
 from srl_agents.engines import random_model
 from srl_agents.engines.base_model import BaseModel
 from srl_agents.policies.players import TurnRequest, answer
@@ -63,8 +66,8 @@ def place(honest: Bundle) -> int:
     return next(k for k, s in enumerate(honest.specs) if s.seats[0] == "alice@3")
 
 
-def test_an_honest_bundle_of_models_holds_at_l3(honest: Bundle) -> None:
-    verdict = verify(honest.folder, "L3", workers=0)
+def test_an_honest_bundle_of_models_holds_at_l3(honest: Bundle, base: Path) -> None:
+    verdict = audit(honest.folder, base)
     assert verdict.accepted, verdict.rejected
     turns = sum(len(t) for r in honest.records() for t in r.tokens.values())
     assert turns > 10
@@ -85,8 +88,19 @@ def test_the_manifest_names_what_decides_replies(honest: Bundle, base: Path) -> 
     assert {k: alice.spec[k] for k in same} == {k: plain.spec[k] for k in same}
 
 
+def audit(folder: Path, base: Path) -> Verdict:
+    """At L3; the base lies in a folder of ours, which a bundle does not name."""
+    named = [agent for agent in open_bundle(folder).entrants if is_model(agent)]
+    sources = {}
+    for agent in named:
+        adapter = adapter_folder(folder, agent.agent_id)
+        plus = f"+{adapter}" if agent.spec["adapter"] is not None else ""
+        sources[agent.agent_id] = f"{base}{plus}"
+    return verify(folder, "L3", workers=0, sources=sources)
+
+
 def changed_tokens(
-    o: Open, k: int, ids: tuple[int, ...] | None = None, logprobs: tuple[float, ...] | None = None
+    o: Forger, k: int, ids: tuple[int, ...] | None = None, logprobs: tuple[float, ...] | None = None
 ) -> Tokens:
     """The tokens of record ``k`` with another last reply of seat 0."""
     tokens = dict(o.record(k).tokens)
@@ -95,19 +109,21 @@ def changed_tokens(
     return tokens
 
 
-def forged_with(o: Open, k: int, tokens: Tokens, text: str) -> Path:
+def forged_with(o: Forger, k: int, tokens: Tokens, text: str) -> Path:
     last = len(tokens[0]) - 1
     o.replay_with(k, lambda s, turn, reply: text if (s, turn) == (0, last) else reply, tokens)
     o.recompute_ratings()
     return o.rehash()
 
 
-def test_forged_log_probabilities_are_found(honest: Bundle, place: int, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+def test_forged_log_probabilities_are_found(
+    honest: Bundle, place: int, tmp_path: Path, base: Path
+) -> None:
+    forged = Forger.of(honest, tmp_path)
     told = forged.record(place).tokens[0][-1].logprobs
     tokens = changed_tokens(forged, place, logprobs=(told[0] / 2, *told[1:]))
     reply = last_reply(forged, place)
-    verdict = verify(forged_with(forged, place, tokens, reply), "L3", workers=0)
+    verdict = audit(forged_with(forged, place, tokens, reply), base)
     assert verdict.reached == "L2"
     assert f"record {place} " in verdict.rejected
     assert "token 0 is claimed with log-probability" in verdict.rejected
@@ -117,25 +133,25 @@ def test_the_best_of_several_honest_replies_is_found(
     honest: Bundle, place: int, adapter: Path, base: Path, tmp_path: Path
 ) -> None:
     """Another draw of the same model at the same prompt, with its true log-probabilities."""
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     engine = load_engine(str(base), (2, 4.0), None, honest.protocol, TOKENS_PER_REPLY)
     engine.base.load_adapter("a", adapter)
     seen = replay_match(forged.record(place)).observations[0][-1]
     reply = answer(engine, [("a", TurnRequest(observation=seen, key=(99,)))])[0]
     assert reply.text != last_reply(forged, place)
     tokens = changed_tokens(forged, place, reply.completion_ids, reply.logprobs)
-    verdict = verify(forged_with(forged, place, tokens, reply.text), "L3", workers=0)
+    verdict = audit(forged_with(forged, place, tokens, reply.text), base)
     assert verdict.reached == "L2"
     assert f"record {place} " in verdict.rejected
     assert "is not the one that its random number selects" in verdict.rejected
 
 
 def test_a_reply_that_its_tokens_do_not_spell_is_found(
-    honest: Bundle, place: int, tmp_path: Path
+    honest: Bundle, place: int, tmp_path: Path, base: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     tokens = forged.record(place).tokens
-    verdict = verify(forged_with(forged, place, tokens, "<action>pass</action>"), "L3", workers=0)
+    verdict = audit(forged_with(forged, place, tokens, "<action>pass</action>"), base)
     assert verdict.reached == "L2"
     assert "the tokens spell" in verdict.rejected
 
@@ -143,27 +159,29 @@ def test_a_reply_that_its_tokens_do_not_spell_is_found(
 def test_a_reply_that_was_cut_short_is_found(
     honest: Bundle, place: int, base: Path, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     last = forged.record(place).tokens[0][-1]
     assert len(last.token_ids) == TOKENS_PER_REPLY
     tokens = changed_tokens(forged, place, last.token_ids[:2], last.logprobs[:2])
     text = BaseModel.load(base).decode(last.token_ids[:2])
-    verdict = verify(forged_with(forged, place, tokens, text), "L3", workers=0)
+    verdict = audit(forged_with(forged, place, tokens, text), base)
     assert verdict.reached == "L2"
     assert "cut short" in verdict.rejected
 
 
 @pytest.mark.parametrize("key", ["adapter", "base_sha256", "prompt", "tokenizer", "lora"])
-def test_swapped_hashes_of_a_model_are_found(key: str, honest: Bundle, tmp_path: Path) -> None:
+def test_swapped_hashes_of_a_model_are_found(
+    key: str, honest: Bundle, tmp_path: Path, base: Path
+) -> None:
     """Naively at L0; with new hashes everywhere, when the weights are loaded."""
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     spec = forged.manifest["claim"]["agents"][-2]["spec"]
     spec[key] = [2, 8.0] if key == "lora" else "0" * len(spec[key])
     (tmp_path / "naive").mkdir()
-    naive = Open.of(honest, tmp_path / "naive")
+    naive = Forger.of(honest, tmp_path / "naive")
     naive.manifest = forged.manifest
     assert "manifest.json was edited" in verify(naive.write(), "L0").rejected
-    verdict = verify(forged.rehash(), "L3", workers=0)
+    verdict = audit(forged.rehash(), base)
     assert verdict.reached == "L2"
     assert f"agent alice@3: {key}" in verdict.rejected
 
@@ -183,13 +201,13 @@ def test_replies_of_a_stronger_model_do_not_pass_as_those_of_the_declared_one(
     lent = make_bundle(
         tmp_path / "lent", "kuhn_poker-v0", (f"alice@3={base}+{other}",), TOKENS_PER_REPLY
     )
-    forged = Open.of(lent, tmp_path)
+    forged = Forger.of(lent, tmp_path)
     mine = next(a for a in honest.manifest["claim"]["agents"] if a["agent_id"] == "alice@3")
-    forged.manifest["claim"]["agents"][-1] = {**mine, "parent": None}
+    forged.manifest["claim"]["agents"][-1] = mine
     sources = {"alice@3": f"{base}+{adapter}"}
     verdict = verify(forged.rehash(), "L3", workers=0, sources=sources)
     assert verdict.reached == "L2"
-    assert "log-probability" in verdict.rejected
+    assert re.search("log-probability|random number selects", verdict.rejected)
 
 
 @pytest.mark.parametrize(
@@ -208,18 +226,18 @@ def test_replies_of_a_stronger_model_do_not_pass_as_those_of_the_declared_one(
 def test_a_model_that_samples_by_other_rules_may_not_enter(
     key: str, value: object, words: str, honest: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.manifest["claim"]["agents"][-1]["spec"][key] = value
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
     assert words in verdict.rejected
-    assert "agent plain" in verdict.rejected
+    assert "plain" in verdict.rejected
 
 
 def test_tokens_that_are_missing_are_found_without_the_model(
     honest: Bundle, place: int, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.tokens[place]["0"].pop()
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
@@ -232,22 +250,22 @@ def test_tokens_that_are_missing_are_found_without_the_model(
 def test_tokens_of_another_kind_are_found_without_the_model(
     turn: list[object], honest: Bundle, place: int, tmp_path: Path
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.tokens[place]["0"][0] = turn
     verdict = verify(forged.rehash(), "L0")
     assert f"record {place} " in verdict.rejected
-    assert "token ids" in verdict.rejected
+    assert re.search(r"tokens.jsonl.xz: 0\[0\]|one log-probability each", verdict.rejected)
 
 
 def test_a_file_more_beside_the_adapters_is_found(honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     (forged.folder / "adapters" / "hook.py").write_text("print('hello')\n")
     assert "adapters/hook.py is no part of a bundle" in verify(forged.rehash(), "L0").rejected
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 81, "new\nline", "<script>", "-x"])
+@pytest.mark.parametrize("name", ["", "new\nline", "openai/gpt-5", "Bot:strong", "p@01", "p\u0430"])
 def test_names_that_no_run_gives_are_refused(name: str, honest: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     forged.manifest["claim"]["agents"][-1]["agent_id"] = name
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
@@ -274,9 +292,9 @@ def prompted(base: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_a_prompt_is_part_of_what_an_agent_is_and_of_its_bundle(
-    prompted: Bundle, honest: Bundle
+    prompted: Bundle, honest: Bundle, base: Path
 ) -> None:
-    verdict = verify(prompted.folder, "L3", workers=0)
+    verdict = audit(prompted.folder, base)
     assert verdict.accepted, verdict.rejected
     for agent, bare in zip(prompted.entrants, honest.entrants, strict=True):
         assert agent.spec["shown"] == {
@@ -308,36 +326,36 @@ def change_system(shown: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("change", [change_example, add_example, change_system])
 def test_another_prompt_than_the_declared_one_is_found(
-    change: Callable[[dict[str, object]], None], prompted: Bundle, tmp_path: Path
+    change: Callable[[dict[str, object]], None], prompted: Bundle, tmp_path: Path, base: Path
 ) -> None:
     """By its hash; and by the replies, if the forger hashes it again as the model would."""
-    forged = Open.of(prompted, tmp_path)
+    forged = Forger.of(prompted, tmp_path)
     agents = forged.manifest["claim"]["agents"]
     change(agents[-1]["spec"]["shown"])
     (tmp_path / "naive").mkdir()
-    naive = Open.of(prompted, tmp_path / "naive")
+    naive = Forger.of(prompted, tmp_path / "naive")
     naive.manifest = forged.manifest
     assert "manifest.json was edited" in verify(naive.write(), "L0").rejected
-    verdict = verify(forged.rehash(), "L3", workers=0)
+    verdict = audit(forged.rehash(), base)
     assert verdict.reached == "L2"
     assert "agent plain: prompt is claimed as" in verdict.rejected
     assert agents[-1]["agent_id"] == "plain"
 
     (tmp_path / "careful").mkdir()
-    careful = Open.of(prompted, tmp_path / "careful")
+    careful = Forger.of(prompted, tmp_path / "careful")
     spec = careful.manifest["claim"]["agents"][-1]["spec"]
     change(spec["shown"])
     spec["prompt"] = verdict.rejected.rpartition(" and is '")[2].partition("'")[0]
-    verdict = verify(careful.rehash(), "L3", workers=0)
+    verdict = audit(careful.rehash(), base)
     assert verdict.reached == "L2"
-    assert "is claimed with log-probability" in verdict.rejected
+    assert re.search("is claimed with log-probability|random number selects", verdict.rejected)
 
 
-def test_a_prompt_that_was_hidden_is_found(prompted: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(prompted, tmp_path)
+def test_a_prompt_that_was_hidden_is_found(prompted: Bundle, tmp_path: Path, base: Path) -> None:
+    forged = Forger.of(prompted, tmp_path)
     for agent in forged.manifest["claim"]["agents"]:
         agent["spec"].pop("shown", None)
-    verdict = verify(forged.rehash(), "L3", workers=0)
+    verdict = audit(forged.rehash(), base)
     assert verdict.reached == "L2"
     assert "prompt is claimed as" in verdict.rejected
 
@@ -358,20 +376,58 @@ def test_a_prompt_that_was_hidden_is_found(prompted: Bundle, tmp_path: Path) -> 
 def test_what_is_no_prompt_is_found_without_the_model(
     shown: object, prompted: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(prompted, tmp_path)
+    forged = Forger.of(prompted, tmp_path)
     forged.manifest["claim"]["agents"][-1]["spec"]["shown"] = shown
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
-    assert "agent plain: shown" in verdict.rejected
+    assert "plain" in verdict.rejected
+    assert "shown" in verdict.rejected
+
+
+def test_a_base_that_is_only_a_folder_somewhere_is_the_users_to_give(honest: Bundle) -> None:
+    assert "/" not in honest.entrants[0].spec["base"]
+    with pytest.raises(ConfigError, match="is a folder on another machine: give it with --model"):
+        verify(honest.folder, "L3", workers=0)
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("adapter_config.json", b"{}"),
+        ("adapter_config.json", b"[" * 100_000),
+        ("adapter_config.json", b'{"r": 1e999, "lora_alpha": 4}'),
+        ("adapter_config.json", b'{"r": [2], "lora_alpha": 4}'),
+        ("adapter_config.json", b'{"r": 1000000000, "lora_alpha": 4}'),
+        ("adapter_model.safetensors", b""),
+        ("adapter_model.safetensors", b"\xff" * 1000),
+    ],
+)
+def test_a_hostile_adapter_in_a_bundle_is_rejected_and_not_raised(
+    file: str,
+    data: bytes,
+    honest: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    base: Path,
+) -> None:
+    forged = Forger.of(honest, tmp_path)
+    (adapter_folder(forged.folder, "alice@3") / file).write_bytes(data)
+    monkeypatch.setitem(KNOWN, honest.entrants[0].spec["base_sha256"], str(base))
+    verdict = verify(forged.rehash(), "L3", workers=0)
+    assert verdict.reached == "L2"
+    assert "agent alice@3: its adapter" in verdict.rejected
 
 
 def test_an_adapter_that_is_not_there_is_the_users_to_give(
-    honest: Bundle, base: Path, adapter: Path, tmp_path: Path
+    honest: Bundle, base: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     shutil.rmtree(forged.folder / "adapters")
     folder = forged.rehash()
-    with pytest.raises(ConfigError, match="--model 'alice@3="):
+    monkeypatch.setitem(KNOWN, honest.entrants[0].spec["base_sha256"], str(base))
+    with pytest.raises(
+        ConfigError, match="adapter of 'alice@3' is not in the bundle: give it with --model"
+    ):
         verify(folder, "L3", workers=0)
     sources = {"alice@3": f"{base}+{adapter}"}
     assert verify(folder, "L3", workers=0, sources=sources).accepted
@@ -386,18 +442,16 @@ def test_the_commands_find_for_each_bundle_the_weights_that_are_elsewhere(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    forged = Open.of(honest, tmp_path)
+    forged = Forger.of(honest, tmp_path)
     shutil.rmtree(forged.folder / "adapters")
     slim = str(forged.rehash())
     bots = str(make_bundle(tmp_path / "bots", "kuhn_poker-v0").folder)
-    given = ["--level", "L3", "--model", f"alice@3={base}+{adapter}"]
+    given = ["--level", "L3", "--model", f"alice@3={base}+{adapter}", "--model", f"plain={base}"]
     assert main(["verify", slim, bots, *given]) == 0
-    assert main(["publish", bots, slim, "--board", str(tmp_path / "board"), *given]) == 0
-    assert {e.level for g in read_board(tmp_path / "board") for e in g.entries} == {"L3"}
     assert main(["verify", bots, *given]) == 2
     assert "no bundle has such a model" in capsys.readouterr().err
 
 
-def last_reply(o: Open, k: int) -> str:
+def last_reply(o: Forger, k: int) -> str:
     replies = [s.replies[0] for s in o.record(k).transcript.steps if 0 in s.replies]
     return replies[-1]

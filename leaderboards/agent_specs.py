@@ -1,0 +1,81 @@
+"""What is written down of an agent: which keys its contents have, and what they say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leaderboards.protocol import BOT, Protocol
+from leaderboards.registration import Committed
+from srl_agents.league.agents import AgentVersion
+from srl_agents.policies.prompt_file import NO_PROMPT, PromptSettings
+from srl_envs.errors import ConfigError
+from srl_envs.settings import build, dump
+
+SAMPLER = "inverse-cdf/1"
+"""How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
+SHOWN = "shown"
+"""Key of a model's prompt, word for word, in its spec; ``prompt`` holds the hash."""
+ENDPOINT = "endpoint"
+"""Key of where a served model is, in its spec; and, with a colon, what its source begins with."""
+API = "openai-chat"
+"""How endpoints are asked."""
+
+Contents = dict[str, Any]
+"""All that an agent's replies depend on, as `leaderboards.schemas` describes it."""
+
+
+def bot_version(name: str, protocol: Protocol) -> AgentVersion:
+    """The version of a bot; its code belongs to the environment's version."""
+    bot = name.removeprefix(BOT)
+    return AgentVersion(
+        agent_id=name,
+        lineage=name,
+        role="anchor" if bot in protocol.anchors else "heldout" if bot == "held_out" else "frozen",
+        spec={"bot": bot, "env": protocol.env},
+    )
+
+
+def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
+    """The prompt that a model's ``spec`` declares.
+
+    Raises:
+        ConfigError: what is there is no prompt, or one that shows nothing.
+    """
+    if SHOWN not in spec:
+        return NO_PROMPT
+    prompt = build(PromptSettings, spec[SHOWN], SHOWN)
+    if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
+        raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
+    try:
+        json.dumps(dump(prompt), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{SHOWN}: it holds half of a surrogate pair, which is no text."
+        ) from None
+    return prompt
+
+
+def is_model(version: AgentVersion) -> bool:
+    """Whether an agent has tokens, and weights to audit."""
+    return "base" in version.spec
+
+
+def is_served(version: AgentVersion) -> bool:
+    """Whether an agent answered through an endpoint, so that nobody can audit its replies."""
+    return ENDPOINT in version.spec
+
+
+def committed(versions: Sequence[AgentVersion]) -> list[Committed]:
+    """What a registration names of these agents; bots need none."""
+    return [
+        Committed(version.agent_id, version.contents)
+        for version in versions
+        if not version.agent_id.startswith(BOT)
+    ]
+
+
+def version_data(version: AgentVersion) -> Contents:
+    """As a manifest holds it."""
+    return {"agent_id": version.agent_id, "spec": version.spec}

@@ -1,0 +1,72 @@
+"""What base models are called on a board: by the hash of their weights, never by what an entrant writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leaderboards.fields import FieldError, MapOf, Text, hexadecimal
+from leaderboards.intake import BundleError, open_regular
+from leaderboards.names import default_name
+from srl_agents.policies.catalog import MODELS
+from srl_envs.errors import StoreError
+
+BASES = "bases.json"
+_MOST_BYTES = 1 << 20
+_BASES_FILE = MapOf(hexadecimal(64), Text(80, 1), 10_000)
+
+KNOWN = {
+    "795538684fc2a7b9c8fb98719914f850d9e6403327d48c8159911b225572fde9": "tiny",
+}
+"""Hash of the weights -> name in the catalog. A board adds its own in ``bases.json``."""
+HINT = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?", re.ASCII)
+"""A name of the catalog, a hub id, or the last part of a folder: never a way through somebody's disk."""
+_DIGITS = 12
+
+
+def base_label(spec: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str | None:
+    """What is shown of an agent's base model; None for an agent that has none.
+
+    Args:
+        spec: of the agent, whose own word for its base is not looked at.
+        more: hash -> name, the board's own.
+    """
+    told = spec.get("base_sha256")
+    if not isinstance(told, str):
+        return None
+    return {**(more or {}), **KNOWN}.get(told, f"unknown base {told[:_DIGITS]}")
+
+
+def base_hint(name: str) -> str:
+    """What a bundle says of where a base comes from; of a folder only its last part."""
+    if name.count("/") == 1 and HINT.fullmatch(name):
+        return name
+    return re.sub(r"^\W|[^\w.\-]", "_", default_name(name), flags=re.ASCII) or "_"
+
+
+def base_source(spec: Mapping[str, Any]) -> str | None:
+    """Where to load an agent's base from; None if only its owner knows."""
+    known = KNOWN.get(spec["base_sha256"])
+    hint = str(spec["base"])
+    return known or (hint if "/" in hint or hint in MODELS else None)
+
+
+def read_bases(board: Path) -> dict[str, str]:
+    """What a board calls base models: hash of the weights -> name, from its ``bases.json`` if it has one.
+
+    Raises:
+        StoreError: the file is there and holds something else.
+    """
+    if not os.path.lexists(board / BASES):
+        return {}
+    try:
+        with open_regular(board, BASES) as file:
+            found = dict(json.loads(file.read(_MOST_BYTES)))
+        _BASES_FILE.check(found)
+    except (BundleError, FieldError, OSError, ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"{board / BASES} is not what it should be: {error}") from None
+    return found

@@ -1,0 +1,74 @@
+"""What an entrant may be called: readable, its own, and not a name that readers take for somebody else's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]*(@(0|[1-9][0-9]{0,9}))?")
+"""A lineage and, behind ``@``, how many steps it was trained."""
+MOST_CHARACTERS = 80
+MOST_STEPS = 10**9
+RESERVED = (
+    "bot", "human", "anchor", "reference", "heldout", "srl",
+    "openai", "anthropic", "google", "deepmind", "meta", "microsoft", "mistral", "deepseek", "qwen",
+    "alibaba", "moonshot", "xai", "nvidia", "amazon", "cohere", "huggingface",
+)  # fmt: skip
+"""How no entrant's name may begin: roles of a board, and who makes models that others serve."""
+
+_PUNCTUATION = re.compile(r"[_.@:/+\-]")
+_LOOKALIKES = str.maketrans("0134578$", "oieastbs")
+
+
+def name_fault(name: str, reserved: Iterable[str] = ()) -> str:
+    """Why an entrant may not be called so; empty if it may.
+
+    Args:
+        name: without the steps it may be one of several versions.
+        reserved: further beginnings that a board keeps.
+    """
+    if len(name) > MOST_CHARACTERS or not NAME.fullmatch(name):
+        return (
+            f"use up to {MOST_CHARACTERS} letters, digits and _.+-, a letter or digit first; behind an "
+            "@ stands the number of training steps alone, as in alice@30"
+        )
+    if split_name(name)[1] > MOST_STEPS:
+        return f"behind the @ stands a number of training steps, at most {MOST_STEPS}"
+    plain = _reading(name)
+    for start in (*RESERVED, *reserved):
+        if plain.startswith(_reading(start)):
+            return f"names that read like {start!r} are reserved: choose another, NAME=AGENT"
+    return ""
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """(lineage, steps): what stands before the last ``@``, and the number behind it or 0."""
+    before, _, tail = name.rpartition("@")
+    if before and tail.isascii() and tail.isdecimal():
+        return before, int(tail)
+    return name, 0
+
+
+def confused(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two different names that a reader takes for one, if any."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(skeleton(name), name)
+        if other != name:
+            return other, name
+    return None
+
+
+def skeleton(name: str) -> str:
+    """What is left of a name if case and punctuation are overlooked."""
+    return re.sub(r"[_.+\-]", "", name.casefold())
+
+
+def default_name(source: str) -> str:
+    """What a hub id or a folder is called if nobody says otherwise: its last part."""
+    return source.rstrip("/").rpartition("/")[2]
+
+
+def _reading(name: str) -> str:
+    """As it reads at a glance: no case, no punctuation, digits as the letters they look like."""
+    return _PUNCTUATION.sub("", name.casefold()).translate(_LOOKALIKES)

@@ -1,0 +1,148 @@
+"""What entrants may be called, and what a board makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leaderboards.agents import parse_entrants
+from leaderboards.bases import KNOWN, base_hint, base_label, base_source
+from leaderboards.intake import BundleError
+from leaderboards.names import confused, default_name, name_fault, split_name
+from leaderboards.protocol import load_protocol
+from leaderboards.roster import check_agents, roster
+from srl_envs.errors import ConfigError
+
+PROTOCOL = load_protocol("kuhn_poker-v0")
+REFERENCES = [
+    {"agent_id": name, "spec": {"bot": name.removeprefix("bot:"), "env": PROTOCOL.env}}
+    for name in PROTOCOL.references
+]
+
+
+def model(adapter: str | None = None, **changes: Any) -> dict[str, Any]:
+    decoding = PROTOCOL.decoding
+    return {
+        "base": "tiny",
+        "base_sha256": "ab" * 32,
+        "adapter": adapter,
+        "lora": None if adapter is None else [8, 16.0],
+        "prompt": "0" * 64,
+        "tokenizer": "1" * 64,
+        "dtype": "float32",
+        "sampler": "inverse-cdf/1",
+        "root_seed": 0,
+        "sampling": {"temperature": decoding.temperature, "max_new_tokens": 8},
+        "stop": list(decoding.stop),
+        "parser": PROTOCOL.env,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny", "alice@30", "alice@0", "a" * 80, "Llama-3.1-8B", "x_1+y", "smollm2-135m", "7"]
+)
+def test_plain_names_are_free(name: str) -> None:
+    assert name_fault(name) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "a b", "x" * 81, "new\nline", "<script>", "-x", "_x", "p\u0430", "a/b", "a:b", "..",
+        "Bot:strong", "b0t:strong", "B-o-t", "b0t", "openai/gpt-5", "Open_AI-5", "0penai", "An.thropic",
+        "human", "ANCHOR1", "srl-official", "5rl", "meta-llama", "m3ta",
+        "p@", "@3", "p@x", "p@-1", "p@1.5", "p@01", "p@1@2", "p@" + "9" * 40, "p@1000000001", "p@\u0663",
+    ],
+)  # fmt: skip
+def test_names_that_mislead_or_break_are_refused(name: str) -> None:
+    assert name_fault(name)
+
+
+def test_a_board_reserves_further_names() -> None:
+    assert name_fault("acme-1") == ""
+    assert "'acme' are reserved" in name_fault("A.c.m.e-1", ["acme"])
+
+
+def test_names_that_read_alike_are_told() -> None:
+    assert confused(["alice@3", "bob", "Al_ice@3"]) == ("alice@3", "Al_ice@3")
+    assert confused(["alice@3", "alice@30", "alice"]) is None
+    with pytest.raises(ConfigError, match="read alike"):
+        parse_entrants(["my-model=tiny", "MyModel=tiny"], PROTOCOL)
+
+
+def test_hub_ids_and_folders_are_called_by_their_last_part() -> None:
+    assert default_name("HuggingFaceTB/SmolLM2-135M") == "SmolLM2-135M"
+    assert default_name("/home/me/models/mine/") == "mine"
+    (entrant,) = parse_entrants(["HuggingFaceTB/SmolLM2-135M"], PROTOCOL)
+    assert entrant.name == "SmolLM2-135M"
+
+
+def test_lineage_and_steps_come_from_the_name() -> None:
+    assert split_name("alice@30") == ("alice", 30)
+    assert split_name("alice") == ("alice", 0)
+
+
+def test_role_lineage_and_parent_are_the_boards() -> None:
+    agents = [(a["agent_id"], a["spec"]) for a in REFERENCES]
+    agents += [
+        ("alice@3", model("a" * 16)),
+        ("plain", model()),
+        ("other", model(base_sha256="cd" * 32)),
+    ]
+    found = {agent.agent_id: agent for agent in roster(PROTOCOL, agents)}
+    roles = {name: agent.role for name, agent in found.items()}
+    assert {name for name, role in roles.items() if role == "anchor"} == {
+        f"bot:{name}" for name in PROTOCOL.anchors
+    }
+    alice = found["alice@3"]
+    assert (alice.role, alice.lineage, alice.step, alice.parent) == ("frozen", "alice", 3, "plain")
+    assert found["plain"].parent is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"prompt": "2" * 16}, {"sampling": {"temperature": 1.0, "max_new_tokens": 9}}, {"stop": []}],
+)
+def test_a_model_of_other_contents_is_no_parent(changes: dict[str, Any]) -> None:
+    found = roster(PROTOCOL, [("alice@3", model("a" * 16)), ("plain", model(**changes))])
+    assert found[0].parent is None
+
+
+def test_entrants_stand_in_their_order_each_once() -> None:
+    a, b = ({"agent_id": name, "spec": model()} for name in ("a", "b"))
+    check_agents(PROTOCOL, [*REFERENCES, a, b])
+    for agents in ([b, a], [a, a], [REFERENCES[0], a]):
+        with pytest.raises(BundleError, match="by name, each once"):
+            check_agents(PROTOCOL, [*REFERENCES, *agents])
+    with pytest.raises(BundleError, match="is not the reference"):
+        check_agents(PROTOCOL, [*REFERENCES[1:], a])
+    with pytest.raises(BundleError, match="a bot keeps its own name"):
+        check_agents(PROTOCOL, [*REFERENCES, {"agent_id": "me", "spec": REFERENCES[0]["spec"]}])
+
+
+def test_a_base_is_called_by_its_hash_and_not_by_what_an_entrant_writes() -> None:
+    lie = model(base="Llama-3.1-405B")
+    assert base_label(lie) == "unknown base abababababab"
+    assert base_label(lie, {"ab" * 32: "ours"}) == "ours"
+    assert base_label({"bot": "strong"}) is None
+    known = next(iter(KNOWN))
+    assert base_label(model(base_sha256=known)) == KNOWN[known]
+    assert base_source(model(base="Llama-3.1-405B", base_sha256=known)) == KNOWN[known]
+    assert base_source(lie) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("tiny", "tiny"), ("org/model", "org/model"), ("/home/me/my models/x", "x"), ("../..", "_.")],
+)
+def test_a_bundle_names_no_folder_of_its_maker(name: str, hint: str) -> None:
+    assert base_hint(name) == hint
+
+
+def test_the_shipped_model_is_known_by_its_weights() -> None:
+    from srl_agents.engines.catalog import resolve
+    from srl_agents.recipes.contents import base_sha256
+
+    assert KNOWN[base_sha256(resolve("tiny"))] == "tiny"
