@@ -56,6 +56,8 @@ from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, StoreError, TranscriptError
 
+_LINES = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
+"""Of what one record consists."""
 _MOST_ENTRIES = 1_000_000
 """Files below a folder that is searched for bundles."""
 
@@ -131,7 +133,9 @@ class Bundle:
             if found is None or None in found:
                 raise BundleError(f"{place} is missing: {self._short(found, sources)}.")
             (match, _), *others = found
-            told = checked(MATCH_LINE, match, f"{place}: {MATCHES}").pop("chain")
+            for kind, name, (line, _) in zip(_LINES, sources, found, strict=False):
+                checked(kind, line, f"{place}: {name}")
+            told = match.pop("chain")
             texts = [line_text(match), *(text for _, text in others)]
             link = next_link(link, *texts, *([] if self._models else [b"{}"]))
             if (match["seed"], match["seats"]) != (spec.seed, list(spec.seats)):
@@ -151,10 +155,7 @@ class Bundle:
     def _record(
         self, place: str, spec: MatchSpec, match: Line, transcript: Line, tokens: Line | None = None
     ) -> MatchRecord:
-        """One record, of which every field is as it may be, and none contradicts another."""
-        checked(TRANSCRIPT_LINE, transcript, f"{place}: {TRANSCRIPTS}")
-        if tokens is not None:
-            checked(TOKENS_LINE, tokens, f"{place}: {TOKENS}")
+        """One record, none of whose fields contradicts another."""
         try:
             record = MatchRecord.from_lines(spec, match, transcript, tokens or {})
         except TranscriptError as error:

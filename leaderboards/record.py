@@ -186,7 +186,9 @@ def contradiction(record: MatchRecord, models: Sequence[int], endpoints: Collect
         if {len(step.rewards), len(step.invalid)} != {seats} or max(
             step.replies, default=0
         ) >= seats:
-            return f"a step has other seats than the {seats} of the match"
+            return (
+                f"replies, rewards or invalid of a step have other seats than the match's {seats}"
+            )
     if len(record.transcript.components) != seats:
         return f"components are told of {len(record.transcript.components)} of {seats} seats"
     if wrong := served_fault(record, endpoints):
