@@ -19,7 +19,7 @@ from typing import Any
 
 from leaderboards.agent_specs import ENDPOINT, committed, is_model, is_served
 from leaderboards.claims import ratings
-from leaderboards.fields import shown
+from leaderboards.fields import Kind, shown
 from leaderboards.intake import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -56,7 +56,7 @@ from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, StoreError, TranscriptError
 
-_LINES = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
+_LINES: tuple[Kind, ...] = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
 """Of what one record consists."""
 _MOST_ENTRIES = 1_000_000
 """Files below a folder that is searched for bundles."""
