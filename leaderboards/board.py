@@ -53,8 +53,8 @@ class Entry:
 class SetAside:
     """A part of a board that does not count."""
 
-    folder: str
-    """Below the board."""
+    bundle: str
+    """Its place below the board."""
     reason: str
 
 
@@ -199,7 +199,7 @@ def describe(board: Board) -> list[str]:
             f"{group.protocol.name}: {len(group.entries)} bundles, {len(agents)} agents, "
             f"verified to {', '.join(sorted({entry.level for entry in group.entries}))}"
         )
-    return [*lines, *(f"set aside: {part.folder}: {part.reason}" for part in board.set_aside)]
+    return [*lines, *(f"set aside: {part.bundle}: {part.reason}" for part in board.set_aside)]
 
 
 # --- reading ---------------------------------------------------------------------------------

@@ -6,17 +6,14 @@ text and never as markup.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from leaderboards.agents import ENDPOINT
 from leaderboards.board import Entry
 from leaderboards.bundle import Bundle
-from leaderboards.verify import Level
 from srl_agents.league.agents import AgentVersion
-from srl_agents.records import MatchResult, MatchSpec
 
 
 def described_entries(
@@ -93,25 +90,3 @@ def _text(values: Mapping[str, Any], name: str) -> str:
     """A text of the submitter's; empty where there is none."""
     value = values.get(name)
     return value if isinstance(value, str) else ""
-
-
-def levels_by_agent(
-    entries: Iterable[Entry], matches: Sequence[tuple[MatchSpec, MatchResult]]
-) -> dict[str, Counter[str]]:
-    """Agent id -> level -> how many of its matches stand at that level.
-
-    A level belongs to a match: the highest of the bundles that hold it.
-
-    Args:
-        entries: the bundles of one protocol.
-        matches: those that count.
-    """
-    reached: dict[str, Level] = {}
-    for entry in entries:
-        for spec in entry.bundle.specs:
-            reached[spec.match_id] = max(reached.get(spec.match_id, "L0"), entry.level)
-    found: dict[str, Counter[str]] = {}
-    for spec, _ in matches:
-        for agent in set(spec.seats):
-            found.setdefault(agent, Counter())[reached[spec.match_id]] += 1
-    return found
