@@ -64,6 +64,15 @@ class Pairs:
             cluster_M=np.array([clusters[r[3]] for r in table], dtype=np.int64),
         )
 
+    def among(self, names: Collection[str]) -> Pairs:
+        """The results between these agents alone; clusters keep their numbers."""
+        kept = tuple(name for name in self.agents if name in set(names))
+        number_N = np.full(len(self.agents), -1)
+        number_N[[self.agents.index(name) for name in kept]] = np.arange(len(kept))
+        a_M, b_M = number_N[self.a_M], number_N[self.b_M]
+        both_M = (a_M >= 0) & (b_M >= 0)
+        return Pairs(kept, a_M[both_M], b_M[both_M], self.score_M[both_M], self.cluster_M[both_M])
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WinMatrix:
