@@ -87,7 +87,8 @@ class Merged:
     entries: tuple[Entry, ...]
     """Those that count."""
     levels: dict[str, Counter[str]]
-    """Agent -> level -> matches that are verified so far; a match has the highest of its bundles."""
+    """Agent -> level -> matches that are verified so far; a match has the highest of its bundles. For
+    references the matches among themselves: an entrant's level is not theirs."""
     set_aside: tuple[SetAside, ...]
 
 
@@ -155,9 +156,11 @@ def merged_store(group: BoardGroup, path: Path) -> Iterator[Merged]:
         else:
             kept.append(entry)
     entries = tuple(entry for entry in group.entries if entry in kept)
+    references = frozenset(group.protocol.references)
     levels: dict[str, Counter[str]] = {}
     for name, (spec, _) in shared.matches.items():
-        for seated in set(spec.seats):
+        among = references.issuperset(spec.seats)
+        for seated in set(spec.seats) if among else set(spec.seats) - references:
             levels.setdefault(seated, Counter())[shared.levels[name]] += 1
     with LeagueStore(path) as store:
         for agent in agents_of(entries):

@@ -13,7 +13,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,7 @@ def board_site(
                 levels=merged.levels,
                 bases=found.bases,
                 entries=described_entries(merged.entries, registered),
+                references=group.protocol.references,
             )
             matches = [match for match in merged.store.matches() if match[1].termination != "void"]
         for data in shown:
@@ -208,6 +209,7 @@ def boards_of_store(
     levels: Mapping[str, Mapping[str, int]] | None = None,
     bases: Mapping[str, str] | None = None,
     entries: Mapping[str, Mapping[str, Any]] | None = None,
+    references: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """One board per environment and options.
 
@@ -217,12 +219,19 @@ def boards_of_store(
         levels: agent -> level -> matches that were verified so far, where somebody did.
         bases: what a board calls base models, by the hash of their weights.
         entries: agent -> how it came in, where it came in as a bundle.
+        references: of the board's protocol; see `Scope.references`.
     """
     agents = {agent.agent_id: agent for agent in store.agents()}
     boards = []
     for env_id, options in store.environments():
         mode, summary = _described_environment(env_id)
-        scope = Scope(env_id=env_id, options=options, schedule=schedule, mode=mode)
+        scope = Scope(
+            env_id=env_id,
+            options=options,
+            schedule=schedule,
+            mode=mode,
+            references=frozenset(references),
+        )
         board = _board(store, agents, scope)
         for row in board["agents"]:
             reached = dict((levels or {}).get(row["agent"], {}))

@@ -13,7 +13,7 @@ import numpy as np
 from leaderboards.protocol import BOT, Protocol
 from srl_agents.league.intervals import Interval, paired_interval
 from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import rate
+from srl_agents.league.separate import rate_separately
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import ConfigError
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 def ratings(protocol: Protocol, matches: Matches) -> dict[str, Any]:
     """The content of ``ratings.json``.
 
-    An agent's row counts its own matches with references; in a table of Elo everything enters one fit.
+    An agent's row counts its own matches with references, and no other entrant's.
 
     Args:
         protocol: says how rows are computed.
@@ -72,7 +72,9 @@ def _by_elo(protocol: Protocol, matches: Matches) -> dict[str, Any]:
                 points = 0.5 if abs(difference) < 1e-9 else float(difference > 0)
                 rows.append((spec.seats[i], spec.seats[j], points, spec.cluster))
     anchors = [BOT + name for name in protocol.anchors]
-    table = rate(Pairs.of(rows), anchors=anchors, ridge=protocol.rating.ridge)
+    table = rate_separately(
+        Pairs.of(rows), protocol.references, anchors=anchors, ridge=protocol.rating.ridge
+    )
     order = sorted(table.ratings, key=lambda r: (-_rounded(r.elo), r.agent))
     return {
         "anchors": list(table.anchors),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -22,8 +23,10 @@ from srl_agents.league.large_field import rate_large
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Rating, RatingTable, rate, rate_teams
 from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
+from srl_agents.league.separate import rate_separately, separate_ratings
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json
+from srl_envs.errors import ConfigError
 
 DENSE_AGENTS = 1500
 """Fields above this are rated without N x N matrices."""
@@ -69,6 +72,13 @@ class Scope:
     schedule: str | None
     """None: every evaluation schedule."""
     mode: str
+    references: frozenset[str] = frozenset()
+    """Agents that a protocol gives. Their rows come from the matches among themselves, every other row
+    from matches with them: no agent's results move another's row. Empty: everybody counts for all."""
+
+    def concerns(self, agent: str, seats: Collection[str]) -> bool:
+        """Whether a match of these seats counts for this agent's row."""
+        return not self.references or self.references.issuperset(set(seats) - {agent})
 
     def pairs(self, store: LeagueStore, *, errors: bool = True) -> Pairs:
         """Results between agents; see `StoreReader.pairs`."""
@@ -111,8 +121,11 @@ def played(store: LeagueStore, scope: Scope) -> Played:
             total.void += 1
             continue
         total.matches += 1
+        names = [seat[3] for seat in seats]
         valid_each = max(0, turns - sum(seat[4] for seat in seats)) / len(seats)
         for seat in seats:
+            if not scope.concerns(seat[3], names):
+                continue
             entry = total.conduct[seat[3]]
             entry.matches += 1
             entry.forfeits += seat[5]
@@ -131,12 +144,22 @@ def standings(
     if not seated:
         return None
     clusters = len({result.cluster for result in seated})
+    among = [result for result in seated if scope.concerns("", result.seats)]
     if scope.mode == "cooperative":
         lineages = {name: agent.lineage for name, agent in agents.items()}
         partners = cross_play(seated, lineages)
         rows = [_partner_row(k, partners) for k in range(len(partners.ratings))]
+        if scope.references:
+            fixed = cross_play(among, lineages)
+            rows = [
+                *(_partner_row(k, fixed) for k in range(len(fixed.ratings))),
+                *(row for row in rows if row["agent"] not in scope.references),
+            ]
         return _by_return(rows, clusters, partners=partners)
     focal = focal_returns(seated)
+    if scope.references:
+        others = [found for found in focal if found.agent not in scope.references]
+        focal = sorted([*focal_returns(among), *others], key=lambda f: (f.agent, f.focal_seats))
     by_agent = [list(group) for _, group in groupby(focal, key=lambda found: found.agent)]
     return _by_return([_focal_row(group) for group in by_agent], clusters, focal=focal)
 
@@ -147,6 +170,8 @@ def _by_rating(
     if pairs.a_M.size == 0:
         return None
     anchors = [name for name, agent in agents.items() if agent.role == "anchor"]
+    if scope.references:
+        return _by_separate_ratings(store, scope, pairs, anchors)
     if len(pairs.agents) > DENSE_AGENTS:
         large = rate_large(pairs, anchors=anchors)
         rows = [rating_row(rating) for rating in large.ratings]
@@ -159,6 +184,30 @@ def _by_rating(
     if not teams:
         _add_ratings_without_errors(rows, pairs, scope.pairs(store, errors=False), anchors)
     return Standings(rows=rows, clusters=table.clusters, resolution=table.resolution, table=table)
+
+
+def _by_separate_ratings(
+    store: LeagueStore, scope: Scope, pairs: Pairs, anchors: Sequence[str]
+) -> Standings:
+    """Competitive rows of a protocol; above `DENSE_AGENTS` ranks come from the intervals alone."""
+    references, clusters = scope.references, int(np.unique(pairs.cluster_M).size)
+    if len(pairs.agents) > DENSE_AGENTS:
+        fits = separate_ratings(pairs, references, anchors=anchors)
+        base, _ = next(fits)
+        ratings = [*base.ratings, *(table[name] for table, name in fits)]
+        rows = sorted((rating_row(r) for r in ratings), key=lambda row: -row["value"])
+        value_N, width_N = (np.array([r[key] for r in rows]) for key in ("value", "half_width"))
+        best_N, worst_N = rank_sets(value_N, width_N)
+        for row, best, worst in zip(rows, best_N.tolist(), worst_N.tolist(), strict=True):
+            row["best_rank"], row["worst_rank"] = best, worst
+        return Standings(rows=rows, clusters=clusters, resolution=math.nan, table=None)
+    table = rate_separately(pairs, references, anchors=anchors)
+    rows = [rating_row(rating) for rating in table.ratings]
+    clean = scope.pairs(store, errors=False)
+    if clean.a_M.size not in (0, pairs.a_M.size):
+        with suppress(ConfigError):  # every match among the references ended by an error
+            _add_values(rows, rate_separately(clean, references, anchors=anchors))
+    return Standings(rows=rows, clusters=clusters, resolution=table.resolution, table=table)
 
 
 def rating_row(rating: Rating) -> Row:
@@ -187,7 +236,10 @@ def _add_ratings_without_errors(
     """Where forfeits ended games: what the rating is without those."""
     if clean.a_M.size in (0, pairs.a_M.size):
         return
-    table = rate(clean, anchors=anchors)
+    _add_values(rows, rate(clean, anchors=anchors))
+
+
+def _add_values(rows: list[Row], table: RatingTable) -> None:
     known = {rating.agent: rating.elo for rating in table.ratings}
     for row in rows:
         row["value_without_errors"] = finite(known[row["agent"]]) if row["agent"] in known else None

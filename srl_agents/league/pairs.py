@@ -5,7 +5,7 @@ Array axes: ``N`` agents, ``M`` results (one per pair of seats).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,14 +64,17 @@ class Pairs:
             cluster_M=np.array([clusters[r[3]] for r in table], dtype=np.int64),
         )
 
-    def among(self, names: Collection[str]) -> Pairs:
-        """The results between these agents alone; clusters keep their numbers."""
-        kept = tuple(name for name in self.agents if name in set(names))
+    def take(self, rows_m: Ints, agents: Sequence[int]) -> Pairs:
+        """These rows, which name these agents alone; clusters keep their numbers."""
         number_N = np.full(len(self.agents), -1)
-        number_N[[self.agents.index(name) for name in kept]] = np.arange(len(kept))
-        a_M, b_M = number_N[self.a_M], number_N[self.b_M]
-        both_M = (a_M >= 0) & (b_M >= 0)
-        return Pairs(kept, a_M[both_M], b_M[both_M], self.score_M[both_M], self.cluster_M[both_M])
+        number_N[list(agents)] = np.arange(len(agents))
+        return Pairs(
+            tuple(self.agents[k] for k in agents),
+            number_N[self.a_M[rows_m]],
+            number_N[self.b_M[rows_m]],
+            self.score_M[rows_m],
+            self.cluster_M[rows_m],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -8,15 +8,53 @@ Array axes: ``N`` agents.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from srl_agents.league.intervals import Floats
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.rating_intervals import apart
 from srl_agents.league.ratings import DEFAULT_RIDGE, Rating, RatingTable, rate
 from srl_envs.errors import ConfigError
+
+
+def separate_ratings(
+    pairs: Pairs,
+    references: Collection[str],
+    *,
+    anchors: Collection[str],
+    ridge: float = DEFAULT_RIDGE,
+) -> Iterator[tuple[RatingTable, str]]:
+    """The fit of the references, then one fit per other agent with them.
+
+    Args:
+        pairs: results; those between two agents that are no references are left out.
+        references: agents that are rated from the results among themselves.
+        anchors: references whose mean rating is 0 Elo.
+        ridge: as in `rate`.
+
+    Yields:
+        (table, agent that it is for); the first is for the references and names none.
+
+    Raises:
+        ConfigError: no results among the references.
+    """
+    fixed = [k for k, name in enumerate(pairs.agents) if name in set(references)]
+    a_fixed_M, b_fixed_M = np.isin(pairs.a_M, fixed), np.isin(pairs.b_M, fixed)
+    among_M = np.flatnonzero(a_fixed_M & b_fixed_M)
+    if not among_M.size:
+        raise ConfigError("the references never met: their matches are part of every bundle.")
+    yield rate(pairs.take(among_M, fixed), anchors=anchors, ridge=ridge), ""
+    mixed_M = np.flatnonzero(a_fixed_M ^ b_fixed_M)
+    other_M = np.where(a_fixed_M[mixed_M], pairs.b_M[mixed_M], pairs.a_M[mixed_M])
+    order_M = np.argsort(other_M, kind="stable")
+    numbers, starts = np.unique(other_M[order_M], return_index=True)
+    for number, own_M in zip(numbers.tolist(), np.split(mixed_M[order_M], starts[1:]), strict=True):
+        rows = np.concatenate([among_M, own_M])
+        table = rate(pairs.take(rows, [*fixed, number]), anchors=anchors, ridge=ridge)
+        yield table, pairs.agents[number]
 
 
 def rate_separately(
@@ -26,54 +64,35 @@ def rate_separately(
     anchors: Collection[str],
     ridge: float = DEFAULT_RIDGE,
 ) -> RatingTable:
-    """One table from one fit per agent that is no reference.
+    """The rows of `separate_ratings` in one table, whose arguments it has.
 
-    Args:
-        pairs: results; those between two agents that are no references are left out.
-        references: agents that are rated from the results among themselves.
-        anchors: references whose mean rating is 0 Elo.
-        ridge: as in `rate`.
-
-    Returns:
-        A row per agent as its own fit has it. Errors of two agents that are no references count as
-        independent, which makes their difference look less certain than it is, never more.
+    Errors of two agents that are no references count as independent, which makes their difference look
+    less certain than it is, never more. (N, N) in memory.
 
     Raises:
         ConfigError: no results among the references.
     """
-    fixed = [name for name in pairs.agents if name in set(references)]
-    among = pairs.among(fixed)
-    if not among.a_M.size:
-        raise ConfigError("the references never met: their matches are part of every bundle.")
-    base = rate(among, anchors=anchors, ridge=ridge)
-    rows = {rating.agent: rating for rating in base.ratings}
-    correlation = {
-        (one, other): float(base.correlation_NN[i, j])
-        for i, one in enumerate(base.agents)
-        for j, other in enumerate(base.agents)
-    }
-    for name in pairs.agents:
-        if name not in rows:
-            own = rate(pairs.among([*fixed, name]), anchors=anchors, ridge=ridge)
-            rows[name] = own[name]
-            for other, value in zip(
-                own.agents, own.correlation_NN[own.agents.index(name)], strict=True
-            ):
-                correlation[name, other] = correlation[other, name] = float(value)
-    order = sorted(rows.values(), key=lambda r: (-r.elo, r.agent))
-    correlation_NN = np.array(
-        [[correlation.get((a.agent, b.agent), 0.0) for b in order] for a in order]
-    )
+    fits = separate_ratings(pairs, references, anchors=anchors, ridge=ridge)
+    base, _ = next(fits)
+    rows = {rating.agent: (rating, base) for rating in base.ratings}
+    rows |= {name: (table[name], table) for table, name in fits}
+    order = sorted(rows, key=lambda name: (-rows[name][0].elo, name))
+    place = {name: k for k, name in enumerate(order)}
+    correlation_NN = np.eye(len(order))
+    for name, (_, table) in rows.items():
+        known = [place[other] for other in table.agents]
+        own_N = table.correlation_NN[table.agents.index(name)]
+        correlation_NN[place[name], known] = correlation_NN[known, place[name]] = own_N
     return replace(
         base,
-        ratings=tuple(_ranked(order, correlation_NN)),
+        ratings=tuple(_ranked([rows[name][0] for name in order], correlation_NN)),
         games=int(pairs.a_M.size),
         clusters=int(np.unique(pairs.cluster_M).size),
         correlation_NN=correlation_NN,
     )
 
 
-def _ranked(order: list[Rating], correlation_NN: np.ndarray) -> list[Rating]:
+def _ranked(order: list[Rating], correlation_NN: Floats) -> list[Rating]:
     """The rows with the ranks that their intervals leave open."""
     elo_N, low_N, high_N = (
         np.array([getattr(rating, name) for rating in order]) for name in ("elo", "low", "high")

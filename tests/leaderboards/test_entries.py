@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from leaderboards.build import boards_of_store
-from leaderboards.entries import described_entries, levels_by_agent
+from leaderboards.entries import described_entries
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.store import LeagueStore
-from srl_agents.records import MatchResult, MatchSpec
+from srl_agents.records import MatchSpec
 
 
 def an_agent(name: str, **spec: Any) -> AgentVersion:
@@ -46,12 +44,6 @@ def an_entry(
 
 def a_match(*seats: str, seed: int = 0) -> MatchSpec:
     return MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=seats)
-
-
-def a_result(spec: MatchSpec) -> MatchResult:
-    return MatchResult(
-        match_id=spec.match_id, outcomes=(1.0, -1.0), rewards=(1.0, -1.0), termination="ok"
-    )
 
 
 def test_an_entrants_row_has_its_submitters_words_and_a_references_only_the_boards() -> None:
@@ -95,20 +87,3 @@ def test_what_is_no_text_is_left_out(hostile: Any) -> None:
     found = described_entries([entry], {})["a"]
     assert found["endpoint"] == {"provider": "", "model": "m", "dated_model": "", "url": ""}
     assert (found["submitter"], found["commit"], found["command"]) == ("", "", "")
-
-
-def test_a_level_belongs_to_a_match_and_a_row_shows_its_lowest(tmp_path: Any) -> None:
-    """An audited bundle of one seed beside an unaudited one of others lifts nothing but that seed."""
-    entries = [an_entry(an_agent("a"), level="L3"), an_entry(an_agent("a"), level="L2")]
-    entries[1].bundle.specs = [a_match("a", "bot:strong", seed=seed) for seed in range(3)]
-    matches = [(spec, a_result(spec)) for spec in entries[1].bundle.specs]
-    levels = levels_by_agent(entries, matches)
-    assert levels == {name: {"L3": 1, "L2": 2} for name in ("a", "bot:strong")}
-    with LeagueStore(tmp_path / "league.db") as store:
-        for name in ("a", "bot:strong"):
-            store.add_agent(an_agent(name))
-        store.report_many(matches)
-        (board,) = boards_of_store(store, levels=levels, entries={"a": {"submitter": "Ann"}})
-    rows = {row["agent"]: row for row in board["agents"]}
-    assert (rows["a"]["level"], rows["a"]["levels"]) == ("L2", {"L3": 1, "L2": 2})
-    assert (rows["a"]["entry"], rows["bot:strong"]["entry"]) == ({"submitter": "Ann"}, None)
