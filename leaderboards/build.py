@@ -62,7 +62,7 @@ def board_data(
         schedule: count the matches of this schedule only; all evaluation matches by default.
     """
     with store.snapshot():
-        boards = boards_of_store(store, schedule)
+        boards = boards_of_store(store, schedule=schedule)
         return site_data(boards, command=command, content_sha256=store.content_digest())
 
 
@@ -157,7 +157,7 @@ def _nothing_counts(board: Path, set_aside: Sequence[SetAside]) -> StoreError:
         first = set_aside[0]
         return StoreError(
             f"{board} holds no bundle that counts; set aside: {len(set_aside)}, the first is "
-            f"{first.folder}: {first.reason}"
+            f"{first.bundle}: {first.reason}"
         )
     return StoreError(f"{board} holds no bundle: put some there with `srl leaderboard publish`.")
 
@@ -205,6 +205,7 @@ def site_data(
 
 def boards_of_store(
     store: LeagueStore,
+    *,
     schedule: str | None = None,
     levels: Mapping[str, Mapping[str, int]] | None = None,
     bases: Mapping[str, str] | None = None,

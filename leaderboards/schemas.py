@@ -285,7 +285,7 @@ RATINGS_FILES: dict[str, Object] = {
         Object(
             {
                 "agent": _NAME,
-                **dict.fromkeys(("elo", "half_width", "field_score"), _RATED),
+                **dict.fromkeys(("elo", "half_width", "low", "high", "field_score"), _RATED),
                 **dict.fromkeys(("best_rank", "worst_rank", "seeds"), _COUNT),
                 **dict.fromkeys(("wins", "draws", "losses"), _COUNT),
                 "provisional": ListOf(Text(200), 16),

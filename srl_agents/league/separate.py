@@ -51,8 +51,9 @@ def separate_ratings(
     other_M = np.where(a_fixed_M[mixed_M], pairs.b_M[mixed_M], pairs.a_M[mixed_M])
     order_M = np.argsort(other_M, kind="stable")
     numbers, starts = np.unique(other_M[order_M], return_index=True)
-    for number, own_M in zip(numbers.tolist(), np.split(mixed_M[order_M], starts[1:]), strict=True):
-        rows = np.concatenate([among_M, own_M])
+    for k, number in enumerate(numbers.tolist()):
+        start, end = np.append(starts, order_M.size)[k : k + 2]
+        rows = np.concatenate([among_M, mixed_M[order_M[start:end]]])
         table = rate(pairs.take(rows, [*fixed, number]), anchors=anchors, ridge=ridge)
         yield table, pairs.agents[number]
 

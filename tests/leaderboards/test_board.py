@@ -126,10 +126,9 @@ def counted(board: Path, folder: Path) -> tuple[list[str], list[str]]:
     reasons = [part.reason for part in found.set_aside]
     roots = []
     for group in found.groups:
-        with merged_store(group, folder / "merged.db") as merged:
+        with merged_store(group, folder / f"{board.name}.db") as merged:
             roots += [entry.bundle.root for entry in merged.entries]
             reasons += [part.reason for part in merged.set_aside]
-    (folder / "merged.db").unlink(missing_ok=True)
     return roots, reasons
 
 
@@ -219,7 +218,7 @@ def test_what_is_no_bundle_is_set_aside_by_name_and_the_site_is_built(
     assert len(data["set_aside"]) == len(LITTER) + 1
     for part in data["set_aside"]:
         assert part["reason"]
-        assert (part["folder"] + part["reason"]).isprintable()
+        assert (part["bundle"] + part["reason"]).isprintable()
 
 
 def test_a_bundle_without_its_verification_is_set_aside(kuhn: Bundle, tmp_path: Path) -> None:
@@ -252,7 +251,7 @@ def test_records_that_are_damaged_on_the_board_are_set_aside(
     data, _ = board_site(tmp_path, per_board=0)
     assert [board["env_id"] for board in data["boards"]] == ["nim-v0"]
     (part,) = data["set_aside"]
-    assert part["folder"] == f"kuhn_poker-v0/{kuhn.folder.name}"
+    assert part["bundle"] == f"kuhn_poker-v0/{kuhn.folder.name}"
     assert "matches.jsonl.xz" in part["reason"]
 
 
@@ -262,7 +261,7 @@ def test_a_damaged_changelog_stops_nothing(kuhn: Bundle, tmp_path: Path) -> None
         file.write(b'7\n{"root"\n\xff\xff\n')
     data, _ = board_site(tmp_path, per_board=0)
     assert [change["root"] for change in data["changes"]] == [kuhn.root]
-    assert [part["folder"] for part in data["set_aside"]] == [CHANGELOG] * 3
+    assert [part["bundle"] for part in data["set_aside"]] == [CHANGELOG] * 3
     (tmp_path / CHANGELOG).unlink()
     os.mkfifo(tmp_path / CHANGELOG)
     data, _ = board_site(tmp_path, per_board=0)
