@@ -2,8 +2,7 @@
 
 >>> import srl_envs
 >>> env = srl_envs.make("connect_four-v0")
->>> bots = {seat: srl_envs.make_bot("connect_four-v0", "middle", seed=seat) for seat in (0, 1)}
->>> srl_envs.play(env, bots, seed=7).outcomes  # doctest: +SKIP
+>>> srl_envs.play(env, {0: "strong", 1: "middle"}, seed=7).outcomes  # doctest: +SKIP
 (1.0, -1.0)
 """
 
@@ -16,6 +15,7 @@ from srl_envs.episode import (
     replay,
     rotate_seats,
 )
+from srl_envs.grammar import action
 from srl_envs.registry import (
     EnvSpec,
     list_envs,
@@ -34,6 +34,7 @@ __all__ = [
     "EnvSpec",
     "Step",
     "Transcript",
+    "action",
     "list_envs",
     "load_transcript",
     "make",

@@ -81,6 +81,8 @@ class Game(ABC, Generic[State, Action]):
     seats: int = 2
     """Number of seats, numbered from 0."""
     mode: Mode = "competitive"
+    simultaneous: bool = False
+    """Whether `to_move` names all seats at every step until the end."""
     max_turns: int = 100
     """Upper bound on the number of `apply` calls in one episode."""
     max_action_chars: int = 4096

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_envs.errors import ConfigError, PolicyError, SRLError, TranscriptError
+from srl_envs.errors import PolicyError, SRLError, TranscriptError
 from srl_envs.registry import Policy, make
+from srl_envs.seating import require_seated, seat_policies
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv
@@ -76,8 +78,8 @@ class Transcript:
 
 
 def play(
-    env: GameEnv,
-    policies: Mapping[int, Policy],
+    env: GameEnv | str,
+    policies: Mapping[int, Policy | str],
     seed: int | None = None,
     *,
     split: str | None = None,
@@ -86,8 +88,9 @@ def play(
     """Play one episode.
 
     Args:
-        env: from `srl_envs.make`.
-        policies: seat -> callable that gets the observation's text and returns a reply.
+        env: from `srl_envs.make`; an id is made with its default options, and closed at the end.
+        policies: seat (0, 1, ...) -> name of a bot, or a callable that gets the observation's text and
+            returns a reply. Named bots are made anew for the episode, from its seed.
         seed: of the episode; None continues the environment's own stream of seeds.
         split: "train" or "eval"; None keeps the environment's own.
         on_step: called after each step with the observations that were answered and the `Step`.
@@ -96,20 +99,23 @@ def play(
         The transcript; `replay` plays it again.
 
     Raises:
-        ConfigError: a seat has no policy.
+        ConfigError: a seat has no policy, or one that is neither a bot's name nor callable.
+        UnknownEnvironmentError: no such id.
+        UnknownPolicyError: the environment has no such bot.
         PolicyError: a policy raised; the episode is void. Errors of SRL pass as they are.
         SandboxError: the environment's own machinery failed; the episode is void.
     """
-    missing = [seat for seat in range(len(env.possible_agents)) if seat not in policies]
-    if missing:
-        raise ConfigError(
-            f"{env.env_spec.id} has seats 0 to {len(env.possible_agents) - 1}; "
-            f"no policy for {missing}."
-        )
+    if isinstance(env, str):
+        with closing(make(env)) as made:
+            return play(made, policies, seed, split=split, on_step=on_step)
+    require_seated(env, policies)
+    seated: dict[int, Policy] = {}
 
     def reply(seat: int, text: str) -> str:
+        if not seated:  # named bots need the seed of the episode that has just begun
+            seated.update(seat_policies(env, policies))
         try:
-            return policies[seat](text)
+            return seated[seat](text)
         except SRLError:
             raise
         except Exception as error:  # foreign code: say whose fault it was

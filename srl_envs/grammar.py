@@ -8,6 +8,7 @@ All functions are linear in the length of the reply.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 OPEN, CLOSE = "<action>", "</action>"
 MAX_REPLY_CHARS = 65_536
@@ -65,5 +66,11 @@ def _blocks(text: str) -> set[str] | None:
 
 
 def action(body: object) -> str:
-    """A well-formed reply whose action is ``body``."""
+    """A well-formed reply whose action is ``body``: ``action(4)`` is ``<action>4</action>``."""
     return f"{OPEN}{body}{CLOSE}"
+
+
+@lru_cache(maxsize=4096)
+def replies_of(bodies: tuple[str, ...]) -> tuple[str, ...]:
+    """`action` of each body; games offer the same lists again and again."""
+    return tuple(map(action, bodies))

@@ -22,8 +22,9 @@ from srl_envs.errors import (
     InvalidActionError,
     nearest,
 )
-from srl_envs.grammar import parse_reply
+from srl_envs.grammar import parse_reply, replies_of
 from srl_envs.registry import EnvSpec
+from srl_envs.seating import missing_action
 from srl_envs.spaces import AnyText, LegalText
 
 INVALID_MODES = ("retry", "forfeit", "random_legal")
@@ -42,8 +43,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     Rewards are ``outcome + format``. ``infos[agent]`` holds ``reward_components`` (of this step),
     ``invalid`` (None, ``malformed`` or ``illegal``: what became of the last reply), ``played`` (the
     action body that counts for the seat in this step, its own or one that was played for it; None
-    where there is none), ``attempts_left``, ``legal_actions`` (where the seat is on move and they can
-    be listed), and at the end ``statistics`` (the game's own components) and ``forfeited``.
+    where there is none), ``attempts_left``, ``legal_actions`` (whole replies, ready for `step`, where
+    the seat is on move and they can be listed), and at the end ``statistics`` (the game's own
+    components) and ``forfeited``.
 
     Args:
         spec: what the registry knows of the environment.
@@ -82,7 +84,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.env_spec = spec
         self.game = game
         self.rules = dict(rules)
-        self.metadata = {"name": spec.id, "render_modes": ["ansi", "human"], "render_fps": 1}
+        self.metadata = {
+            "name": spec.id,
+            "render_modes": ["ansi", "human"],
+            "render_fps": 1,
+            "is_parallelizable": game.simultaneous,  # for conversions of the AEC view
+        }
         self.render_mode = render_mode
         self.default_split = split
         self.invalid = invalid
@@ -323,8 +330,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         replies = {}
         for seat in self._pending:
             agent = self.possible_agents[seat]
-            if agent not in actions:
-                raise InvalidActionError(f"{agent} is on move, but step() got no action for it.")
+            if actions is None or agent not in actions:
+                raise missing_action(agent, seat, actions)
             reply = replies[seat] = actions[agent]
             require_text(agent, reply)
         return replies
@@ -429,7 +436,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             if seat in self._pending:
                 legal = self.game.legal(self._state, seat)
                 if legal is not None:
-                    info["legal_actions"] = list(legal)
+                    info["legal_actions"] = list(replies_of(tuple(legal)))
             infos[agent] = info
         return infos
 

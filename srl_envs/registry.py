@@ -10,18 +10,21 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from srl_envs import gymnasium_ids
 from srl_envs.errors import ConfigError, UnknownEnvironmentError, UnknownPolicyError, nearest
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
-    from gymnasium import Env
-    from pettingzoo import AECEnv, ParallelEnv
-
+    from srl_envs.aec import GameAEC
+    from srl_envs.bots import Bot
     from srl_envs.core import Game, Mode
+    from srl_envs.parallel import GameEnv
+    from srl_envs.single import GameSingle
     from srl_envs.vector import VectorEnv
 
 PLUGIN_GROUP = "srl_envs.environments"
 """Entry-point group: each entry names a module that calls `register` when imported."""
 
+MODES = ("competitive", "cooperative", "mixed")
 BOT_TIERS = ("random", "middle", "strong", "held_out")
 Policy = Callable[[str], str]
 
@@ -49,6 +52,9 @@ class EnvSpec:
     rating only."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the game: name -> one line of meaning."""
+    numeric: str = ""
+    """``package.module:Class`` of the `srl_envs.wrappers.numeric.Features` that make the numeric twin;
+    empty where there is none."""
 
     @property
     def name(self) -> str:
@@ -70,31 +76,45 @@ def register(
     summary: str = "",
     bots: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    numeric: str = "",
 ) -> None:
     """Add an environment under a versioned id. Nothing is imported until it is made.
 
+    The arguments are the fields of `EnvSpec`. `gymnasium.make` knows the environment as well, under
+    the name that `srl_envs.gymnasium_ids.gymnasium_id` gives.
+
     Raises:
-        ConfigError: the id is malformed or already taken, or an entry point is not
-            ``package.module:Name``.
+        ConfigError: the id is malformed or already taken, the mode or the number of seats is
+            impossible, or an entry point is not ``package.module:Name``.
     """
     if not _ID.fullmatch(id):
         raise ConfigError(
             f"environment id {id!r}: write snake_case with a version, like 'code_duel-v0'."
         )
-    for target in (entry_point, *(bots or {}).values()):
+    if id.startswith("srl_envs/"):
+        raise ConfigError(
+            f"environment id {id!r}: 'srl_envs/' is what gymnasium.make puts in front of ids that have "
+            f"no package; leave it out, or write your own package."
+        )
+    if mode not in MODES:
+        raise ConfigError(f"{id}: mode={mode!r}; give one of {', '.join(MODES)}.")
+    if isinstance(seats, bool) or not isinstance(seats, int) or seats < 1:
+        raise ConfigError(f"{id}: seats={seats!r}; give the number of seats, 1 or more.")
+    for target in (entry_point, *(bots or {}).values(), *((numeric,) if numeric else ())):
         if not re.fullmatch(r"[\w.]+:[\w.]+", target):
             raise ConfigError(
                 f"{id}: entry point {target!r} is not of the form 'package.module:Name'."
             )
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
-        bots=dict(bots or {}), options=dict(options or {}),
+        bots=dict(bots or {}), options=dict(options or {}), numeric=numeric,
     )  # fmt: skip
     if _SPECS.get(id, spec) != spec:
         raise ConfigError(
             f"{id} is already registered for {_SPECS[id].entry_point}; a change of rules needs a new version."
         )
     _SPECS[id] = spec
+    gymnasium_ids.add(id)
 
 
 def spec(env_id: str) -> EnvSpec:
@@ -122,13 +142,17 @@ def list_envs() -> list[str]:
     return sorted(_SPECS)
 
 
-def make(env_id: str, **options: Any) -> ParallelEnv[str, dict[str, Any], str]:
+def make(env_id: str, **options: Any) -> GameEnv:
     """Make an environment as a PettingZoo ParallelEnv.
 
     Args:
         env_id: a registered id such as ``code_duel-v0``.
         **options: ``split`` ("train" or "eval"), ``invalid`` ("retry", "forfeit" or
             "random_legal"), ``max_retries``, ``forfeit_after``, ``render_mode``, and the game's own.
+
+    Returns:
+        A `GameEnv`. Where an entry point of a third party is no `Game`, what it returns as it is: some
+        other ParallelEnv, which only `srl_envs.testing.check_public_suites` knows how to use.
 
     Raises:
         UnknownEnvironmentError: no such id.
@@ -140,7 +164,7 @@ def make(env_id: str, **options: Any) -> ParallelEnv[str, dict[str, Any], str]:
     found = spec(env_id)
     target = load_entry_point(found.entry_point)
     if not (isinstance(target, type) and issubclass(target, Game)):
-        return target(**options)  # a third party's own ParallelEnv
+        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
     shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
     rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
     return GameEnv(found, _make_game(found, target, rules), rules, **shell)
@@ -155,7 +179,7 @@ def count_seats(env_id: str, **options: Any) -> int:
         env.close()
 
 
-def make_aec(env_id: str, **options: Any) -> AECEnv[str, dict[str, Any], str]:
+def make_aec(env_id: str, **options: Any) -> GameAEC:
     """The same environment with PettingZoo's agent-by-agent interface; options as in `make`."""
     from srl_envs.aec import GameAEC  # noqa: PLC0415
 
@@ -166,21 +190,21 @@ def make_single(
     env_id: str,
     *,
     seat: int = 0,
-    opponents: Mapping[int, str | Policy] | None = None,
+    opponents: Mapping[int, str | Policy] | str | None = None,
     **options: Any,
-) -> Env[dict[str, Any], str]:
+) -> GameSingle:
     """One seat as a `gymnasium.Env`; the other seats are played by ``opponents``.
 
     Args:
         env_id: a registered id.
         seat: the seat that the caller plays.
-        opponents: seat -> bot name of the environment, or a ``text -> text`` callable; seats that
-            are not named make random legal moves.
+        opponents: seat -> bot name of the environment, or a ``text -> text`` callable; or one bot name
+            for all other seats. Seats that are not named make random legal moves.
         **options: as in `make`.
     """
     from srl_envs.single import GameSingle  # noqa: PLC0415
 
-    return GameSingle(make(env_id, **options), seat=seat, opponents=dict(opponents or {}))
+    return GameSingle(make(env_id, **options), seat=seat, opponents=opponents)
 
 
 def make_vec(
@@ -216,8 +240,8 @@ def make_vec(
     )
 
 
-def make_bot(env_id: str, name: str, seed: int = 0) -> Policy:
-    """A scripted policy of an environment.
+def make_bot(env_id: str, name: str, seed: int = 0) -> Bot:
+    """A scripted policy of an environment, which can be copied and pickled at any moment.
 
     Args:
         env_id: a registered id.
@@ -227,16 +251,27 @@ def make_bot(env_id: str, name: str, seed: int = 0) -> Policy:
     Raises:
         UnknownPolicyError: the environment has no such bot; names the nearest.
     """
-    import numpy as np  # noqa: PLC0415
+    return bot_of(spec(env_id), name, seed)
 
-    found = spec(env_id)
-    if name not in found.bots:
-        raise UnknownPolicyError(
-            f"{found.id} has no bot {name!r}.{nearest(name, found.bots)}"
-            f" It has: {', '.join(found.bots) or 'none'}."
+
+def bot_of(found: EnvSpec, name: str, seed: int) -> Bot:
+    """`make_bot` for a spec, which need not be registered in this process.
+
+    Raises:
+        UnknownPolicyError: the environment has no such bot; names the nearest.
+    """
+    from srl_envs.bots import Bot  # noqa: PLC0415 - keeps `import srl_envs` light
+
+    if name in found.bots:
+        return Bot(found.bots[name], seed)
+    if found.bots:
+        known = f"{nearest(name, found.bots)} It has: {', '.join(found.bots)}."
+    else:
+        known = (
+            " It has none: give a callable that takes the observation's text and returns the reply,"
+            " or name factories in srl_envs.register(bots=...)."
         )
-    factory = load_entry_point(found.bots[name])
-    return factory(np.random.default_rng(seed))  # type: ignore[no-any-return]
+    raise UnknownPolicyError(f"{found.id} has no bot {name!r}.{known}")
 
 
 def load_entry_point(target: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -9,28 +10,47 @@ import gymnasium as gym
 from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.registry import Policy, make_bot
+from srl_envs.registry import Policy, bot_of
+from srl_envs.seating import require_policy, require_seat
 
 
 class GameSingle(gym.Env[Observation, str]):
     """Observation and action of one seat; the others reply inside `step`.
 
+    A copy in the middle of an episode goes on as the original does, named bots included. Callables
+    are copied as `copy` and `pickle` copy them: a function is shared, and must be importable to be
+    pickled.
+
     Args:
         env: the parallel environment.
         seat: the caller's seat.
-        opponents: seat -> bot name or ``text -> text`` callable; unnamed seats make random legal
-            moves. Bots named here are made anew for every episode from its seed.
+        opponents: seat -> bot name or ``text -> text`` callable, or one bot name for all other seats;
+            unnamed seats make random legal moves. Bots named here are made anew for every episode
+            from its seed.
+
+    Raises:
+        ConfigError: a seat is impossible, or an opponent is neither a bot's name nor callable.
+        UnknownPolicyError: the environment has no such bot.
     """
 
-    def __init__(self, env: GameEnv, *, seat: int, opponents: dict[int, str | Policy]) -> None:
+    def __init__(
+        self,
+        env: GameEnv,
+        *,
+        seat: int = 0,
+        opponents: Mapping[int, str | Policy] | str | None = None,
+    ) -> None:
+        if not isinstance(env, GameEnv):
+            raise ConfigError(
+                f"the single-seat view is made around an environment of srl_envs.core.Game; this is "
+                f"{type(env).__name__}."
+            )
         seats = len(env.possible_agents)
-        if seat not in range(seats):
-            raise ConfigError(f"seat={seat!r}: {env.env_spec.id} has seats 0 to {seats - 1}.")
-        for other in opponents:
-            if other == seat or other not in range(seats):
-                raise ConfigError(
-                    f"opponents[{other!r}]: name a seat from 0 to {seats - 1} other than {seat}."
-                )
+        require_seat(env, "seat", seat)
+        others = [s for s in range(seats) if s != seat]
+        if isinstance(opponents, str):
+            opponents = dict.fromkeys(others, opponents)
+        chosen = _checked(env, seat, opponents or {})
         self.env = env
         self.seat = seat
         self.metadata = dict(env.metadata)
@@ -39,19 +59,8 @@ class GameSingle(gym.Env[Observation, str]):
         self.observation_space = env.observation_space(self._agent)
         self.action_space = env.action_space(self._agent)
         self._opponents: dict[int, str | Policy] = {
-            s: opponents.get(s) or self._random_legal(s) for s in range(seats) if s != seat
+            s: chosen.get(s) or _RandomLegal(self, s) for s in others
         }
-        for policy in self._opponents.values():
-            if isinstance(policy, str):  # a wrong name fails here, not in the middle of an episode
-                make_bot(env.env_spec.id, policy)
-
-    def _random_legal(self, seat: int) -> Policy:
-        """Plays any legal move, in every environment; not every one has a ``random`` bot."""
-
-        def act(_text: str) -> str:
-            return action(self.env.sample_legal(seat, self.np_random))
-
-        return act
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -61,7 +70,7 @@ class GameSingle(gym.Env[Observation, str]):
         episode = int(self.np_random.integers(2**31)) if seed is None else seed
         observations, infos = self.env.reset(seed=episode, options=options)
         self._policies = {
-            s: make_bot(self.env.env_spec.id, p, seed=int(self.np_random.integers(2**31)))
+            s: bot_of(self.env.env_spec, p, seed=int(self.np_random.integers(2**31)))
             if isinstance(p, str)
             else p
             for s, p in self._opponents.items()
@@ -108,3 +117,29 @@ class GameSingle(gym.Env[Observation, str]):
         agent = self._agent
         self._last = (observations, rewards, terminations[agent], truncations[agent], infos)
         return float(rewards[agent])
+
+
+class _RandomLegal:
+    """Plays any legal move, in every environment; not every one has a ``random`` bot."""
+
+    def __init__(self, view: GameSingle, seat: int) -> None:
+        self._view, self._seat = view, seat
+
+    def __call__(self, _text: str) -> str:
+        return action(self._view.env.sample_legal(self._seat, self._view.np_random))
+
+
+def _checked(
+    env: GameEnv, seat: int, opponents: Mapping[int, str | Policy]
+) -> Mapping[int, str | Policy]:
+    """The opponents; a wrong one fails here, not in the middle of an episode."""
+    if not isinstance(opponents, Mapping):
+        raise ConfigError(
+            f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: policy}}."
+        )
+    for other, policy in opponents.items():
+        require_seat(env, "opponents", other)
+        if other == seat:
+            raise ConfigError(f"opponents[{other}]: seat {seat} is the caller's own; name others.")
+        require_policy(env.env_spec, f"opponents[{other}]", policy)
+    return opponents

@@ -59,5 +59,5 @@ class LegalText(AnyText):
         # that is being copied with it.
         twin = LegalText(copy.deepcopy(self._draw, memo))
         memo[id(self)] = twin
-        twin.seed(int(self.np_random.integers(2**31)))
+        twin._np_random = copy.deepcopy(self._np_random, memo)
         return twin

@@ -400,6 +400,8 @@ class TextArenaView(ta.Env):
         self.state.game_info[player]["turn_count"] += 1
         before = view.infos
         view.step(action)
+        while view.env.agents and not view.observe(view.agent_selection)["can_act"]:
+            view.step("")  # TextArena asks nothing of who waits for another's new try
         self.state.turn += 1
         info: dict[str, Any] = {}
         if view.infos is not before:  # all seats on move have replied

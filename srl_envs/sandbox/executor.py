@@ -78,8 +78,9 @@ class CodeExecutor:
         self.limits = limits if limits is not None else Limits()
         self.isolation = isolation
         self.allow_unsafe = allow_unsafe
+        self._packages = (tuple(packages), tuple(preload))
         self._dispatcher = Dispatcher(
-            self.limits, isolation, allow_unsafe, (tuple(packages), tuple(preload)), language
+            self.limits, isolation, allow_unsafe, self._packages, language
         )
         if LANGUAGES[language].command:
             self._try_interpreter()
@@ -103,6 +104,11 @@ class CodeExecutor:
     def close(self) -> None:
         """End the server. The executor starts another one when it is used again."""
         self._dispatcher.close()
+
+    def __reduce__(self) -> tuple[Callable[..., CodeExecutor], tuple[object, ...]]:
+        """A copy, also one that went through pickle, has the same settings and its own server."""
+        settings = (self.limits, self.isolation, self.allow_unsafe, self.language)
+        return _with_packages, (settings, *self._packages)
 
     def _try_interpreter(self) -> None:
         """Refuse at once where another interpreter than ours does not start in the sandbox."""
@@ -424,6 +430,13 @@ class CodeExecutor:
         outcome = self._outcome("ok", "", run)
         text = run.stdout[start:end].decode("utf-8", "replace")
         return replace(outcome, value=frame.get("value"), stdout=text), end
+
+
+def _with_packages(
+    settings: tuple[Any, ...], packages: Sequence[str], preload: Sequence[str]
+) -> CodeExecutor:
+    """Keyword arguments for `CodeExecutor.__reduce__`, which can pass none."""
+    return CodeExecutor(*settings, packages=packages, preload=preload)
 
 
 def _task(call: Mapping[str, Any]) -> dict[str, Any]:

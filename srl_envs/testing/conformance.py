@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_envs.testing.contract import check_bots, check_contract, check_views
+from srl_envs.testing.conversions import check_conversions
+from srl_envs.testing.copies import check_copies
 from srl_envs.testing.determinism import (
     check_determinism,
     check_reset_isolation,
@@ -88,6 +90,17 @@ CHECKS: dict[str, Check] = {
     "views": Check(
         lambda env_id, n: check_views(env_id, episodes=n),
         "`observe` must depend on the state and the seat alone, however often it is called.",
+    ),
+    "conversions": Check(
+        lambda env_id, n: check_conversions(env_id, episodes=n),
+        "set `simultaneous = True` in the class of a game whose `to_move` names all seats at every "
+        "step, and in no other.",
+    ),
+    "copies": Check(
+        lambda env_id, n: check_copies(env_id, episodes=n),
+        "keep sockets, processes, locks and open files out of the game, or leave them out in "
+        "`__getstate__` and open them when they are first needed; a bot draws only from the generator "
+        "that its factory gets, and is an object with attributes where it remembers anything else.",
     ),
     "bots": Check(
         lambda env_id, n: check_bots(env_id, episodes=(n + 1) // 2),

@@ -166,8 +166,8 @@ def _through_aec(env: GameEnv, seed: int) -> dict[int, tuple[list[str], float]]:
     view.reset(seed=seed)
     for agent in view.agent_iter():
         seen, _, terminated, truncated, _ = view.last()
-        done = terminated or truncated
-        view.step(None if done else policies[view.possible_agents.index(agent)](seen["text"]))
+        silent = terminated or truncated or not seen["can_act"]
+        view.step(None if silent else policies[view.possible_agents.index(agent)](seen["text"]))
     return told.all()
 
 

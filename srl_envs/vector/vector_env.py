@@ -8,7 +8,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,6 +225,13 @@ class VectorEnv:
         if self._batch is not None:
             self._batch.close()
         self._finalizer()
+
+    def __reduce__(self) -> NoReturn:
+        raise VectorError(
+            "a vector of environments cannot be copied or pickled: its episodes may run in other "
+            "processes. Make another one with srl_envs.make_vec and reset it with the same seed, or "
+            "copy a single environment from srl_envs.make."
+        )
 
     def __enter__(self) -> VectorEnv:
         return self

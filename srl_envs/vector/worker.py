@@ -10,6 +10,7 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from srl_envs.errors import SRLError
@@ -34,10 +35,7 @@ def factory(
 
 def register_again(spec: EnvSpec) -> None:
     """Register in this process what another one has under this id, perhaps from a script."""
-    register(
-        id=spec.id, entry_point=spec.entry_point, mode=spec.mode, seats=spec.seats,
-        summary=spec.summary, bots=spec.bots, options=spec.options,
-    )  # fmt: skip
+    register(**asdict(spec))
 
 
 def serve(channel: Channel) -> None:

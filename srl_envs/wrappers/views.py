@@ -16,7 +16,7 @@ def as_aec(env: GameEnv) -> GameAEC:
 
 
 def as_single(
-    env: GameEnv, *, seat: int = 0, opponents: Mapping[int, str | Policy] | None = None
+    env: GameEnv, *, seat: int = 0, opponents: Mapping[int, str | Policy] | str | None = None
 ) -> GameSingle:
     """Like `srl_envs.make_single`, for an environment that is already made."""
-    return GameSingle(env, seat=seat, opponents=dict(opponents or {}))
+    return GameSingle(env, seat=seat, opponents=opponents)

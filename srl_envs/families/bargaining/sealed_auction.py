@@ -88,6 +88,7 @@ class SealedAuction(Game[Sale, int]):
 
     seats = SEATS
     mode = "mixed"
+    simultaneous = True
     max_action_chars = 16
 
     def __init__(

@@ -94,6 +94,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
 
     seats = 2
     mode = "competitive"
+    simultaneous = True
     max_action_chars = 8192
     max_observation_chars = 8192
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import Budget, CodeExecutor, Limits, Outcome
@@ -34,11 +34,14 @@ SKIPPED = Verdict(False, None)
 class Judge:
     """Runs programs in a sandbox that starts with the first of them.
 
+    A copy, also one that went through pickle, starts a sandbox of its own when it first needs one.
+
     Args:
         executor: runs the programs; None makes one with `LIMITS`.
     """
 
     def __init__(self, executor: CodeExecutor | None = None) -> None:
+        self._given = executor
         self._executor = executor
 
     def calls(
@@ -86,6 +89,9 @@ class Judge:
         if self._executor is None:
             self._executor = CodeExecutor(limits=LIMITS)
         return self._executor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_given": self._given, "_executor": self._given}
 
 
 def budget_of(tests: Sequence[str]) -> Budget:

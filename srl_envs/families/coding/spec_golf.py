@@ -92,6 +92,7 @@ class SpecGolf(Game[GolfState, str]):
 
     seats = 2
     mode = "competitive"
+    simultaneous = True
     max_action_chars = 8192
     max_observation_chars = 8192
 

@@ -68,6 +68,7 @@ class Blotto(Game[Campaign, Spread]):
     """
 
     mode = "competitive"
+    simultaneous = True
     max_action_chars = 64
     max_observation_chars = 1600
 

@@ -123,6 +123,7 @@ class Commons(Game[Stock, Request]):
 
     seats = SEATS
     mode = "mixed"
+    simultaneous = True
     max_action_chars = 600
 
     def __init__(self, *, rounds: int = 12, talk: bool = True) -> None:

@@ -127,6 +127,7 @@ class IteratedDilemma(Game[Meeting, Choice]):
     """
 
     mode = "mixed"
+    simultaneous = True
     max_action_chars = 400
 
     def __init__(

@@ -94,6 +94,7 @@ class PublicGoods(Game[Pot, Gift]):
 
     seats = SEATS
     mode = "mixed"
+    simultaneous = True
     max_action_chars = 32
 
     def __init__(self, *, rounds: int = 8, cuts_from: int = 5) -> None:

@@ -184,6 +184,7 @@ class MathDuel(Game[Duel, Move]):
 
     seats = 2
     mode = "competitive"
+    simultaneous = True
     max_action_chars = 100
 
     def __init__(

@@ -150,6 +150,7 @@ class SplitClues(Game[Table, str | Solution]):
     """
 
     mode = "cooperative"
+    simultaneous = True
     max_turns = ROUNDS + 1
     max_action_chars = 1000
     max_observation_chars = 6144

@@ -153,7 +153,6 @@ class WordChain(Game[Chain, str]):
                 f"word_chain: no word can begin a game of {self.rules}; lower letters, link or "
                 "followers."
             )
-        self._known = vocabulary(link, followers)
         ending = "the last letter" if link == 1 else f"the last {link} letters"
         example = {1: "lemon, night", 2: "lemon, once", 3: "begin, ginger"}[link]
         grows = f", growing by 1 after every {growth} words" if growth else ""
@@ -168,6 +167,11 @@ class WordChain(Game[Chain, str]):
             "Reply with one word, like this: <action>lemon</action>\n"
             f"If you know none, write <action>{GIVE_UP}</action> and lose.\n\n"
         )
+
+    @property
+    def _known(self) -> Vocabulary:
+        """Looked up, not kept, so that copies of the game do not carry the word list."""
+        return vocabulary(self.rules.link, self.rules.followers)
 
     def new(self, streams: Streams) -> Chain:
         """A first word from the list, and a fair coin for the first mover."""

@@ -53,7 +53,7 @@ class NumericParallel(ParallelEnv[str, Arrays, int]):
     def __init__(self, env: GameEnv, features: Features | None = None) -> None:
         self.env = env
         self.features = features or features_of(env)
-        self.metadata = {**env.metadata, "is_parallelizable": True}
+        self.metadata = dict(env.metadata)
         self.render_mode = env.render_mode
         self.possible_agents = list(env.possible_agents)
         self.agents: list[str] = []
@@ -215,23 +215,20 @@ class NumericSingle(gym.Env[NDArray[np.float32], int]):
 
 def make_parallel(env_id: str, **options: Any) -> NumericParallel:
     """The numeric twin of `srl_envs.make`."""
-    env: Any = make(env_id, **options)
-    return NumericParallel(env)
+    return NumericParallel(make(env_id, **options))
 
 
 def make_aec(env_id: str, **options: Any) -> NumericAEC:
     """The numeric twin of `srl_envs.make_aec`."""
-    env: Any = make(env_id, **options)
-    return NumericAEC(GameAEC(env))
+    return NumericAEC(GameAEC(make(env_id, **options)))
 
 
 def make_single(
     env_id: str,
     *,
     seat: int = 0,
-    opponents: Mapping[int, str | Policy] | None = None,
+    opponents: Mapping[int, str | Policy] | str | None = None,
     **options: Any,
 ) -> NumericSingle:
     """The numeric twin of `srl_envs.make_single`: bots and callables there read text as ever."""
-    env: Any = make(env_id, **options)
-    return NumericSingle(GameSingle(env, seat=seat, opponents=dict(opponents or {})))
+    return NumericSingle(GameSingle(make(env_id, **options), seat=seat, opponents=opponents))

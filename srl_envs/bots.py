@@ -1,0 +1,49 @@
+"""Scripted policies as objects that can be copied in the middle of an episode."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from srl_envs.registry import load_entry_point
+
+
+class Bot:
+    """What a bot's factory returned, with the generator that it draws from.
+
+    A copy, also one that went through pickle, replies to the same texts with the same words. Of a
+    factory that returns a function, a copy is made anew from the seed and takes over the generator,
+    so such a function must keep nothing else from one reply to the next. Any other callable object
+    is copied with its attributes.
+
+    Args:
+        factory: ``package.module:factory``, as in `EnvSpec.bots`.
+        seed: of the bot's own generator.
+    """
+
+    def __init__(self, factory: str, seed: int) -> None:
+        self._factory, self._seed = factory, seed
+        self._rng = np.random.default_rng(seed)
+        self._act = load_entry_point(factory)(self._rng)
+
+    def __call__(self, text: str) -> str:
+        """The reply to an observation's text."""
+        return self._act(text)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Bot({self._factory!r}, seed={self._seed})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._act, FunctionType):  # pickle knows no closures, copy would share them
+            drawn = self._rng.bit_generator.state
+            return {"_factory": self._factory, "_seed": self._seed, "drawn": drawn}
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "drawn" not in state:
+            self.__dict__.update(state)
+            return
+        self.__init__(state["_factory"], state["_seed"])  # type: ignore[misc]
+        self._rng.bit_generator.state = state["drawn"]

@@ -1,0 +1,101 @@
+"""How callers name seats and policies, checked where they come in.
+
+A seat is a number wherever policies are seated (`play`, `make_single`); it is a PettingZoo agent name,
+``player_0``, wherever PettingZoo's interface asks for agents (`step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from srl_envs.errors import ConfigError, InvalidActionError
+from srl_envs.registry import EnvSpec, Policy, bot_of
+
+if TYPE_CHECKING:
+    from srl_envs.parallel import GameEnv
+
+
+def require_seat(env: GameEnv, place: str, seat: object) -> None:
+    """Refuse what is no seat number of ``env``; ``place`` starts the message.
+
+    Raises:
+        ConfigError: says what to write instead.
+    """
+    names = env.possible_agents
+    if isinstance(seat, str) and seat in names:
+        raise ConfigError(f"{place}: {seat!r} is an agent's name; write seat {names.index(seat)}.")
+    if isinstance(seat, bool) or not isinstance(seat, Integral) or seat not in range(len(names)):
+        raise ConfigError(
+            f"{place}: no seat {seat!r}; {env.env_spec.id} has seats 0 to {len(names) - 1}."
+        )
+
+
+def require_policy(spec: EnvSpec, place: str, policy: object) -> None:
+    """Refuse what is neither callable nor the name of a bot.
+
+    Raises:
+        ConfigError: it is something else.
+        UnknownPolicyError: no bot has this name.
+    """
+    if isinstance(policy, str):
+        bot_of(spec, policy, 0)
+    elif not callable(policy):
+        raise ConfigError(
+            f"{place}={policy!r}: give the name of a bot, or a callable that takes the observation's "
+            f"text and returns the reply."
+        )
+
+
+def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
+    """Refuse policies that do not fill the seats of ``env``, as `srl_envs.play` takes them.
+
+    Raises:
+        ConfigError: a seat has no policy, or there is no such seat; says what to write.
+        UnknownPolicyError: no bot has this name.
+    """
+    if not hasattr(env, "env_spec"):
+        raise ConfigError(
+            f"play: {env!r} is no environment of srl_envs; give one from srl_envs.make, or an id."
+        )
+    seats = len(env.possible_agents)
+    if not isinstance(policies, Mapping):
+        raise ConfigError(
+            f"play: policies={policies!r}; give {{seat: policy}} for seats 0 to {seats - 1}, a policy "
+            f"being the name of a bot or a callable."
+        )
+    for seat, policy in policies.items():
+        require_seat(env, "play: policies", seat)
+        require_policy(env.env_spec, f"play: policies[{seat}]", policy)
+    missing = [seat for seat in range(seats) if seat not in policies]
+    if missing:
+        raise ConfigError(f"{env.env_spec.id} has seats 0 to {seats - 1}; no policy for {missing}.")
+
+
+def seat_policies(env: GameEnv, policies: Mapping[int, Policy | str]) -> dict[int, Policy]:
+    """Seat -> policy for the running episode, from which the seeds of named bots follow."""
+    from srl_envs.core import Streams, episode_entropy  # noqa: PLC0415 - imports numpy
+
+    spec = env.env_spec
+    streams = Streams(*episode_entropy(spec.name, spec.version, env.split, env.seed))
+    seeds = streams.bots.integers(2**31, size=len(env.possible_agents)).tolist()
+    return {
+        seat: bot_of(spec, policy, seeds[seat]) if isinstance(policy, str) else policy
+        for seat, policy in policies.items()
+    }
+
+
+def missing_action(agent: str, seat: int, actions: Any) -> InvalidActionError:
+    """What to raise where ``actions`` holds nothing for an agent on move."""
+    if not isinstance(actions, Mapping):
+        given = f"step() got {type(actions).__name__}; give {{agent: reply}}, like"
+    elif seat in actions:
+        given = "step() got seat numbers; it takes agents' names, like"
+    else:
+        given = (
+            f"step() got no action for it, only for {sorted(map(str, actions)) or 'nobody'}; write"
+        )
+    return InvalidActionError(
+        f"{agent} is on move, but {given} {{{agent!r}: '<action>...</action>'}}."
+    )
