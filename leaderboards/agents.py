@@ -33,6 +33,7 @@ from srl_agents.recipes.folder import RECIPE
 from srl_agents.recipes.loading import read_yaml
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
+from srl_envs.registry import no_bot
 from srl_envs.settings import build, dump
 
 if TYPE_CHECKING:  # torch comes with it
@@ -169,7 +170,7 @@ def _entrant(text: str, protocol: Protocol) -> Entrant:
     bot = source.removeprefix(BOT)
     if source.startswith(BOT) or source in bots:
         if bot not in bots:
-            raise UnknownPolicyError(f"{protocol.env} has no bot {bot!r}.{nearest(bot, bots)}")
+            raise UnknownPolicyError(no_bot(spec(protocol.env), bot))
         if equals and name != BOT + bot:
             raise ConfigError(f"{text}: a bot keeps its own name, {BOT}{bot}.")
         return Entrant(BOT + bot, BOT + bot)

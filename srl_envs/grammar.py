@@ -70,6 +70,11 @@ def action(body: object) -> str:
     return f"{OPEN}{body}{CLOSE}"
 
 
+def body_of(reply: str) -> str:
+    """The body that `action` made ``reply`` from."""
+    return reply.removeprefix(OPEN).removesuffix(CLOSE)
+
+
 @lru_cache(maxsize=4096)
 def replies_of(bodies: tuple[str, ...]) -> tuple[str, ...]:
     """`action` of each body; games offer the same lists again and again."""

@@ -262,16 +262,21 @@ def bot_of(found: EnvSpec, name: str, seed: int) -> Bot:
     """
     from srl_envs.bots import Bot  # noqa: PLC0415 - keeps `import srl_envs` light
 
-    if name in found.bots:
-        return Bot(found.bots[name], seed)
+    if name not in found.bots:
+        raise UnknownPolicyError(no_bot(found, name))
+    return Bot(found.bots[name], seed)
+
+
+def no_bot(found: EnvSpec, name: str) -> str:
+    """What to tell a caller who names a bot that the environment does not have."""
     if found.bots:
-        known = f"{nearest(name, found.bots)} It has: {', '.join(found.bots)}."
+        advice = f"{nearest(name, found.bots)} It has: {', '.join(found.bots)}."
     else:
-        known = (
-            " It has none: give a callable that takes the observation's text and returns the reply,"
-            " or name factories in srl_envs.register(bots=...)."
+        advice = (
+            " It has none: seat a callable that takes the observation's text and returns the reply, a "
+            "language model or a person; or name factories of bots in srl_envs.register(bots=...)."
         )
-    raise UnknownPolicyError(f"{found.id} has no bot {name!r}.{known}")
+    return f"{found.id} has no bot {name!r}.{advice}"
 
 
 def load_entry_point(target: str) -> Any:

@@ -18,18 +18,16 @@ if TYPE_CHECKING:
 
 
 def require_seat(env: GameEnv, place: str, seat: object) -> None:
-    """Refuse what is no seat number of ``env``; ``place`` starts the message.
+    """Refuse what is no seat number of ``env``; ``place`` starts the message and quotes ``seat``.
 
     Raises:
         ConfigError: says what to write instead.
     """
     names = env.possible_agents
     if isinstance(seat, str) and seat in names:
-        raise ConfigError(f"{place}: {seat!r} is an agent's name; write seat {names.index(seat)}.")
+        raise ConfigError(f"{place}: that is an agent's name; write seat {names.index(seat)}.")
     if isinstance(seat, bool) or not isinstance(seat, Integral) or seat not in range(len(names)):
-        raise ConfigError(
-            f"{place}: no seat {seat!r}; {env.env_spec.id} has seats 0 to {len(names) - 1}."
-        )
+        raise ConfigError(f"{place}: {env.env_spec.id} has seats 0 to {len(names) - 1}.")
 
 
 def require_policy(spec: EnvSpec, place: str, policy: object) -> None:
@@ -66,7 +64,7 @@ def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
             f"being the name of a bot or a callable."
         )
     for seat, policy in policies.items():
-        require_seat(env, "play: policies", seat)
+        require_seat(env, f"play: policies[{seat!r}]", seat)
         require_policy(env.env_spec, f"play: policies[{seat}]", policy)
     missing = [seat for seat in range(seats) if seat not in policies]
     if missing:

@@ -46,7 +46,7 @@ class GameSingle(gym.Env[Observation, str]):
                 f"{type(env).__name__}."
             )
         seats = len(env.possible_agents)
-        require_seat(env, "seat", seat)
+        require_seat(env, f"seat={seat!r}", seat)
         others = [s for s in range(seats) if s != seat]
         if isinstance(opponents, str):
             opponents = dict.fromkeys(others, opponents)
@@ -138,8 +138,10 @@ def _checked(
             f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: policy}}."
         )
     for other, policy in opponents.items():
-        require_seat(env, "opponents", other)
+        require_seat(env, f"opponents[{other!r}]", other)
         if other == seat:
-            raise ConfigError(f"opponents[{other}]: seat {seat} is the caller's own; name others.")
+            raise ConfigError(
+                f"opponents[{other}]: seat {seat} is the caller's; name a seat other than {seat}."
+            )
         require_policy(env.env_spec, f"opponents[{other}]", policy)
     return opponents

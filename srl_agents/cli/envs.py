@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 
 import srl_envs
@@ -75,8 +76,9 @@ def sample_turn(spec: EnvSpec) -> tuple[int, str, str]:
             seat for seat, agent in enumerate(env.possible_agents) if observations[agent]["can_act"]
         )
         text = observations[env.possible_agents[seat]]["text"]
-        bot = next(iter(spec.bots), None)
-        reply = srl_envs.make_bot(spec.id, bot)(text) if bot else ""
+        reply = srl_envs.action(env.sample_legal(seat, np.random.default_rng(0)))
+        for bot in list(spec.bots)[:1]:
+            reply = srl_envs.make_bot(spec.id, bot)(text)
     finally:
         env.close()
     return seat, text, reply
@@ -86,7 +88,7 @@ def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
     """All that a newcomer needs of one environment."""
     options = {**spec.options, **SHELL_OPTIONS}
     width = max(map(len, options))
-    players = " ".join(["human", *list(spec.bots)[:1] * (spec.seats - 1)])
+    players = " ".join(["human", *(list(spec.bots)[:1] or ["human"]) * (spec.seats - 1)])
     return "\n".join(
         [
             f"{spec.id}: {spec.summary}",

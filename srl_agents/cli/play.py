@@ -18,6 +18,7 @@ from srl_agents.policies import text_policy
 from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
+from srl_envs.grammar import body_of
 from srl_envs.registry import EnvSpec
 
 DESCRIPTION = """Play episodes of one environment and watch them live.
@@ -156,8 +157,8 @@ def play_one(
             if not observations[agent]["can_act"]:
                 continue
             text = observations[agent]["text"]
-            legal = infos[agent].get("legal_actions")
-            view.turn(seat, text, legal if names[seat] == HUMAN else None)
+            legal = infos[agent].get("legal_actions") if names[seat] == HUMAN else None
+            view.turn(seat, text, legal and [body_of(reply) for reply in legal])
             start = time.monotonic()
             with view.thinking(seat):
                 replies[seat] = players[seat](text)
@@ -206,7 +207,8 @@ class Table:
         policies, seats = self.options.policies, self.seats
         if len(policies) != seats:
             given = f"{len(policies)} given ({', '.join(policies)})" if policies else "none given"
-            example = " ".join([*policies, *list(self.spec.bots), *["random"] * seats][:seats])
+            others = [*self.spec.bots, *(list(self.spec.bots)[:1] or [HUMAN]) * seats]
+            example = " ".join([*policies, *others][:seats])
             raise ConfigError(
                 f"{self.spec.id} has {seats} seats, one policy each; {given}."
                 f" Try: srl play {self.spec.id} {example}"

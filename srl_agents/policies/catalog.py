@@ -59,7 +59,7 @@ def text_policy(
     if not _may_exist(wanted.model):
         known = [*bots, *MODELS]
         raise UnknownPolicyError(
-            f"no policy {name!r}.{nearest(name, known)} Bots of {env_id}: {', '.join(bots)}; "
+            f"no policy {name!r}.{nearest(name, known)} Bots of {env_id}: {', '.join(bots) or 'none'}; "
             f"models: {', '.join(MODELS)}, a hub id, a folder, or MODEL+ADAPTER_FOLDER."
         )
     return _model_policy(wanted, seat, seed, max_new_tokens or reply_budget(env_id))

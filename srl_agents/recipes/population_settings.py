@@ -10,8 +10,7 @@ from srl_agents.league.population import MatchmakingSettings
 from srl_agents.league.settings import require
 from srl_agents.policies.catalog import require_model
 from srl_envs import spec
-from srl_envs.errors import nearest
-from srl_envs.registry import count_seats
+from srl_envs.registry import count_seats, no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,10 +82,7 @@ class PopulationRecipe:
             f"teams={list(self.teams)}: give one team per seat of {seats}.",
         )
         for agent in self.agents:
-            require(
-                not agent.bot or agent.bot in known.bots,
-                f"{self.env} has no bot {agent.bot!r}.{nearest(agent.bot, known.bots)}",
-            )
+            require(not agent.bot or agent.bot in known.bots, no_bot(known, agent.bot))
             require(
                 bool(agent.bot or self.model),
                 "an agent that is no bot needs `model`, the base that it plays on.",

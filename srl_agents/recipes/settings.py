@@ -26,7 +26,7 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_envs import spec
-from srl_envs.registry import count_seats
+from srl_envs.registry import count_seats, no_bot
 
 RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
@@ -343,8 +343,10 @@ class LeagueRecipe:
             f"teams={list(self.teams)}: give one team per seat of {seats}, all equally large.",
         )
         warm = () if self.warm_start is None else self.warm_start.bots
-        for bot in (*self.opponents.bots, *self.evaluation.bots, *warm):
-            require(
-                bot in known.bots,
-                f"{self.env} has no bot {bot!r}; it has {', '.join(known.bots)}.",
-            )
+        for section, bots in (
+            ("opponents", self.opponents.bots),
+            ("evaluation", self.evaluation.bots),
+            ("warm_start", warm),
+        ):
+            for bot in bots:
+                require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")

@@ -130,6 +130,7 @@ class OpenSpielGame(Game[Position, int]):
         self.seats = self._spiel.num_players()
         self.mode = _mode(self._spiel)
         self.max_turns = self._spiel.max_game_length()
+        self.simultaneous = kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
         self._low, self._high = self._spiel.min_utility(), self._spiel.max_utility()
         self._total = self._spiel.utility_sum() if self.mode == "competitive" else None
         self._one_shot = kind.information == pyspiel.GameType.Information.ONE_SHOT

@@ -66,7 +66,7 @@ class SRLObservation(Observation):
     """What became of the last reply: None, ``malformed`` or ``illegal``."""
     attempts_left: int = 0
     legal_actions: list[str] = Field(default_factory=list)
-    """Bodies of legal actions; empty where they cannot be listed."""
+    """Whole replies, each a legal ``message``; empty where they cannot be listed."""
     reward_components: dict[str, float] = Field(default_factory=dict)
     statistics: dict[str, float] = Field(default_factory=dict)
     """The game's own numbers, at the end."""

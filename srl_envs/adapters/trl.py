@@ -123,20 +123,20 @@ class EnvironmentFactory:
 
     env_id: str
     seat: int
-    opponents: Mapping[int, str | Policy]
+    opponents: Mapping[int, str | Policy] | str | None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> TRLGame:
         """A new instance."""
         env = make(self.env_id, **self.options)
-        return TRLGame(GameSingle(env, seat=self.seat, opponents=dict(self.opponents)))
+        return TRLGame(GameSingle(env, seat=self.seat, opponents=self.opponents))
 
 
 def environment_factory(
     env_id: str,
     *,
     seat: int = 0,
-    opponents: Mapping[int, str | Policy] | None = None,
+    opponents: Mapping[int, str | Policy] | str | None = None,
     **options: Any,
 ) -> EnvironmentFactory:
     """For ``GRPOTrainer(environment_factory=...)``.
@@ -144,15 +144,15 @@ def environment_factory(
     Args:
         env_id: a registered id.
         seat: the seat that is trained.
-        opponents: seat -> bot name, or a ``text -> text`` callable; seats that are not named make
-            random legal moves.
+        opponents: seat -> bot name, or a ``text -> text`` callable; or one bot name for all other
+            seats. Seats that are not named make random legal moves.
         **options: as in `srl_envs.make`.
 
     Raises:
         UnknownEnvironmentError: no such id.
         ConfigError: a seat or an option is wrong.
     """
-    factory = EnvironmentFactory(env_id, seat, dict(opponents or {}), options)
+    factory = EnvironmentFactory(env_id, seat, opponents, options)
     factory()._view.close()  # what is wrong fails here, not inside the trainer
     return factory
 

@@ -9,6 +9,8 @@ and what differs.
 
 from srl_envs.testing.conformance import CHECKS, Check, check
 from srl_envs.testing.contract import check_bots, check_contract, check_views
+from srl_envs.testing.conversions import check_conversions
+from srl_envs.testing.copies import check_copies
 from srl_envs.testing.determinism import (
     check_determinism,
     check_reset_isolation,
@@ -29,6 +31,8 @@ __all__ = [
     "check",
     "check_bots",
     "check_contract",
+    "check_conversions",
+    "check_copies",
     "check_determinism",
     "check_exploits",
     "check_fuzz",

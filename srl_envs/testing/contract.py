@@ -8,6 +8,7 @@ from typing import Any
 
 from srl_envs.aec import GameAEC
 from srl_envs.episode import Transcript, play
+from srl_envs.grammar import parse_reply
 from srl_envs.parallel import INVALID_MODES, GameEnv
 from srl_envs.registry import make_bot, spec
 from srl_envs.single import GameSingle
@@ -56,6 +57,9 @@ def _require_step(
             legal = info["legal_actions"]
             require(0 < len(legal) <= 200, f"{where}: {len(legal)} legal actions of {agent}.")
             require(len(set(legal)) == len(legal), f"{where}: a legal action of {agent} repeats.")
+            for reply in legal:
+                body, problem = parse_reply(reply, env.game.max_action_chars)
+                require(body is not None, f"{where}: legal action {reply!r} of {agent}: {problem}.")
     acting = sum(seen["can_act"] for seen in observations.values())
     require(bool(acting) == live, f"{where}: {acting} seats are on move.")
 

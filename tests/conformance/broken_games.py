@@ -6,7 +6,9 @@ find it too. A fault may bring its own ``bots``.
 
 from __future__ import annotations
 
+import itertools
 import random
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +31,7 @@ class Coins(NamedTuple):
 class Pennies(Game[Coins, str]):
     """Matching pennies with a random stake in each round; both seats show a coin at once."""
 
+    simultaneous = True
     max_turns = ROUNDS
     max_action_chars = 12
     max_observation_chars = 600
@@ -96,6 +99,11 @@ def heads_bot(rng: np.random.Generator) -> Callable[[str], str]:
     return lambda _: action("heads")
 
 
+def counting_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    replies = itertools.count()
+    return lambda _: action(("heads", "tails")[next(replies) % 3 == 0])
+
+
 class Hands(NamedTuple):
     cards: tuple[int, ...]
     named: tuple[tuple[int, ...], ...] = ()
@@ -109,6 +117,7 @@ class Recall(Game[Hands, int]):
 
     seats = 3
     mode = "cooperative"
+    simultaneous = True
     max_turns = 2
     max_action_chars = 1
     max_observation_chars = 200
@@ -186,7 +195,7 @@ class GlobalDraws(Pennies):
     """determinism: the instance comes from a generator of the process.
 
     Also found by: public_suites, contract, subprocess, reset_isolation, splits,
-    state_round_trip, replay, views, bots.
+    state_round_trip, replay, views, bots, conversions, copies.
     """
 
     def new(self, streams: Streams) -> Coins:
@@ -197,7 +206,7 @@ class LateDraws(Pennies):
     """determinism: the opening is right; a later step asks the process's generator.
 
     Also found by: public_suites, contract, subprocess, reset_isolation, state_round_trip,
-    replay, views, bots.
+    replay, views, bots, conversions, copies.
     """
 
     def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
@@ -208,7 +217,7 @@ class LateDraws(Pennies):
 class SharedRounds(Pennies):
     """determinism: two instances share a counter, though each alone repeats itself.
 
-    Also found by: public_suites, state_round_trip.
+    Also found by: public_suites, state_round_trip, copies.
     """
 
     live = 0
@@ -255,7 +264,7 @@ class SharedList(Pennies):
     """reset_isolation: the caller gets the game's own dict of statistics.
 
     Also found by: public_suites, contract, determinism, state_round_trip, views, bots,
-    hidden_information, hidden_replies, fuzz.
+    hidden_information, hidden_replies, fuzz, conversions, copies.
     """
 
     def __init__(self) -> None:
@@ -318,8 +327,8 @@ class NotJson(Pennies):
 class Aging(Pennies):
     """replay: each new episode of a process starts elsewhere.
 
-    Also found by: public_suites, contract, determinism, subprocess, reset_isolation,
-    splits, state_round_trip, views, bots.
+    Also found by: public_suites, contract, determinism, subprocess, reset_isolation, splits,
+    state_round_trip, views, bots, conversions, copies.
     """
 
     _episodes = 0
@@ -349,7 +358,7 @@ class NotANumber(Pennies):
     """payoffs: a statistic without a value.
 
     Also found by: public_suites, contract, determinism, reset_isolation, state_round_trip,
-    replay, bots.
+    replay, bots, copies.
     """
 
     def components(self, state: Coins, seat: int) -> Mapping[str, float]:
@@ -444,9 +453,9 @@ class Unsampled(Pennies):
 class Crashing(Pennies):
     """public_suites: raises in the middle.
 
-    Also found by: contract, determinism, subprocess, reset_isolation, state_round_trip,
-    replay, views, bots, payoffs, seat_symmetry, hidden_information, hidden_replies, fuzz,
-    exploits.
+    Also found by: contract, determinism, subprocess, reset_isolation, state_round_trip, replay,
+    views, bots, payoffs, seat_symmetry, hidden_information, hidden_replies, fuzz, exploits,
+    conversions, copies.
     """
 
     def apply(self, state: Coins, actions: Mapping[int, str]) -> Coins:
@@ -473,8 +482,8 @@ class TwiceLegal(Pennies):
 class Endless(Pennies):
     """contract: more turns than declared.
 
-    Also found by: public_suites, determinism, subprocess, reset_isolation,
-    state_round_trip, fuzz.
+    Also found by: public_suites, determinism, subprocess, reset_isolation, state_round_trip,
+    fuzz, conversions.
     """
 
     max_turns = 1
@@ -483,9 +492,9 @@ class Endless(Pennies):
 class Ended(Pennies):
     """contract: over, but a seat is still on move.
 
-    Also found by: public_suites, determinism, subprocess, reset_isolation,
-    state_round_trip, replay, views, bots, payoffs, seat_symmetry, hidden_information,
-    hidden_replies, fuzz, exploits.
+    Also found by: public_suites, determinism, subprocess, reset_isolation, state_round_trip,
+    replay, views, bots, payoffs, seat_symmetry, hidden_information, hidden_replies, fuzz,
+    exploits, conversions, copies.
     """
 
     def returns(self, state: Coins) -> tuple[float, ...] | None:
@@ -495,7 +504,8 @@ class Ended(Pennies):
 class Curious(Pennies):
     """views: how often it was asked shows in the text.
 
-    Also found by: public_suites, determinism, reset_isolation, state_round_trip, bots.
+    Also found by: public_suites, determinism, reset_isolation, state_round_trip, bots,
+    conversions, copies.
     """
 
     def __init__(self) -> None:
@@ -543,6 +553,47 @@ class FirstSeatPaid(RecallOfFive):
     def returns(self, state: Hands) -> tuple[float, ...] | None:
         paid = super().returns(state)
         return paid and (min(1.0, paid[0] + 0.5), *paid[1:])
+
+
+class TakesTurnsInSecret(Recall):
+    """conversions: it is declared simultaneous, and one seat after the other moves.
+
+    Also found by: strength.
+    """
+
+    max_turns = 6
+
+    def to_move(self, state: Hands) -> tuple[int, ...]:
+        moves = sum(map(len, state.named))
+        return (moves % self.seats,) if moves < self.max_turns else ()
+
+    def apply(self, state: Hands, actions: Mapping[int, int]) -> Hands:
+        (number,) = actions.values()
+        *rows, row = state.named or ((),)
+        full = len(row) == self.seats
+        return state._replace(named=(*rows, row, (number,)) if full else (*rows, (*row, number)))
+
+    def returns(self, state: Hands) -> tuple[float, ...] | None:
+        return None if self.to_move(state) else (0.5,) * self.seats
+
+
+class SimultaneousInSecret(Pennies):
+    """conversions: both seats move at every step, and the game does not say so."""
+
+    simultaneous = False
+
+
+class HoldsALock(Pennies):
+    """copies: a lock cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class ForgettingBot(Pennies):
+    """copies: the bot counts its replies in its closure, which a copy does not take over."""
+
+    bots: ClassVar = {"random": "counting_bot"}
 
 
 class OpenCards(Recall):

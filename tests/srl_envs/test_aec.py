@@ -19,11 +19,15 @@ def test_a_reply_is_hidden_until_all_are_in() -> None:
     assert "Opponent: 123; 3" in view.observe("player_1")["text"]
 
 
-def test_only_the_seat_that_was_refused_is_asked_again() -> None:
+def test_who_waits_for_anothers_new_try_is_passed_over() -> None:
+    """Every cycle selects all seats, as `aec_to_parallel` needs it; only the refused one is read."""
     view = srl_envs.make_aec("math_duel-v0")
     view.reset(seed=0)
     view.step(ANSWER)
     view.step(BAD)
+    assert view.agent_selection == "player_0"
+    assert view.observe("player_0")["can_act"] == 0
+    view.step(None)
     assert view.agent_selection == "player_1"
     assert view.last()[1] == pytest.approx(-0.05)
     assert "not accepted" in view.observe("player_1")["text"]

@@ -173,12 +173,14 @@ def test_a_seat_that_is_not_on_move_is_neither_read_nor_charged() -> None:
         seat = 1 - seat
 
 
-def test_legal_actions_are_told_to_the_mover_alone() -> None:
+def test_legal_actions_are_replies_told_to_the_mover_alone() -> None:
     env = connect_four()
     _, infos = env.reset(seed=0)
     seat = mover(env)
-    assert infos[f"player_{seat}"]["legal_actions"] == list("1234567")
+    legal = infos[f"player_{seat}"]["legal_actions"]
+    assert legal == [srl_envs.action(number) for number in range(1, 8)]
     assert "legal_actions" not in infos[f"player_{1 - seat}"]
+    assert not env.step({f"player_{seat}": legal[0]})[-1][f"player_{seat}"]["invalid"]
 
 
 # --- several seats at the same moment -----------------------------------------------------------

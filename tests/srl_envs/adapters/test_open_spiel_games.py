@@ -20,7 +20,6 @@ from srl_envs.adapters import open_spiel
 from srl_envs.adapters.open_spiel import OpenSpielGame, register_game, scaled_returns
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
-from srl_envs.grammar import action
 from srl_envs.testing import CHECKS
 
 
@@ -181,7 +180,7 @@ def test_seats_of_a_simultaneous_game_move_at_once() -> None:
     assert [seen["can_act"] for seen in observations.values()] == [1, 1]
     bids = {agent: info["legal_actions"][0] for agent, info in env.reset(seed=1)[1].items()}
     before = env.get_state()["state"][2]
-    env.step({agent: action(body) for agent, body in bids.items()})
+    env.step(bids)
     assert env.get_state()["state"][2][len(before)] == [0, 0]
 
 

@@ -165,7 +165,7 @@ def test_nonsense_is_charged_and_labelled(url: str) -> None:
 def test_a_client_that_knows_nothing_of_us_can_play(url: str) -> None:
     with GenericEnvClient(base_url=url).sync() as client:
         first = client.reset(seed=3).observation
-        result = client.step({"message": action(first["legal_actions"][0])})
+        result = client.step({"message": first["legal_actions"][0]})
         assert result.reward == 0.0
         with pytest.raises(RuntimeError, match="message"):
             client.step({"text": "4"})
