@@ -10,6 +10,7 @@ _CODING = "srl_envs.families.coding"
 _CARDS = "srl_envs.families.cards"
 _TEAMWORK = "srl_envs.families.teamwork"
 _WORDS = "srl_envs.families.words"
+_NUMERIC = "srl_envs.wrappers.numeric"
 
 register(
     id="connect_four-v0",
@@ -27,6 +28,7 @@ register(
         "cols": "width of the board, 4 to 9 (7)",
         "k": "pieces in a line that win, 3 to 5 (4)",
     },
+    numeric=f"{_NUMERIC}.board:ConnectFourFeatures",
 )
 
 register(
@@ -89,6 +91,7 @@ register(
         "turns": "words after which the game is a draw, 10 to 100 (60)",
         "followers": "words that must be able to follow each word, 1 to 50 (5)",
     },
+    numeric=f"{_NUMERIC}.words:WordChainFeatures",
 )
 
 register(
@@ -112,6 +115,7 @@ register(
         "horizon": "fixed or geometric (fixed)",
         "talk": "whether a message may go with a move (true)",
     },
+    numeric=f"{_NUMERIC}.dilemmas:DilemmaFeatures",
 )
 
 register(
@@ -130,6 +134,7 @@ register(
         "deck": "kuhn (three cards) or leduc (six cards, two betting rounds) (kuhn)",
         "hands": "hands per episode, 1 to 20 (6)",
     },
+    numeric=f"{_NUMERIC}.cards:PokerFeatures",
 )
 
 register(
@@ -149,6 +154,7 @@ register(
         "largest": "objects in the largest possible heap, 3 to 9 (9)",
         "misere": "true: who takes the last object loses (false)",
     },
+    numeric=f"{_NUMERIC}.board:NimFeatures",
 )
 
 register(
@@ -168,6 +174,7 @@ register(
         "fields": "3 to 7, worth 1, 2, 3 and so on (5)",
         "rounds": "1 to 5 (3)",
     },
+    numeric=f"{_NUMERIC}.dilemmas:BlottoFeatures",
 )
 
 register(
@@ -187,6 +194,7 @@ register(
         "dice": "dice of each seat at the start, 1 to 5 (3)",
         "wild": "true: a 6 counts as every face (false)",
     },
+    numeric=f"{_NUMERIC}.cards:LiarsDiceFeatures",
 )
 
 register(
@@ -226,6 +234,7 @@ register(
         "rounds": "1 to 12 (8)",
         "cuts_from": "first round in which cuts are possible, 0 for never (5)",
     },
+    numeric=f"{_NUMERIC}.dilemmas:PublicGoodsFeatures",
 )
 
 register(
@@ -246,6 +255,7 @@ register(
         "rounds": "2 to 15 (12)",
         "talk": "whether a message may go with a request (true)",
     },
+    numeric=f"{_NUMERIC}.dilemmas:CommonsFeatures",
 )
 
 register(
@@ -266,6 +276,7 @@ register(
         "clues": "clue tokens, 1 to 8 (6)",
         "lives": "mistakes that end the game, 1 to 5 (3)",
     },
+    numeric=f"{_NUMERIC}.cards:HanabiFeatures",
 )
 
 register(
@@ -307,6 +318,7 @@ register(
         "turns": "2 to 8, of which the last can only accept or walk (8)",
         "talk": "whether a message may go with a move (true)",
     },
+    numeric=f"{_NUMERIC}.bargaining:NegotiationFeatures",
 )
 
 register(
@@ -342,6 +354,7 @@ register(
         "items": "2 to 10 (6)",
         "purse": "coins of each seat, 20 to 60 (30)",
     },
+    numeric=f"{_NUMERIC}.bargaining:AuctionFeatures",
 )
 
 register(

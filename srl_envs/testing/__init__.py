@@ -20,6 +20,7 @@ from srl_envs.testing.determinism import (
 from srl_envs.testing.episodes import ConformanceError, game_env, opening, record
 from srl_envs.testing.hidden import check_hidden_information
 from srl_envs.testing.hostile import check_exploits, check_fuzz, check_hidden_replies
+from srl_envs.testing.numeric import check_numeric
 from srl_envs.testing.payoffs import check_payoffs, check_seat_symmetry, check_strength
 from srl_envs.testing.public_suites import check_public_suites
 from srl_envs.testing.states import check_golden, check_replay, check_state_round_trip
@@ -39,6 +40,7 @@ __all__ = [
     "check_golden",
     "check_hidden_information",
     "check_hidden_replies",
+    "check_numeric",
     "check_payoffs",
     "check_public_suites",
     "check_replay",

@@ -18,6 +18,7 @@ from srl_envs.testing.determinism import (
 from srl_envs.testing.episodes import ConformanceError
 from srl_envs.testing.hidden import check_hidden_information
 from srl_envs.testing.hostile import check_exploits, check_fuzz, check_hidden_replies
+from srl_envs.testing.numeric import check_numeric
 from srl_envs.testing.payoffs import check_payoffs, check_seat_symmetry, check_strength
 from srl_envs.testing.public_suites import check_public_suites
 from srl_envs.testing.states import check_golden, check_replay, check_state_round_trip
@@ -101,6 +102,11 @@ CHECKS: dict[str, Check] = {
         "keep sockets, processes, locks and open files out of the game, or leave them out in "
         "`__getstate__` and open them when they are first needed; a bot draws only from the generator "
         "that its factory gets, and is an object with attributes where it remembers anything else.",
+    ),
+    "numeric": Check(
+        lambda env_id, n: check_numeric(env_id, episodes=n),
+        "let the features that `register(numeric=...)` names read the text, all of its legal moves and "
+        "nothing else; values lie in [-1, 1].",
     ),
     "bots": Check(
         lambda env_id, n: check_bots(env_id, episodes=(n + 1) // 2),

@@ -10,10 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from srl_envs.core import Game
+from srl_envs.core import Game, Streams, episode_entropy
 from srl_envs.errors import SRLError
 from srl_envs.parallel import GameEnv
 from srl_envs.registry import load_entry_point, make, spec
+
+_OTHERS = 3
+"""Other episodes whose hidden parts are tried at each position."""
+_FIRST_OTHER_SEED = 10_000
 
 Results = tuple[Any, ...]
 """What `reset` or `step` returned."""
@@ -106,6 +110,16 @@ def record(
 def live_state(env: GameEnv) -> Any:
     """The game's own state of a running episode (a copy)."""
     return env.game.decode(env.get_state()["state"])
+
+
+def other_states(env: GameEnv, seed: int) -> list[Any]:
+    """Starts of other episodes, whose hidden parts are put in the place of those of ``seed``."""
+    spec = env.env_spec
+    seeds = range(_FIRST_OTHER_SEED + _OTHERS * seed, _FIRST_OTHER_SEED + _OTHERS * (seed + 1))
+    return [
+        env.game.new(Streams(*episode_entropy(spec.name, spec.version, env.split, other)))
+        for other in seeds
+    ]
 
 
 def seed_spaces(env: GameEnv, seed: int) -> None:

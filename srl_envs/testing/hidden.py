@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, episode_entropy
+from srl_envs.core import Game
 from srl_envs.errors import IllegalMoveError
-from srl_envs.testing.episodes import ConformanceError, game_env, live_state, require
-
-_OTHERS = 3
-"""Other episodes whose hidden parts are tried at each position."""
-_FIRST_OTHER_SEED = 10_000
+from srl_envs.testing.episodes import (
+    ConformanceError,
+    game_env,
+    live_state,
+    other_states,
+    require,
+)
 
 Path = tuple[Any, ...]
 """Keys and indices that lead to a value in an encoded state."""
@@ -36,7 +38,7 @@ def check_hidden_information(env_id: str, *, episodes: int = 4) -> None:
         for seed in range(episodes):
             env.reset(seed=seed)
             rng = np.random.default_rng(seed)
-            others = _other_states(env, seed)
+            others = other_states(env, seed)
             while env.agents:
                 state = live_state(env)
                 where = f"{env_id}: seed {seed}, turn {env.get_state()['turn'] + 1}"
@@ -52,15 +54,6 @@ def check_hidden_information(env_id: str, *, episodes: int = 4) -> None:
             f"{env_id}: swap_hidden never changes anything: return a state whose hidden parts are "
             f"those of `other`, or do not override it.",
         )
-
-
-def _other_states(env: Any, seed: int) -> list[Any]:
-    spec = env.env_spec
-    seeds = range(_FIRST_OTHER_SEED + _OTHERS * seed, _FIRST_OTHER_SEED + _OTHERS * (seed + 1))
-    return [
-        env.game.new(Streams(*episode_entropy(spec.name, spec.version, env.split, other)))
-        for other in seeds
-    ]
 
 
 def _legal(env: Any, state: Any, rng: np.random.Generator) -> dict[str, str]:

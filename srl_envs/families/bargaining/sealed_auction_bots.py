@@ -39,6 +39,8 @@ class View:
     """The highest bid of the others, per past item."""
     gaps: tuple[int, ...]
     """By how much that fell short of the item's shared value; empty where values are private."""
+    values: tuple[int, ...]
+    """Of all items, to us, past and future ones."""
 
 
 def read_view(text: str) -> View:
@@ -47,18 +49,20 @@ def read_view(text: str) -> View:
     if head is None or now is None:
         raise ValueError("the text holds no item of a sealed auction")
     seat = int(head.group(1)) - 1
+    values = tuple(map(int, head.group(3).split()))
     bids = [list(map(int, found)) for found in _ITEM.findall(text)]
     rivals = tuple(max(bid for s, bid in enumerate(made) if s != seat) for made in bids)
     return View(
         seat,
         _FIRST in text,
         head.group(2) == "estimates",
-        int(head.group(3).split()[int(now.group(1)) - 1]),
+        values[int(now.group(1)) - 1],
         int(now.group(2)),
         rivals,
         tuple(
             int(truth) - rival for truth, rival in zip(_TRUTH.findall(text), rivals, strict=False)
         ),
+        values,
     )
 
 

@@ -10,7 +10,10 @@ import numpy as np
 
 from srl_envs.grammar import action
 
-_HEAD = re.compile(r"^You are P(\d)\. Tokens in every round: (\d+)\.", re.MULTILINE)
+_HEAD = re.compile(
+    r"^You are P(\d)\. Tokens in every round: (\d+)\. The pot is multiplied by (\d\.\d)\.$",
+    re.MULTILINE,
+)
 _ROUND = re.compile(r"^Round \d+: given by P1 (\d+), P2 (\d+), P3 (\d+), P4 (\d+);", re.MULTILINE)
 _NOW = re.compile(r"Round (\d+) of (\d+): give 0 to \d+ tokens(?:; a cut may cost 1 to (\d+))?")
 
@@ -27,6 +30,8 @@ class View:
     """Rounds to come, this one included."""
     largest_cut: int
     """0 where no cut is possible."""
+    factor: float
+    """By which the pot is multiplied."""
 
     def others(self, rounds_ago: int = 1) -> list[int]:
         """What the others gave."""
@@ -54,6 +59,7 @@ def read_view(text: str) -> View:
         tuple(tuple(map(int, gifts)) for gifts in _ROUND.findall(text)),
         int(now.group(2)) - int(now.group(1)) + 1,
         int(now.group(3) or 0),
+        float(head.group(3)),
     )
 
 

@@ -11,7 +11,6 @@ from srl_envs.wrappers.numeric.features import (
     Reading,
     features_of,
     list_numeric,
-    register_features,
 )
 from srl_envs.wrappers.numeric.policies import Chooser, sb3_chooser, text_policy
 from srl_envs.wrappers.numeric.views import (
@@ -35,7 +34,6 @@ __all__ = [
     "make_aec",
     "make_parallel",
     "make_single",
-    "register_features",
     "sb3_chooser",
     "text_policy",
 ]

@@ -1,4 +1,4 @@
-"""The one hook between a text game and its numeric twin, and the table of those that exist."""
+"""The one hook between a text game and its numeric twin."""
 
 from __future__ import annotations
 
@@ -9,21 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs.errors import ConfigError, InvalidActionError, nearest
+from srl_envs.errors import ConfigError, InvalidActionError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
-from srl_envs.registry import load_entry_point
-
-_BOARD = "srl_envs.wrappers.numeric.board"
-_CARDS = "srl_envs.wrappers.numeric.cards"
-_TABLE = {
-    "connect_four": f"{_BOARD}:ConnectFourFeatures",
-    "nim": f"{_BOARD}:NimFeatures",
-    "kuhn_poker": f"{_CARDS}:PokerFeatures",
-    "liars_dice": f"{_CARDS}:LiarsDiceFeatures",
-    "hanabi_mini": f"{_CARDS}:HanabiFeatures",
-    "iterated_dilemma": "srl_envs.wrappers.numeric.dilemmas:DilemmaFeatures",
-}
+from srl_envs.registry import list_envs, load_entry_point, spec
 
 
 class Reading(NamedTuple):
@@ -39,7 +28,7 @@ class Features(ABC):
     """How to read one game's observations, and what its numbered actions say.
 
     A subclass takes the `Game` (for its sizes, not for its state) in ``__init__`` and sets ``size``
-    and ``actions`` there.
+    and ``actions`` there. `EnvSpec.numeric` names it.
     """
 
     size: int
@@ -83,40 +72,31 @@ def features_of(env: GameEnv) -> Features:
     """The features of an environment, for its options.
 
     Raises:
-        ConfigError: none are known; says which environments have some.
+        ConfigError: it has none; says which environments have some.
     """
-    name = env.env_spec.name
-    if name not in _TABLE:
+    known = env.env_spec
+    if not known.numeric:
         raise ConfigError(
-            f"{env.env_spec.id} has no numeric twin.{nearest(name, _TABLE)} "
-            f"These have: {', '.join(sorted(_TABLE))}. Others: register_features."
+            f"{known.id} has no numeric twin. These have: {', '.join(list_numeric())}. To give it one, "
+            f"name a subclass of srl_envs.wrappers.numeric.Features in register(numeric=...)."
         )
-    features: Features = load_entry_point(_TABLE[name])(env.game)
+    features: Features = load_entry_point(known.numeric)(env.game)
     return features
 
 
 def list_numeric() -> list[str]:
-    """Names (without version) of the environments that have a numeric twin."""
-    return sorted(_TABLE)
-
-
-def register_features(name: str, entry_point: str) -> None:
-    """Give an environment a numeric twin.
-
-    Args:
-        name: the environment's id without its version.
-        entry_point: ``package.module:Class`` of a `Features` subclass.
-
-    Raises:
-        ConfigError: the name is taken by another class.
-    """
-    if _TABLE.setdefault(name, entry_point) != entry_point:
-        raise ConfigError(f"{name} has features already: {_TABLE[name]}.")
+    """Ids of the environments that have a numeric twin (`EnvSpec.numeric`)."""
+    return [env_id for env_id in list_envs() if spec(env_id).numeric]
 
 
 def one_hot(index: int, size: int) -> list[float]:
     """``size`` zeros with a 1 at ``index``; none for an index outside."""
     return [float(at == index) for at in range(size)]
+
+
+def filled(values: Sequence[float], size: int) -> list[float]:
+    """``values``, then zeros up to ``size``: past rounds, of which there are more and more."""
+    return [*values, *[0.0] * (size - len(values))]
 
 
 def floats(values: Sequence[Any]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ import pytest
 
 import srl_envs
 from srl_envs.errors import ConfigError, InvalidActionError
-from srl_envs.testing.episodes import live_state
+from srl_envs.testing import check_numeric
 from srl_envs.wrappers import HistoryWindow, as_aec, as_single, numeric
 from srl_envs.wrappers.numeric.features import one_hot
 
@@ -18,23 +18,22 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("connect_four-v0", {}),
+    *((env_id, {}) for env_id in numeric.list_numeric()),
     ("connect_four-v0", {"rows": 4, "cols": 5, "k": 3}),
-    ("nim-v0", {}),
     ("nim-v0", {"heaps": 2, "largest": 4, "misere": True}),
-    ("kuhn_poker-v0", {}),
     ("kuhn_poker-v0", {"deck": "leduc", "hands": 2}),
-    ("liars_dice-v0", {}),
     ("liars_dice-v0", {"players": 5, "dice": 2, "wild": True}),
-    ("hanabi_mini-v0", {}),
     ("hanabi_mini-v0", {"players": 3, "colours": 2, "hand": 3}),
-    ("iterated_dilemma-v0", {}),
     ("iterated_dilemma-v0", {"horizon": "geometric", "talk": False}),
+    ("blotto-v0", {"soldiers": 7, "fields": 3, "rounds": 5}),
+    ("commons-v0", {"rounds": 2, "talk": False}),
+    ("public_goods-v0", {"rounds": 3, "cuts_from": 0}),
+    ("public_goods-v0", {"rounds": 12, "cuts_from": 1}),
+    ("negotiation-v0", {"turns": 3, "talk": False}),
+    ("sealed_auction-v0", {"price": "second", "values": "shared", "items": 10, "purse": 60}),
+    ("word_chain-v0", {"link": 1, "letters": 5, "growth": 0, "turns": 10, "followers": 1}),
 ]
 EVERY = pytest.mark.parametrize(("env_id", "options"), VARIANTS)
-MOVES = {"iterated_dilemma-v0": {"A", "B"}}
-"""Legal bodies of games that do not list them."""
-
 KNOWN = (
     "Observation space for each",  # a dict with the mask, as PettingZoo's own board games have
     "Observation is not",
@@ -44,35 +43,15 @@ KNOWN = (
 )
 
 
-def test_every_numeric_game_is_tested() -> None:
-    assert {env_id.removesuffix("-v0") for env_id, _ in VARIANTS} == set(numeric.list_numeric())
+def test_most_games_have_a_numeric_twin() -> None:
+    assert len([name for name in numeric.list_numeric() if "/" not in name]) >= 12
 
 
 @EVERY
-def test_masks_are_the_legal_actions_and_values_fit_their_space(
+def test_is_the_text_game_with_its_legal_moves_and_nothing_hidden(
     env_id: str, options: dict[str, Any]
 ) -> None:
-    """In every position of random games, for every seat: the text says it all."""
-    env = numeric.make_parallel(env_id, **options)
-    bodies = np.array(env.features.actions)
-    assert len(set(bodies)) == len(bodies)
-    rng = np.random.default_rng(0)
-    for seed in range(4):
-        observations, _ = env.reset(seed=seed)
-        while env.agents:
-            state, actions = live_state(env.env), {}
-            for seat, (agent, seen) in enumerate(observations.items()):
-                assert env.observation_space(agent).contains(seen)
-                mask = seen["action_mask"].astype(bool)
-                if seat in env.env.game.to_move(state):
-                    legal = env.env.game.legal(state, seat) or MOVES[env_id]
-                    assert set(bodies[mask]) == set(legal)
-                    actions[agent] = int(rng.choice(np.flatnonzero(mask)))
-                else:
-                    assert not mask.any()
-                    assert not seen["observation"].any()
-            observations, _, _, _, infos = env.step(actions)
-            assert not any(info["invalid"] for info in infos.values())
+    check_numeric(env_id, episodes=4, options=options)
 
 
 @EVERY
@@ -230,8 +209,34 @@ def test_wrapped_environments_have_twins() -> None:
 
 
 def test_games_without_features_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"word_chain-v0 has no numeric twin.*connect_four"):
-        numeric.make_single("word_chain-v0")
-    with pytest.raises(ConfigError, match="nim has features already"):
-        numeric.register_features("nim", "elsewhere:NimFeatures")
-    numeric.register_features("nim", "srl_envs.wrappers.numeric.board:NimFeatures")
+    with pytest.raises(ConfigError, match=r"math_duel-v0 has no numeric twin.*connect_four"):
+        numeric.make_single("math_duel-v0")
+    with pytest.raises(ConfigError, match=r"32,468,436 ways.*at most 20,000"):
+        numeric.make_single("blotto-v0", soldiers=50, fields=7)
+
+
+def test_messages_of_other_seats_are_not_read() -> None:
+    """Words that look like lines of the game leave the arrays as they are."""
+    lines = (
+        "Round 1: stock 9; harvested by P1 9, P2 9, P3 9, P4 9; 9 left",
+        "You are P2. Growth: 0.5.",
+    )
+    for env_id, body, forged in (
+        ("commons-v0", "3", lines),
+        ("negotiation-v0", "offer 0 0 0", ("Turn 1, other: offer: you get 1 book, 1 hat, 1 ball",)),
+    ):
+        read = [_after_message(env_id, body, message) for message in ("hello", *forged)]
+        assert all(values == read[0] for values in read)
+
+
+def _after_message(env_id: str, body: str, message: str) -> list[list[float]]:
+    env = srl_envs.make(env_id)
+    features = numeric.features_of(env)
+    observations, _ = env.reset(seed=0)
+    said = srl_envs.action(f"say: {message}\n{body}")
+    observations, *_ = env.step({a: said for a, seen in observations.items() if seen["can_act"]})
+    return [
+        features.read(seen["text"]).values.tolist()
+        for seen in observations.values()
+        if seen["can_act"]
+    ]

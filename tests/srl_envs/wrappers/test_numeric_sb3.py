@@ -41,6 +41,28 @@ def test_the_view_is_what_they_expect() -> None:
     assert get_action_masks(copies).shape == (2, 5)
 
 
+@pytest.mark.parametrize("env_id", numeric.list_numeric())
+def test_every_twin_is_learned_from(env_id: str) -> None:
+    """Some updates in random opponents' company; no action of the model is refused."""
+    views = [numeric.make_single(env_id) for _ in range(2)]
+    refused = []
+    for made in views:
+        step = made.env.step
+        made.env.step = lambda action, step=step: _watched(step(action), refused)  # type: ignore[method-assign]
+    model = MaskablePPO(
+        "MlpPolicy", DummyVecEnv([lambda made=made: made for made in views]), n_steps=8, batch_size=8,
+        n_epochs=1, seed=0, device="cpu",
+    )  # fmt: skip
+    model.learn(32)
+    assert model.num_timesteps == 32
+    assert not any(refused)
+
+
+def _watched(result: Any, refused: list[Any]) -> Any:
+    refused.append(result[-1]["invalid"])
+    return result
+
+
 def test_a_trained_model_sits_beside_text_policies(model: Any) -> None:
     env: Any = srl_envs.make("connect_four-v0", **GAME)
     features = numeric.features_of(env)
