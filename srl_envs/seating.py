@@ -90,10 +90,10 @@ def missing_action(agent: str, seat: int, actions: Any) -> InvalidActionError:
         given = f"step() got {type(actions).__name__}; give {{agent: reply}}, like"
     elif seat in actions:
         given = "step() got seat numbers; it takes agents' names, like"
+    elif actions:
+        given = f"step() got actions for {', '.join(map(str, actions))} alone; add"
     else:
-        given = (
-            f"step() got no action for it, only for {sorted(map(str, actions)) or 'nobody'}; write"
-        )
+        given = "step() got no action; give"
     return InvalidActionError(
         f"{agent} is on move, but {given} {{{agent!r}: '<action>...</action>'}}."
     )

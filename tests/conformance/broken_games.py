@@ -17,6 +17,8 @@ import numpy as np
 from srl_envs.core import Game, Streams
 from srl_envs.errors import IllegalMoveError
 from srl_envs.grammar import action
+from srl_envs.wrappers.numeric import Features, Reading
+from srl_envs.wrappers.numeric.features import floats
 
 ROUNDS = 4
 
@@ -594,6 +596,52 @@ class ForgettingBot(Pennies):
     """copies: the bot counts its replies in its closure, which a copy does not take over."""
 
     bots: ClassVar = {"random": "counting_bot"}
+
+
+class SideFeatures(Features):
+    """Reads nothing; sound for matching pennies, where both sides are always legal."""
+
+    size = 1
+    actions: tuple[str, ...] = ("heads", "tails")
+
+    def __init__(self, game: Pennies) -> None:
+        self.reads = 0
+
+    def read(self, text: str) -> Reading:
+        return Reading(floats([0.0]), self.mask(self.actions))
+
+
+class EdgeFeatures(SideFeatures):
+    actions = ("heads", "tails", "edge")
+
+
+class ShyFeatures(SideFeatures):
+    def read(self, text: str) -> Reading:
+        return Reading(floats([0.0]), self.mask(["heads"]))
+
+
+class CountingFeatures(SideFeatures):
+    def read(self, text: str) -> Reading:
+        self.reads += 1
+        return Reading(floats([self.reads % 2]), self.mask(self.actions))
+
+
+class OffersTheEdge(Pennies):
+    """numeric: the mask offers what the game refuses."""
+
+    numeric = "broken_games:EdgeFeatures"
+
+
+class KeepsTailsBack(Pennies):
+    """numeric: the mask leaves out a legal move."""
+
+    numeric = "broken_games:ShyFeatures"
+
+
+class MoreThanTheText(Pennies):
+    """numeric: the arrays hold what the text does not say."""
+
+    numeric = "broken_games:CountingFeatures"
 
 
 class OpenCards(Recall):

@@ -59,6 +59,7 @@ def register(game: type[Game], **bots: str) -> str:
         mode=game.mode,
         seats=game.seats,
         bots={name: f"broken_games:{bot}" for name, bot in chosen.items()},
+        numeric=getattr(game, "numeric", ""),
     )
     return "pennies-v0"
 
