@@ -31,17 +31,23 @@ def test_the_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_environment_of_the_guide_plays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game, register, _ = blocks(ROOT / "docs/guides/write_an_environment.md", "python")
+    game, register, checked, twin = blocks(ROOT / "docs/guides/write_an_environment.md", "python")
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "guess.py").write_text(game)
+    (package / "guess_numbers.py").write_text(twin)
     monkeypatch.syspath_prepend(tmp_path)
+    register = register.replace(
+        'mode="competitive"',
+        'mode="competitive", numeric="my_package.guess_numbers:GuessNumbers"',
+    )
     try:
         names: dict[str, object] = {}
         exec(compile(register, "guide", "exec"), names)
         policies = {seat: lambda text: "<action>5</action>" for seat in (0, 1)}
         assert srl_envs.play(names["env"], policies, seed=3).outcomes == (0.0, 0.0)  # type: ignore[arg-type]
+        exec(compile(checked.replace('-v0")', '-v0", episodes=2)'), "guide", "exec"), names)
     finally:
         from srl_envs import registry
 

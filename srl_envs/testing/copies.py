@@ -38,7 +38,7 @@ def check_copies(env_id: str, *, episodes: int = 2) -> None:
     Raises:
         ConformanceError: a view cannot be copied, or a copy plays another game.
     """
-    bots = list(spec(env_id).bots) or [None]
+    bots: list[str | None] = [*spec(env_id).bots] or [None]
     for seed in range(episodes):
         with game_env(env_id) as env:
             _require_same_rest(f"{env_id}: seed {seed}, the parallel view", env, seed, _parallel)

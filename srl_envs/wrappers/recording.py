@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from srl_envs.episode import FORMAT_VERSION, Recorder, Transcript
 from srl_envs.errors import ConfigError, TranscriptError
@@ -83,6 +83,12 @@ class Recording(Wrapper):
         raise ConfigError(
             "Recording: an episode that goes on from a state has no beginning to record; call "
             "set_state of the environment inside (.env) and leave the recording out."
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigError(
+            "Recording: a copy would write the same episode a second time; copy or pickle the "
+            "environment inside (.env), and put another Recording around the copy."
         )
 
 
