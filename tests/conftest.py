@@ -1,5 +1,9 @@
 """Settings for all tests."""
 
+from collections.abc import Iterator
+
+import gymnasium
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: a loaded machine is no fault. Derandomised: a red build says something about the code.
@@ -7,3 +11,12 @@ settings.register_profile(
     "srl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("srl")
+
+
+@pytest.fixture(autouse=True)
+def _gymnasium_registry() -> Iterator[None]:
+    """What a test registers with us is known to gymnasium, too, and ends with the test."""
+    before = set(gymnasium.registry)
+    yield
+    for name in set(gymnasium.registry) - before:
+        del gymnasium.registry[name]

@@ -11,11 +11,9 @@ EPISODES = {"code_duel-v0": 1, "pair_programming-v0": 1, "spec_golf-v0": 1}
 
 
 SLOW = {
-    (env_id, check)
-    for env_id in EPISODES
-    for check in ("copies", "exploits", "seat_symmetry", "strength")
+    (env_id, check) for env_id in EPISODES for check in ("exploits", "seat_symmetry", "strength")
 }
-"""Checks that need many episodes to say anything, or a sandbox for every copy."""
+"""Checks that need many episodes to say anything."""
 
 CASES = [
     pytest.param(

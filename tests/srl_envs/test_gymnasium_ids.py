@@ -26,11 +26,9 @@ print(json.dumps([before, games, sorted(n for n in gymnasium.registry if n.start
 
 
 @pytest.fixture(autouse=True)
-def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registrations of a test end with it."""
     monkeypatch.setattr(srl_envs.registry, "_SPECS", dict(srl_envs.registry._SPECS))
-    for name, spec in [*gymnasium.registry.items()]:
-        monkeypatch.setitem(gymnasium.registry, name, spec)
 
 
 @pytest.mark.parametrize("first", ["srl_envs", "gymnasium"])

@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +124,20 @@ def test_malformed_entry_points_are_refused(target: str) -> None:
         registry.register(id="game-v0", entry_point=target, mode="mixed")
     with pytest.raises(ConfigError, match="entry point"):
         registry.register(id="game-v0", entry_point=GAME, mode="mixed", bots={"random": target})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"mode": "versus"}, "mode='versus'; give one of competitive, cooperative, mixed"),
+        ({"seats": 0}, "seats=0; give the number"),
+        ({"seats": "2"}, "seats='2'; give the number"),
+        ({"numeric": "features"}, "'features' is not of the form 'package.module:Name'"),
+    ],
+)
+def test_impossible_registrations_are_refused(arguments: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigError, match=f"game-v0: .*{match}"):
+        registry.register(**{"id": "game-v0", "entry_point": GAME, "mode": "mixed", **arguments})
 
 
 def test_the_same_registration_twice_is_one_and_another_is_refused() -> None:
