@@ -5,6 +5,9 @@ import pytest
 import srl_envs
 from srl_agents.cli import envs
 from srl_agents.cli.main import main
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs import registry
+from srl_envs.errors import ConfigError
 from srl_envs.parallel import SHELL_OPTIONS
 
 
@@ -68,3 +71,21 @@ def test_mistakes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--json" in capsys.readouterr().err
     assert main(["envs", "--help"]) == 0
     assert "srl envs math_duel-v0" in capsys.readouterr().out
+
+
+def test_an_environment_without_bots_is_explained_with_steps_that_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    game = srl_envs.spec("connect_four-v0").entry_point
+    srl_envs.register(id="mine/bare-v0", entry_point=game, mode="competitive")
+    assert main(["envs", "mine/bare-v0"]) == 0
+    out = capsys.readouterr().out
+    assert "Play it:  srl play mine/bare-v0 human human" in out
+    assert "| <action>" in out
+    assert main(["play", "mine/bare-v0"]) == 2
+    assert "Try: srl play mine/bare-v0 human human" in capsys.readouterr().err
+    assert main(["play", "mine/bare-v0", "random", "random"]) == 2
+    assert "Bots of mine/bare-v0: none;" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"evaluation\.bots: mine/bare-v0 has no bot 'random'"):
+        LeagueRecipe(name="a", model="tiny", env="mine/bare-v0")
