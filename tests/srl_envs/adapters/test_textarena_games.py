@@ -267,6 +267,20 @@ def test_simultaneous_moves_are_asked_in_turn_and_hidden() -> None:
     assert (second, seen) == (1, before)
 
 
+@pytest.mark.parametrize("refused", [0, 1])
+def test_only_the_player_who_was_refused_is_asked_again(refused: int) -> None:
+    env = TextArenaView("iterated_dilemma-v0")
+    env.reset(2, seed=0)
+    for player in (0, 1):
+        assert env.get_observation()[0] == player
+        _, info = env.step("no block" if player == refused else action("A"))
+    assert info["invalid"][refused] == "malformed"
+    assert env.get_observation()[0] == refused
+    _, info = env.step(action("A"))
+    assert info["invalid"] == {0: None, 1: None}
+    assert env.get_observation()[0] == 0
+
+
 def test_silence_is_labelled_charged_and_forfeits() -> None:
     env = TextArenaView("connect_four-v0", invalid="forfeit")
     env.reset(num_players=2, seed=0)
