@@ -130,7 +130,8 @@ def spec(env_id: str) -> EnvSpec:
     versions = [s for s in _SPECS.values() if s.name == env_id]
     if versions:
         return max(versions, key=lambda s: s.version)
-    hint = nearest(env_id, _SPECS) or nearest(f"{env_id}-v0", _SPECS)
+    ours = env_id.removeprefix("srl_envs/")  # in front of it is what gymnasium puts there
+    hint = nearest(ours, _SPECS) or nearest(f"{ours}-v0", _SPECS)
     raise UnknownEnvironmentError(
         f"no environment {env_id!r}.{hint} `srl envs` lists all {len(_SPECS)}."
     )
@@ -270,7 +271,7 @@ def bot_of(found: EnvSpec, name: str, seed: int) -> Bot:
 def no_bot(found: EnvSpec, name: str) -> str:
     """What to tell a caller who names a bot that the environment does not have."""
     if found.bots:
-        advice = f"{nearest(name, found.bots)} It has: {', '.join(found.bots)}."
+        advice = f"{nearest(str(name), found.bots)} It has: {', '.join(found.bots)}."
     else:
         advice = (
             " It has none: seat a callable that takes the observation's text and returns the reply, a "

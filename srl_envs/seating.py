@@ -55,7 +55,7 @@ def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
     """
     if not hasattr(env, "env_spec"):
         raise ConfigError(
-            f"play: {env!r} is no environment of srl_envs; give one from srl_envs.make, or an id."
+            f"play: {env!r} is no parallel environment of srl_envs; give one from srl_envs.make, or an id."
         )
     seats = len(env.possible_agents)
     if not isinstance(policies, Mapping):

@@ -59,7 +59,7 @@ class GameSingle(gym.Env[Observation, str]):
         self.observation_space = env.observation_space(self._agent)
         self.action_space = env.action_space(self._agent)
         self._opponents: dict[int, str | Policy] = {
-            s: chosen.get(s) or _RandomLegal(self, s) for s in others
+            s: chosen[s] if s in chosen else _RandomLegal(self, s) for s in others
         }
 
     def reset(

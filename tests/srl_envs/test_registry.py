@@ -81,6 +81,7 @@ def test_a_broken_package_is_named_and_hides_nothing(install: Callable[[str], No
         ("math-duel-v0", "math_duel-v0"),
         ("mathduel", "math_duel-v0"),
         ("code_duell", "code_duel-v0"),
+        ("srl_envs/nim-v0", "nim-v0"),
     ],
 )
 def test_an_unknown_id_names_the_nearest(wrong: str, right: str) -> None:

@@ -59,7 +59,7 @@ def test_one_name_seats_all_others() -> None:
         ("nim-v0", {0: "strong", 1: 7}, r"policies\[1\]=7: give the name of a bot, or a callable"),
         ("nim-v0", "strong", r"give \{seat: policy\} for seats 0 to 1"),
         ("nim-v0", ["strong", "strong"], r"give \{seat: policy\}"),
-        (None, {0: "strong", 1: "strong"}, "None is no environment"),
+        (None, {0: "strong", 1: "strong"}, "None is no parallel environment"),
     ],
 )  # fmt: skip
 def test_what_play_cannot_seat_is_refused(env: Any, policies: Any, match: str) -> None:
