@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Put a distribution with an environments entry point where installed packages are found."""
 
     def put(code: str) -> None:
@@ -44,10 +44,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (info / "entry_points.txt").write_text(f"[{registry.PLUGIN_GROUP}]\nacme = acme_games\n")
         (tmp_path / "acme_games.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delitem(sys.modules, "acme_games", raising=False)
         monkeypatch.setattr(registry, "_plugins_loaded", False)
 
-    return put
+    yield put
+    sys.modules.pop("acme_games", None)
 
 
 def test_an_installed_package_adds_its_environments(install: Callable[[str], None]) -> None:
