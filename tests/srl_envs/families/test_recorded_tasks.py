@@ -45,7 +45,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> InProcess:
     executor = InProcess()
     monkeypatch.setattr(
         "srl_envs.families.coding.tasks.collection.Judge",
-        lambda: Judge(executor),  # type: ignore[arg-type]
+        lambda _limits: Judge(executor),  # type: ignore[arg-type]
     )
     return executor
 
