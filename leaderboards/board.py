@@ -77,6 +77,8 @@ class Board:
     """Hash of a base model's weights -> what this board calls it."""
     changes: tuple[dict[str, Any], ...]
     """The changelog, oldest first."""
+    fingerprint: str
+    """Of the key that signs; empty where nothing was published yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,13 @@ def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
     for _, found in groupby(entries, key=lambda entry: entry.bundle.protocol.name):
         kept = _with_names_of_their_own(folder, list(found), set_aside)
         groups.append(BoardGroup(kept[0].bundle.protocol, tuple(kept)))
-    return Board(tuple(groups), tuple(set_aside), read_bases(folder), tuple(changes))
+    return Board(
+        groups=tuple(groups),
+        set_aside=tuple(set_aside),
+        bases=read_bases(folder),
+        changes=tuple(changes),
+        fingerprint=charter.fingerprint if charter is not None else "",
+    )
 
 
 @contextmanager

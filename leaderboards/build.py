@@ -148,6 +148,7 @@ def board_site(
         content_sha256=combined_digest(sorted(roots)),
         changes=found.changes[::-1],
         set_aside=set_aside,
+        fingerprint=found.fingerprint,
     )
     return data, itertools.chain.from_iterable(parts)
 
@@ -183,6 +184,7 @@ def site_data(
     content_sha256: str,
     changes: Sequence[Mapping[str, Any]] = (),
     set_aside: Sequence[SetAside] = (),
+    fingerprint: str = "",
 ) -> dict[str, Any]:
     """Boards, those with a table first, with where they came from.
 
@@ -192,11 +194,13 @@ def site_data(
         content_sha256: of all that the numbers are made of.
         changes: lines of a board's changelog, newest first.
         set_aside: bundles that do not count: ``bundle`` and ``reason`` of each.
+        fingerprint: of the key that signs for the board; empty where nobody does.
     """
     return {
         "schema": SCHEMA,
         "command": command,
         "content_sha256": content_sha256,
+        "fingerprint": fingerprint,
         "changes": list(changes),
         "set_aside": [asdict(part) for part in set_aside],
         "boards": sorted(boards, key=lambda board: not board["agents"]),

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaderboards.intake import BundleError, open_regular
 from leaderboards.keys import (
     SIGNATURE,
     SigningKey,
@@ -30,6 +31,7 @@ from srl_envs.settings import build, dump
 CHARTER, REGISTRATIONS = "board.json", "registrations.jsonl"
 _LOCK = ".board.lock"
 _PURPOSE = "board/1"
+_MOST_CHARTER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,13 +70,14 @@ def read_charter(board: Path) -> Charter | None:
         StoreError: it was edited.
     """
     path = board / CHARTER
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular(board.resolve(), CHARTER) as file:
+            data = json.loads(file.read(_MOST_CHARTER_BYTES))
         content = {key: value for key, value in data.items() if key != SIGNATURE}
         charter = build(Charter, content, CHARTER)
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError, BundleError) as error:
         raise StoreError(f"{path} cannot be read: {error} Restore it.") from None
     if not is_signed(charter.public_key, _PURPOSE, data):
         raise StoreError(

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from leaderboards.intake import BundleError, open_regular
 from leaderboards.keys import PUBLIC, SIGNATURE, SigningKey, is_signed
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.provenance import now
@@ -235,7 +236,7 @@ def read_log(path: Path) -> list[Ticket]:
         StoreError: the log was edited: names the line.
     """
     tickets: list[Ticket] = []
-    if not path.exists():
+    if not os.path.lexists(path):
         return tickets
     link = FIRST_LINK
     for number, line in enumerate(_whole_lines(path)):
@@ -312,9 +313,10 @@ def _append(path: Path, line: str) -> None:
 
 def _whole_lines(path: Path) -> list[bytes]:
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
+        with open_regular(path.parent.resolve(), path.name) as file:
+            lines = file.read().splitlines(keepends=True)
+    except (OSError, BundleError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from None
     return lines if not lines or lines[-1].endswith(b"\n") else lines[:-1]
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from srl_envs.errors import ConfigError
 
 EXAMPLE = """\
 examples:
   srl leaderboard build --store runs/quickstart-tiny-seed0 --out runs/site
   srl leaderboard build --store runs/quickstart-tiny-seed0 --schedule eval/final --out runs/site
   srl leaderboard build --board my-board --out my-site
+  srl leaderboard build --board their-board --fingerprint 03867673b2c2480e --out my-site
 
 writes index.html, which opens without a server, and data.json with the same numbers.
 """
@@ -29,6 +31,8 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.board and options.schedule:
         parser.error("--schedule goes with --store: a board has the schedule of its protocol")
+    if options.store and options.fingerprint:
+        parser.error("--fingerprint goes with --board: a store is signed by nobody")
 
     from leaderboards.build import board_site, store_site
     from srl_agents.league.store import LeagueStore
@@ -45,6 +49,7 @@ def main(argv: list[str]) -> int:
                 per_board=options.episodes,
                 told=bar.told,
             )
+        _compare_keys(options, data["fingerprint"])
         return _write(options, data, episodes)
     path = Path(options.store)
     path = path / "league.db" if path.is_dir() else path
@@ -59,13 +64,24 @@ def main(argv: list[str]) -> int:
         return _write(options, data, episodes)
 
 
+def _compare_keys(options: argparse.Namespace, found: str) -> None:
+    """Print whose board it is, or refuse another than the one that was asked for."""
+    if options.fingerprint and options.fingerprint != found:
+        raise ConfigError(
+            f"{options.board} is signed by the key {found}, not by {options.fingerprint}: it is another "
+            "board, or its operator has a new key. Ask there."
+        )
+    if not options.json:
+        print(f"signed by the key {found}")
+
+
 def _write(
     options: argparse.Namespace, data: dict[str, Any], episodes: Iterator[dict[str, Any]]
 ) -> int:
     from leaderboards.build import write_site
 
     for part in data["set_aside"]:
-        print(f"set aside: {part['folder']}: {part['reason']}", file=sys.stderr)
+        print(f"set aside: {part['bundle']}: {part['reason']}", file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
     with ProgressBar(quiet=options.json) as bar:
         index = write_site(data, Path(options.out), _counted(episodes, bar, total))
@@ -121,6 +137,11 @@ def _parser() -> OneLineParser:
         "--schedule",
         metavar="NAME",
         help="count the matches of this schedule only, for example eval/final",
+    )
+    build.add_argument(
+        "--fingerprint",
+        metavar="HEX",
+        help="refuse a board that another key signed; 16 digits, as its operator tells them",
     )
     build.add_argument(
         "--episodes",

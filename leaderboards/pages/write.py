@@ -72,6 +72,7 @@ def overview(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "command": data["command"],
         "content_sha256": data["content_sha256"],
+        "fingerprint": data["fingerprint"],
         "changes": data["changes"],
         "set_aside": data["set_aside"],
         "agents": len({row["agent"] for board in data["boards"] for row in board["agents"]}),

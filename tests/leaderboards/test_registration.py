@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -105,7 +106,9 @@ def test_a_ticket_is_for_its_agents_together(
     assert "not for this nim-v0" in ticket.fault(load_protocol("nim-v0"), ticket.request.agents)
 
 
-@pytest.mark.parametrize("change", ["drop", "swap", "edit", "other board", "no charter"])
+@pytest.mark.parametrize(
+    "change", ["drop", "swap", "edit", "other board", "no charter", "pipe", "piped charter"]
+)
 def test_an_edited_log_is_named(change: str, tmp_path: Path) -> None:
     board = tmp_path / "board"
     for contents in "123":
@@ -121,10 +124,15 @@ def test_an_edited_log_is_named(change: str, tmp_path: Path) -> None:
     elif change == "other board":
         register(tmp_path / "other", request("9"))
         lines = (tmp_path / "other" / REGISTRATIONS).read_text().splitlines()
-    else:
+    elif change == "no charter":
         (board / CHARTER).unlink()
-    path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(StoreError, match="estore"):
+    else:
+        pipe = path if change == "pipe" else board / CHARTER
+        pipe.unlink()
+        os.mkfifo(pipe)
+    if change != "pipe":
+        path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(StoreError, match=r"estore|is a named pipe"):
         register(board, request("4"))
 
 

@@ -61,6 +61,8 @@
   document.querySelector(".page-header").append(SRL.themeSwitch());
   document.getElementById("command").textContent = overview.command;
   document.getElementById("digest").textContent = overview.content_sha256.slice(0, 16);
+  document.getElementById("key").textContent = overview.fingerprint;
+  document.getElementById("signed").hidden = !overview.fingerprint;
   addEventListener("hashchange", route);
   document.addEventListener("keydown", (event) => replay?.key(event));
   route();
