@@ -229,7 +229,7 @@ def open_bundle(folder: Path) -> Bundle:
     protocol = _protocol(claim)
     check_agents(protocol, claim["agents"])
     agents = roster(protocol, [(agent["agent_id"], agent["spec"]) for agent in claim["agents"]])
-    ticket = _ticket(claim["ticket"], protocol, agents)
+    ticket = _ticket(claim, protocol, agents)
     try:
         entrants = [a.agent_id for a in agents if a.agent_id not in protocol.references]
         specs = schedule(protocol, entrants, claim["seeds"], ticket.draw if ticket else "")
@@ -246,19 +246,21 @@ def open_bundle(folder: Path) -> Bundle:
     )
 
 
-def _ticket(data: Any, protocol: Protocol, agents: Sequence[AgentVersion]) -> Ticket | None:
+def _ticket(
+    claim: Mapping[str, Any], protocol: Protocol, agents: Sequence[AgentVersion]
+) -> Ticket | None:
     """The registration of these agents.
 
     Raises:
         BundleError: it is forged, or for something else.
     """
-    if data is None:
+    if claim["ticket"] is None:
         return None
     try:
-        ticket = Ticket.from_data(data)
+        ticket = Ticket.from_data(claim["ticket"])
     except TicketError as error:
         raise BundleError(f"{MANIFEST}: claim.ticket: {error}") from None
-    if wrong := ticket.fault(protocol, committed(agents)):
+    if wrong := ticket.fault(protocol, committed(agents), claim["seeds"]):
         raise BundleError(f"{MANIFEST}: claim.ticket: {wrong}.")
     return ticket
 

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,21 +54,39 @@ class Request:
     protocol_sha256: str
     agents: tuple[Committed, ...]
     """By name."""
+    seeds: int
+    """How many of the protocol's seeds will be played: nobody stops where the result is best."""
     owner: str
     """Public key."""
     signature: str
 
     @classmethod
-    def sign(cls, protocol: Protocol, agents: Sequence[Committed], owner: SigningKey) -> Request:
-        """The request of an owner for agents in any order.
+    def sign(
+        cls,
+        protocol: Protocol,
+        agents: Sequence[Committed],
+        owner: SigningKey,
+        seeds: int | None = None,
+    ) -> Request:
+        """The request of an owner.
+
+        Args:
+            protocol: that will be played.
+            agents: in any order.
+            owner: who signs.
+            seeds: how many of the protocol's seeds; all of them by default.
 
         Raises:
-            TicketError: no agents, too many, or one twice.
+            TicketError: no agents, too many, one twice, or seeds that the protocol does not have.
         """
+        count = protocol.seeds if seeds is None else seeds
+        if not 1 <= count <= protocol.seeds:
+            raise TicketError(f"seeds={count}: {protocol.name} has 1 to {protocol.seeds}.")
         data = {
             "protocol": protocol.name,
             "protocol_sha256": protocol.sha256,
             "agents": [asdict(agent) for agent in sorted(agents, key=lambda a: a.agent_id)],
+            "seeds": count,
             "owner": owner.public,
         }
         return cls.from_data(owner.signed(REQUEST_PURPOSE, data))
@@ -80,12 +98,13 @@ class Request:
         Raises:
             TicketError: names the first thing that is wrong, a signature included.
         """
-        names = {"protocol", "protocol_sha256", "agents", "owner", SIGNATURE}
+        names = {"protocol", "protocol_sha256", "agents", "seeds", "owner", SIGNATURE}
         _require_keys(data, names, "registration")
         request = cls(
             protocol=_text(data, "protocol", _NAME),
             protocol_sha256=_text(data, "protocol_sha256", _HEX64),
             agents=_agents(data["agents"]),
+            seeds=_count(data, "seeds"),
             owner=_text(data, "owner", PUBLIC),
             signature=str(data[SIGNATURE]),
         )
@@ -127,12 +146,9 @@ class Ticket:
         """
         names = {"request", "number", "nonce", "when", "board", "previous", SIGNATURE}
         _require_keys(data, names, "ticket")
-        number = data["number"]
-        if type(number) is not int or not 0 <= number < 1 << 53:
-            raise TicketError(f"ticket: number is {number!r}, not a count.")
         ticket = cls(
             request=Request.from_data(data["request"]),
-            number=number,
+            number=_count(data, "number"),
             nonce=_text(data, "nonce", _HEX64),
             when=_text(data, "when", _INSTANT),
             board=_text(data, "board", PUBLIC),
@@ -166,18 +182,21 @@ class Ticket:
         """What drawn seeds derive from: the nonce and all contents."""
         return digest([self.nonce, [asdict(agent) for agent in self.request.agents]])
 
-    def fault(self, protocol: Protocol, agents: Sequence[Committed]) -> str:
+    def fault(self, protocol: Protocol, agents: Sequence[Committed], seeds: int) -> str:
         """Why this ticket is not for these agents; empty if it is.
 
         Args:
             protocol: that was played.
             agents: all entrants but bots, in any order.
+            seeds: how many of the protocol's seeds.
         """
         if (self.request.protocol, self.request.protocol_sha256) != (
             protocol.name,
             protocol.sha256,
         ):
             return f"the ticket is for {self.request.protocol}, not for this {protocol.name}"
+        if self.request.seeds != seeds:
+            return f"the ticket is for {self.request.seeds} seeds, not for {seeds}"
         registered = {agent.agent_id: agent.contents for agent in self.request.agents}
         given = {agent.agent_id: agent.contents for agent in agents}
         for name in sorted(registered.keys() | given.keys()):
@@ -273,10 +292,8 @@ def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
             f"it is {protocol.sha256[:12]}. Entrant and board need the same SRL."
         )
     tickets = read_log(path)
-    wanted = (request.owner, request.protocol_sha256, request.agents)
     for ticket in tickets:
-        known = ticket.request
-        if (known.owner, known.protocol_sha256, known.agents) == wanted:
+        if replace(ticket.request, signature="") == replace(request, signature=""):
             return ticket
     ticket = Ticket.from_data(
         key.signed(
@@ -352,6 +369,13 @@ def _text(data: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
         raise TicketError(
             f"{key} is {str(value)[:80]!r}, which is not of the form {pattern.pattern}."
         )
+    return value
+
+
+def _count(data: Mapping[str, Any], key: str) -> int:
+    value = data[key]
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise TicketError(f"{key} is {str(value)[:80]!r}, not a count.")
     return value
 
 

@@ -61,7 +61,7 @@ class BoardRun:
         protocol: what to play.
         entrants: from `parse_entrants`; none plays the references alone.
         folder: made if absent; one that holds the same run is continued.
-        seeds: how many of the protocol's seeds.
+        seeds: how many of the protocol's seeds; as many as the ticket says, or all, by default.
         max_new_tokens: per reply of a model; the protocol's limit if None.
         declared: goes into the bundle.
         command: goes into the bundle.
@@ -93,16 +93,17 @@ class BoardRun:
         tokens = limit if max_new_tokens is None else max_new_tokens
         if not 1 <= tokens <= limit:
             raise ConfigError(f"max_new_tokens={tokens}: {protocol.name} allows 1 to {limit}.")
-        count = protocol.seeds if seeds is None else seeds
+        if seeds is None:
+            seeds = ticket.request.seeds if ticket else protocol.seeds
         self.protocol, self.folder = protocol, folder
         names = [e.name for e in entrants]
-        self.specs = schedule(protocol, names, count, ticket.draw if ticket else "")
+        self.specs = schedule(protocol, names, seeds, ticket.draw if ticket else "")
         check_environment(protocol)
         wanted = {
             "protocol": {
                 "name": protocol.name, "version": protocol.version, "sha256": protocol.sha256,
             },
-            "seeds": count,
+            "seeds": seeds,
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
             "declared": asdict(declared or Declared()),
@@ -113,7 +114,7 @@ class BoardRun:
         self._lock = _take(folder)
         try:
             built = build_agents(protocol, entrants, tokens, asking)
-            if ticket and (wrong := ticket.fault(protocol, committed(built.versions))):
+            if ticket and (wrong := ticket.fault(protocol, committed(built.versions), seeds)):
                 raise TicketError(f"{wrong}. Register these agents and draw again.")
             agents = [version_data(version) for version in built.versions]
             AGENTS.check(agents)

@@ -140,6 +140,7 @@ REQUEST = Object(
         "protocol": _PROTOCOL,
         "protocol_sha256": SHA256,
         "agents": ListOf(_REGISTERED, MOST_ENTRANTS, 1, named_by="agent_id"),
+        "seeds": Integer(1, 10**6),
         "owner": _PUBLIC_KEY,
         "signature": _SIGNATURE,
     }

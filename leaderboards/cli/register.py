@@ -19,8 +19,8 @@ examples:
 
 Writes DIR/PROTOCOL.request.json: digests of all that decides the agents' replies, signed with your key
 (made on first use, in ~/.config/srl/keys or $SRL_KEYS). Send it to the board, whose `draw` answers with a
-ticket. The agents of one request stay together: a result holds all of them. Weights are read, nothing is
-played.
+ticket. The agents of one request stay together, and the number of seeds is part of it: a result holds all of both.
+Weights are read, nothing is played.
 """
 
 
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         if not agents:
             raise ConfigError("give --agent or --endpoint: bots need no registration.")
         path = Path(options.out) / f"{protocol.name}.request.json"
-        write_json(path, Request.sign(protocol, agents, owner).data)
+        write_json(path, Request.sign(protocol, agents, owner, options.seeds).data)
         written.append({"protocol": protocol.name, "file": str(path), "agents": len(agents)})
         if not options.json:
             print(f"{path}: {', '.join(agent.agent_id for agent in agents)}")
@@ -60,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser("register", "Announce agents before their seeds are drawn.", EXAMPLES)
     parser.add_argument("envs", nargs="+", metavar="ENV", help="environment id")
     entrant_options(parser)
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="play the first N seeds only, decided now; rows of few seeds stay provisional",
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for the requests")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

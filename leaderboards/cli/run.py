@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds",
         type=int,
         metavar="N",
-        help="play the first N seeds only; rows stay provisional",
+        help="play the first N seeds only; rows stay provisional; with a ticket, as many as it says",
     )
     parser.add_argument(
         "--attempts",

@@ -30,7 +30,7 @@ def make_bundle(
         protocol,
         parse_entrants(agents, protocol, prompts),
         folder / "run",
-        seeds=2 if ticket else 1,
+        seeds=None if ticket else 1,
         max_new_tokens=tokens,
         ticket=ticket,
     )
@@ -44,4 +44,4 @@ def registered(board: Path, env: str, agents: tuple[str, ...], tokens: int | Non
     protocol = load_protocol(env)
     most = tokens or protocol.decoding.max_new_tokens
     built = build_agents(protocol, parse_entrants(agents, protocol), most)
-    return register(board, Request.sign(protocol, committed(built.versions), owner_key()))
+    return register(board, Request.sign(protocol, committed(built.versions), owner_key(), seeds=2))

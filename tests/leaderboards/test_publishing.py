@@ -85,7 +85,7 @@ def test_an_agent_that_is_left_out_of_its_ticket_is_missed(base: Path, tmp_path:
     board = tmp_path / "board"
     ticket = registered(board, GAME, (f"a={base}",), TOKENS)
     forged = Forger.of(make_bundle(tmp_path, GAME, (f"b={base}",), TOKENS), tmp_path)
-    forged.manifest["claim"]["ticket"] = ticket.data
+    forged.manifest["claim"] |= {"ticket": ticket.data, "seeds": 2}
     verdict = verify(forged.rehash(), "L0")
     assert "agent a is registered and missing" in verdict.rejected
 

@@ -101,9 +101,11 @@ def test_a_ticket_is_for_its_agents_together(
 ) -> None:
     ticket = register(tmp_path, request("1", "2"))
     agents = [Committed(n, c * 64) for n, c in zip(names, contents, strict=False)]
-    assert not ticket.fault(PROTOCOL, ticket.request.agents)
-    assert words in ticket.fault(PROTOCOL, agents)
-    assert "not for this nim-v0" in ticket.fault(load_protocol("nim-v0"), ticket.request.agents)
+    seeds = PROTOCOL.seeds
+    assert not ticket.fault(PROTOCOL, ticket.request.agents, seeds)
+    assert words in ticket.fault(PROTOCOL, agents, seeds)
+    assert "64 seeds, not for 63" in ticket.fault(PROTOCOL, ticket.request.agents, 63)
+    assert "not for this nim-v0" in ticket.fault(load_protocol("nim-v0"), agents, seeds)
 
 
 @pytest.mark.parametrize(

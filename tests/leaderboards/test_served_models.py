@@ -33,7 +33,7 @@ def run(folder: Path, server: ChatServer, *more: str, board: Path | None = None)
     if board is None:
         return main([*played, *asked, *more])
     entry = str(folder.parent / "entry")
-    assert main(["register", "kuhn_poker-v0", "--out", entry, *asked, *more]) == 0
+    assert main(["register", "kuhn_poker-v0", "--seeds", "1", "--out", entry, *asked, *more]) == 0
     assert main(["draw", entry, "--board", str(board)]) == 0
     return main([*played, *asked, *more, "--tickets", entry])
 
