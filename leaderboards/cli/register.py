@@ -19,8 +19,8 @@ examples:
 
 Writes DIR/PROTOCOL.request.json: digests of all that decides the agents' replies, signed with your key
 (made on first use, in ~/.config/srl/keys or $SRL_KEYS). Send it to the board, whose `draw` answers with a
-ticket. The agents of one request stay together, and the number of seeds is part of it: a result holds all of both.
-Weights are read, nothing is played.
+ticket. The agents of one request stay together, and the number of seeds is part of it: a result holds all
+of both. Weights are read, nothing is played.
 """
 
 

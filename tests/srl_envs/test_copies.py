@@ -14,7 +14,7 @@ import pytest
 import srl_envs
 from srl_envs.errors import ConfigError, VectorError
 from srl_envs.families.coding.judging import Judge
-from srl_envs.sandbox import CodeExecutor, Limits
+from srl_envs.sandbox import Budget, CodeExecutor, Limits
 from srl_envs.testing.copies import WAYS
 from srl_envs.wrappers import (
     HistoryWindow,
@@ -42,11 +42,12 @@ print(repr(total), info["statistics"])
 @EVERY_WAY
 def test_a_copied_judge_starts_a_sandbox_of_its_own(way: Callable[[Any], Any]) -> None:
     judge = Judge()
-    (before,) = judge.calls(PROGRAM, "solve", ["[1, 2]"])
+    work, budgets = [(PROGRAM, ["[1, 2]"])], [Budget(20.0)]
+    ((before,),) = judge.calls(work, "solve", budgets)
     twin = way(judge)
     assert twin._executor is None
     judge.close()
-    (after,) = twin.calls(PROGRAM, "solve", ["[1, 2]"])
+    ((after,),) = twin.calls(work, "solve", [Budget(20.0)])
     assert (before.status, before.value) == (after.status, after.value) == ("ok", 2)
     twin.close()
 
