@@ -1,0 +1,51 @@
+"""How long the attack may go on: seconds of processor time, or a number of steps where it must be exact."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from dataclasses import dataclass, field
+
+
+def cpu_s() -> float:
+    """Processor time of this process and of its children that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@dataclass(slots=True)
+class Budget:
+    """Counts down; probes ask `left` before every piece of work.
+
+    With ``steps`` the same seed gives the same findings everywhere; seconds depend on the machine.
+    """
+
+    seconds: float = 60.0
+    """Of processor time. Programs in a live sandbox are not counted, so twice that of the clock
+    ends the attack, too."""
+    steps: int | None = None
+    """Episodes or verdicts; None counts seconds alone."""
+    _started: tuple[float, float] = field(default_factory=lambda: (cpu_s(), time.monotonic()))
+    _done: int = 0
+
+    def spend(self, steps: int = 1) -> None:
+        """One more episode or verdict."""
+        self._done += steps
+
+    @property
+    def share(self) -> float:
+        """What is spent of it, from 0 on; 1 is all."""
+        if self.steps is not None:
+            return self._done / self.steps
+        cpu, clock = self._started
+        load = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        return max((cpu_s() - cpu), (time.monotonic() - clock) / (2 * load)) / self.seconds
+
+    def left(self, until: float = 1.0) -> bool:
+        """Whether less than the share ``until`` is spent."""
+        return self.share < until
+
+    def spent_s(self) -> float:
+        """Processor time since the start."""
+        return cpu_s() - self._started[0]

@@ -1,0 +1,177 @@
+"""Partners that agree on a code without meaning: the number of a subset, written as a word.
+
+Nothing here knows a game. The sender reads a private list of items out of its prompt, the receiver a
+public one; the message is the word at the number of the subset in an agreed vocabulary. Which list is
+the private one is found by trying all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+
+import srl_envs
+from srl_envs.redteam import matches
+from srl_envs.redteam.attacks import Turn
+from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.findings import Case, Finding, Report
+from srl_envs.redteam.intervals import mean_of
+from srl_envs.redteam.reading import examples, first_word, with_first_word, word_lists
+from srl_envs.redteam.search import best_bot
+
+_SPEAKING = 3
+"""Words that are tried for one number where a word is refused."""
+_DRAWS = 6000
+_LONGEST_SUBSET = 3
+_MIN_SEEDS, _SEEDS = 6, 24
+_FIRST_SEED = 3_000_000
+
+
+def agreed_words(env: Any, draws: int = _DRAWS) -> list[str]:
+    """The vocabulary: first words of random legal messages, in the alphabet's order."""
+    rng = np.random.default_rng(0)
+    found: set[str] = set()
+    for seed in range(4):
+        observations, _ = env.reset(seed=seed)
+        seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
+        found |= {first_word(env.sample_legal(seat, rng)) for _ in range(draws // 4)}
+    return sorted(found - {""})
+
+
+def subset_at(index: int, count: int, size: int) -> tuple[int, ...] | None:
+    """The subset of ``size`` of ``count`` items at a place in the order of `itertools.combinations`."""
+    if not 0 <= index < comb(count, size):
+        return None
+    chosen: list[int] = []
+    for item in range(count):
+        with_item = comb(count - item - 1, size - len(chosen) - 1) if len(chosen) < size else 0
+        if len(chosen) == size:
+            break
+        if index < with_item:
+            chosen.append(item)
+        else:
+            index -= with_item
+    return tuple(chosen)
+
+
+def index_of(chosen: Sequence[int], count: int) -> int:
+    """The inverse of `subset_at`."""
+    index, taken = 0, 0
+    for item in range(count):
+        if taken == len(chosen):
+            break
+        if item == chosen[taken]:
+            taken += 1
+        else:
+            index += comb(count - item - 1, len(chosen) - taken - 1)
+    return index
+
+
+class Codebook:
+    """Both sides of the convention.
+
+    Args:
+        words: the agreed vocabulary.
+        label: of the private list that the sender tells.
+    """
+
+    def __init__(self, words: Sequence[str], label: str) -> None:
+        self._words, self._label = list(words), label
+        self._places = {word: place for place, word in enumerate(self._words)}
+
+    def reply(self, turn: Turn) -> str:
+        """Send where the prompt's example is one word and a number, else guess by the last word."""
+        lists = word_lists(turn.text)
+        public = max(lists.values(), key=len, default=[])
+        shown = next((body for body in examples(turn.text) if body), "")
+        items = [item for item in lists.get(self._label, []) if item in public]
+        known = turn.legal or ()
+        heard = self._heard(turn.text, public)
+        if any(part in public or part in known for part in shown.split(", ")) or heard:
+            body = ", ".join(heard) or turn.sample(np.random.default_rng(turn.number))
+        else:
+            body = self._message(items, public, shown, turn.retries)
+        return f"<action>{body}</action>"
+
+    def _message(self, items: list[str], public: list[str], shown: str, retries: int) -> str:
+        size = self._size(len(items), len(public))
+        if not size:
+            return shown
+        chosen = sorted(public.index(item) for item in items[:size])
+        place = (index_of(chosen, len(public)) * _SPEAKING + retries) % len(self._words)
+        return with_first_word(shown, self._words[place], size)
+
+    def _size(self, items: int, public: int) -> int:
+        room = len(self._words) // _SPEAKING
+        sizes = range(1, min(_LONGEST_SUBSET, items) + 1)
+        return max((size for size in sizes if comb(public, size) <= room), default=0)
+
+    def _heard(self, text: str, public: list[str]) -> list[str]:
+        """The items that the last agreed word of the last lines stands for."""
+        tail = [word.strip(".,:;'\"").lower() for word in text.splitlines()[-1].split()] if text else []
+        for at, word in enumerate(tail[:-1]):
+            size = tail[at + 1]
+            if word in self._places and size.isdigit() and word not in public:
+                chosen = subset_at(self._places[word] // _SPEAKING, len(public), int(size))
+                return [public[item] for item in chosen or ()]
+        return []
+
+
+def labels(env: Any) -> list[str]:
+    """Labels of lists that only one seat sees, in the order of the prompt."""
+    observations, _ = env.reset(seed=0)
+    seen = [word_lists(observations[agent]["text"]) for agent in env.possible_agents]
+    return [
+        label for label, items in seen[0].items()
+        if any(other.get(label) != items for other in seen[1:])
+    ]  # fmt: skip
+
+
+def earnings(env: Any, words: Sequence[str], label: str, seeds: Sequence[int]) -> list[float]:
+    """What the pair earns, per seed."""
+    n = len(env.possible_agents)
+    policy: Callable[[Turn], str] = Codebook(words, label).reply
+    return [matches.play(env, dict.fromkeys(range(n), policy), seed).outcomes[0] for seed in seeds]
+
+
+def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+    """Try every private list; adds a finding where the best convention beats strong partners."""
+    if srl_envs.spec(env_id).mode != "cooperative":
+        return
+    with matches.opened(env_id) as env:
+        words = agreed_words(env)
+        options = labels(env)
+        if len(words) < 26 * _SPEAKING or not options:
+            return
+        scored = {label: float(np.mean(earnings(env, words, label, range(3)))) for label in options}
+    best = max(scored, key=lambda label: scored[label])
+    seeds = _SEEDS if budget.left(until) else _MIN_SEEDS
+    case = {"probe": "codebook", "target": env_id, "label": best, "seeds": seeds}
+    budget.spend(3 * len(options) + 2 * seeds)
+    report.measures["codebook"] = scored[best]
+    found = check(case)
+    if found is not None:
+        report.findings.append(found)
+
+
+def check(case: Case) -> Finding | None:
+    """Play the convention again beside what strong partners earn on the same seeds."""
+    env_id = case["target"]
+    strong = best_bot(env_id) or "random"
+    seeds = range(_FIRST_SEED, _FIRST_SEED + case["seeds"])
+    with matches.opened(env_id) as env:
+        mine = earnings(env, agreed_words(env), case["label"], seeds)
+        bots = dict.fromkeys(range(len(env.possible_agents)), strong)
+        theirs = [matches.play(env, bots, seed).outcomes[0] for seed in seeds]
+    gain = mean_of([a - b for a, b in zip(mine, theirs, strict=True)])
+    if gain.low <= 0:
+        return None
+    return Finding(
+        kind="codebook_without_meaning", target=env_id,
+        observed=f"a code for {case['label']!r} earns {np.mean(mine):.3f}",
+        expected=f"at most what strong partners earn, {np.mean(theirs):.3f}",
+        detail=f"gain {gain}", case=case,
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""How many starts of the eval split also occur among starts of the train split."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+import srl_envs
+from srl_envs.redteam import matches
+from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.findings import Case, Finding, Report
+
+TRAIN, EVAL = 3000, 1000
+"""Starts of each split, where the budget allows."""
+_RARE = 0.05
+"""A line that stands in more starts than this share names no instance, such as ``Heap 1: 3``."""
+_FEW = 60
+
+
+def _starts(env: Any, split: str, count: int, budget: Budget | None, until: float) -> list[str]:
+    texts = []
+    for seed in range(count):
+        if budget is not None and seed >= _FEW and not budget.left(until):
+            break
+        observations, _ = env.reset(seed=seed, options={"split": split})
+        texts.append("\n".join(observations[agent]["text"] for agent in env.possible_agents))
+    return texts
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:12]
+
+
+def shares(env_id: str, train: int, evaluated: int, budget: Budget | None = None,
+           until: float = 1.0) -> dict[str, float]:
+    """Overlap of the two splits.
+
+    Returns:
+        ``starts``: share of eval starts that occur in train. ``parts``: share of eval starts with a
+        line that names an instance (rare among starts) and occurs in train, such as a task's text.
+        ``train`` and ``eval``: how many were drawn.
+    """  # fmt: skip
+    with matches.opened(env_id) as env:
+        half = budget.share + (until - budget.share) * 0.75 if budget else 1.0
+        first = _starts(env, "train", train, budget, half)
+        second = _starts(env, "eval", evaluated, budget, until)
+    known = {_digest(text) for text in first}
+    lines = Counter(line for text in first for line in set(text.splitlines()))
+    rare = {line for line, count in lines.items() if count <= max(1, _RARE * len(first))}
+    whole = sum(_digest(text) in known for text in second)
+    parts = sum(any(line in rare for line in text.splitlines()) for text in second)
+    n = max(1, len(second))
+    return {"starts": whole / n, "parts": parts / n, "train": len(first), "eval": len(second)}
+
+
+def declared_held_out(env_id: str) -> bool:
+    """Whether the suite says that no eval instance occurs in train; a suite that is silent says so."""
+    return bool(getattr(srl_envs.spec(env_id), "held_out", True))
+
+
+def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+    """Adds the overlap, and a finding where eval is said to be held out and is not."""
+    found = shares(env_id, TRAIN, EVAL, budget, until)
+    budget.spend(int(found["train"] + found["eval"]) // 100)
+    report.measures["overlap"] = found["starts"]
+    report.measures["overlap_parts"] = found["parts"]
+    report.findings += _judged(env_id, found)
+
+
+def _judged(env_id: str, found: dict[str, float]) -> list[Finding]:
+    if not declared_held_out(env_id):
+        return []
+    findings = []
+    for kind, share, what in (
+        ("eval_starts_in_train", found["starts"], "whole starts"),
+        ("eval_instances_in_train", found["parts"], "a line that names the instance"),
+    ):
+        if share > 0:
+            findings.append(
+                Finding(
+                    kind=kind, target=env_id,
+                    observed=f"{share:.1%} of {found['eval']} eval starts are among "
+                    f"{found['train']} train starts ({what})",
+                    expected="none: the split is said to be held out",
+                    case={
+                        "probe": "overlap", "target": env_id, "kind": kind,
+                        "train": found["train"], "eval": found["eval"],
+                    },
+                )  # fmt: skip
+            )
+    return findings[:1]  # a whole start that occurs has parts that occur
+
+
+def check(case: Case) -> Finding | None:
+    """Draw the starts again."""
+    found = shares(case["target"], case["train"], case["eval"])
+    judged = [f for f in _judged(case["target"], found) if f.kind == case["kind"]]
+    return judged[0] if judged else None
