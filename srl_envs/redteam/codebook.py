@@ -25,19 +25,22 @@ from srl_envs.redteam.search import best_bot
 _SPEAKING = 3
 """Words that are tried for one number where a word is refused."""
 _DRAWS = 6000
+_RESETS = 200
 _LONGEST_SUBSET = 3
 _MIN_SEEDS, _SEEDS = 6, 24
 _FIRST_SEED = 3_000_000
 
 
 def agreed_words(env: Any, draws: int = _DRAWS) -> list[str]:
-    """The vocabulary: first words of random legal messages, in the alphabet's order."""
+    """The vocabulary, in the alphabet's order: words of random legal messages and of public lists."""
     rng = np.random.default_rng(0)
     found: set[str] = set()
-    for seed in range(4):
+    for seed in range(_RESETS):
         observations, _ = env.reset(seed=seed)
         seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
-        found |= {first_word(env.sample_legal(seat, rng)) for _ in range(draws // 4)}
+        found |= {first_word(env.sample_legal(seat, rng)) for _ in range(draws // _RESETS)}
+        lists = word_lists(observations[env.possible_agents[seat]]["text"])
+        found |= {item for items in lists.values() for item in items if item.isalpha()}
     return sorted(found - {""})
 
 
@@ -121,13 +124,11 @@ class Codebook:
 
 
 def labels(env: Any) -> list[str]:
-    """Labels of lists that only one seat sees, in the order of the prompt."""
+    """Labels of lists that not all seats see alike, in the order of the prompts."""
     observations, _ = env.reset(seed=0)
     seen = [word_lists(observations[agent]["text"]) for agent in env.possible_agents]
-    return [
-        label for label, items in seen[0].items()
-        if any(other.get(label) != items for other in seen[1:])
-    ]  # fmt: skip
+    every = dict.fromkeys(label for lists in seen for label in lists)
+    return [label for label in every if any(o.get(label) != seen[0].get(label) for o in seen[1:])]
 
 
 def earnings(env: Any, words: Sequence[str], label: str, seeds: Sequence[int]) -> list[float]:

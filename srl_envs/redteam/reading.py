@@ -7,7 +7,7 @@ import re
 from srl_envs.grammar import CLOSE, OPEN
 
 _BLOCK = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL)
-_LIST = re.compile(r"^([^:\n]{1,60}): *([^:\n]+(?:, [^:,\n]+){2,})\.?$", re.MULTILINE)
+_LIST = re.compile(r"^([^:\n]{1,60}): *([^:\n]+(?:, [^:,\n]+)*)\.?$", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _WORD = re.compile(r"[A-Za-z]+")
 
