@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import srl_envs
 from srl_envs.redteam import (
+    answers,
     claims,
     codebook,
+    formats,
     grammar_tricks,
     misbehaviour,
     overlap,
+    program_games,
+    programs,
     search,
     speech,
 )
@@ -25,37 +29,71 @@ CHECKS: dict[str, Callable[[Case], Finding | None]] = {
     "codebook": codebook.check,
     "speech": speech.check,
     "claims": claims.check,
+    "program_games": program_games.check,
+    "answers": answers.check,
+    "formats": formats.check,
+    "programs": programs.check,
 }
 """Probe -> what checks one of its cases again."""
 
 
-def attack_game(env_id: str, *, seed: int = 0, budget: Budget | None = None) -> Report:
-    """Attack one environment.
+SCORERS: dict[str, Callable[[int, Report, Budget], None]] = {
+    answers.TARGET: lambda seed, report, budget: answers.probe(seed, report, budget, 1.0),
+    formats.TARGET: lambda seed, report, budget: formats.probe(seed, report, budget, 1.0),
+    programs.TARGET: lambda _seed, report, budget: programs.probe(report, budget),
+}
+"""Rewards that are attacked beside the games: name -> probe."""
+
+Step = tuple[float, Callable[[float], None]]
+
+
+def targets() -> list[str]:
+    """All that can be attacked: every registered environment, then the scorers."""
+    return [*srl_envs.list_envs(), *SCORERS]
+
+
+def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Report:
+    """Attack one environment or scorer.
 
     Args:
-        env_id: a registered id.
+        target: a registered id, or one of `SCORERS`.
         seed: of the search and of all draws; with a budget of steps it decides everything.
         budget: 60 s of processor time by default.
 
     Raises:
-        UnknownEnvironmentError: no such id.
+        UnknownEnvironmentError: no such target.
     """
-    srl_envs.spec(env_id)
     budget = budget or Budget()
-    report = Report(target=env_id)
-    steps: list[tuple[float, Callable[[float], None]]] = [
+    report = Report(target=target)
+    if target in SCORERS:
+        SCORERS[target](seed, report, budget)
+    else:
+        srl_envs.spec(target)
+        for end, step in _steps(target, seed, report, budget):
+            try:
+                step(end)
+            except Exception as error:  # noqa: BLE001 - a game of strangers must not end the attack
+                report.faults.append(f"{type(error).__name__}: {error}"[:300])
+    report.spent_s = budget.spent_s()
+    return report
+
+
+def _steps(env_id: str, seed: int, report: Report, budget: Budget) -> list[Step]:
+    """Probes in order, each with the share of the budget at which it ends."""
+    steps: list[Step] = [
         (0.05, lambda end: claims.probe(env_id, report, budget, end)),
         (0.10, lambda end: grammar_tricks.probe(env_id, seed, report, budget, end)),
         (0.20, lambda end: overlap.probe(env_id, report, budget, end)),
         (0.25, lambda end: speech.probe(env_id, report, budget, end)),
         (0.35, lambda end: codebook.probe(env_id, report, budget, end)),
-        (0.50, lambda end: misbehaviour.probe(env_id, report, budget, end)),
-        (1.00, lambda end: _earn(env_id, seed, report, budget, end)),
     ]
-    for end, step in steps:
-        step(end)
-    report.spent_s = budget.spent_s()
-    return report
+    if program_games.asks_for_programs(env_id):
+        steps.append((0.7, lambda end: program_games.probe(env_id, seed, report, budget, end)))
+    return [
+        *steps,
+        (0.8 if len(steps) > 5 else 0.5, lambda end: misbehaviour.probe(env_id, report, budget, end)),
+        (1.0, lambda end: _earn(env_id, seed, report, budget, end)),
+    ]
 
 
 def _earn(env_id: str, seed: int, report: Report, budget: Budget, until: float) -> None:

@@ -65,9 +65,3 @@ def program_name(text: str) -> str:
         if found:
             return found.group(1)
     return ""
-
-
-def worked_examples(text: str, function: str) -> list[tuple[str, str]]:
-    """Pairs of arguments and result, as in ``solve([1]) -> 2``, as they are written."""
-    pattern = rf"^{re.escape(function)}\((.*)\) -> (.*)$"
-    return re.findall(pattern, text, re.MULTILINE)

@@ -1,0 +1,118 @@
+"""Games that ask for programs: hostile ones in place of moves, and source text hidden from the scales."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import srl_envs
+from srl_envs.redteam import matches, packing
+from srl_envs.redteam.attacks import Turn
+from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.findings import Case, Finding, Report
+from srl_envs.redteam.hostile_programs import QUITTING, STALLING, program
+from srl_envs.redteam.reading import examples, program_name
+from srl_envs.redteam.search import best_bot
+
+_SLOW_S = 5.0
+"""Seconds of the clock that one program may add to an episode."""
+
+
+def hostile(template: str) -> Any:
+    """A policy that hands in the template wherever a program is asked for."""
+
+    def answer(turn: Turn) -> str:
+        name = program_name(turn.text)
+        shown = next(iter(examples(turn.text)), "pass")
+        return f"<action>\n{program(template, name) if name else shown}\n</action>"
+
+    return answer
+
+
+def check_hostile(env_id: str, case: Case) -> Finding | None:
+    """Play a template beside a bot: it must neither earn, nor stall, nor void the episode."""
+    template = {**STALLING, **QUITTING}[case["name"]]
+    weakest = next(iter(srl_envs.spec(env_id).bots), "random")
+    with matches.opened(env_id) as env:
+        n = len(env.possible_agents)
+        started = time.monotonic()
+        matches.play(env, dict.fromkeys(range(n), weakest), case["seed"])
+        honest_s = time.monotonic() - started
+        seats = dict.fromkeys(range(n), hostile(template))
+        try:
+            matches.play(env, {**seats, n - 1: weakest} if n > 2 else seats, case["seed"])
+        except Exception as error:  # noqa: BLE001 - whatever ends the episode is the finding
+            return _found(env_id, "program_voids_its_episode", case, f"{type(error).__name__}: {error}")
+        cost_s = time.monotonic() - started - honest_s
+    if cost_s > honest_s + _SLOW_S and cost_s > 4 * honest_s:
+        return _found(env_id, "program_stalls_the_episode", case, f"{cost_s:.1f} s, honest {honest_s:.1f} s")
+    return None
+
+
+def _found(env_id: str, kind: str, case: Case, observed: str) -> Finding:
+    return Finding(
+        kind=kind, target=env_id, observed=f"{case['name']}: {observed}"[:200],
+        expected="a lost episode that costs no more than an honest one", case=case,
+    )  # fmt: skip
+
+
+def check_packed(env_id: str, case: Case) -> Finding | None:
+    """A program that only carries another one as text, and runs it, must not beat that one."""
+    strong = best_bot(env_id) or "random"
+    bot = srl_envs.make_bot(env_id, strong, seed=case["seed"])
+    packed = packing.packers()[case["name"]]
+
+    def plain(turn: Turn) -> str:
+        return bot(turn.text)
+
+    written: dict[str, str] = {}
+
+    def carrier(turn: Turn) -> str:
+        source = examples(bot(turn.text))
+        name = program_name(turn.text)
+        if not source or not name:
+            return bot(turn.text)
+        written[turn.text] = packed(source[0], name)
+        return f"<action>\n{written[turn.text]}\n</action>"
+
+    with matches.opened(env_id) as env:
+        episode = matches.play(env, {0: carrier, 1: plain}, case["seed"])
+    if episode.outcomes[0] <= 0:
+        return None
+    return Finding(
+        kind="hidden_text_is_free", target=env_id, case=case,
+        observed=f"{case['name']} around the strong bot's programs beats them, {episode.outcomes}",
+        expected="a program that carries another is larger",
+    )  # fmt: skip
+
+
+def asks_for_programs(env_id: str) -> bool:
+    """Whether some seat's first prompt shows a program."""
+    with matches.opened(env_id) as env:
+        observations, _ = env.reset(seed=0)
+        return any("def " in o["text"] for o in observations.values())
+
+
+def probe(env_id: str, seed: int, report: Report, budget: Budget, until: float) -> None:
+    """Packed programs first where there are two seats, then every hostile template."""
+    start = budget.share
+    base = {"probe": "program_games", "target": env_id, "seed": seed}
+    plans: list[tuple[str, str, float]] = []
+    if srl_envs.spec(env_id).mode == "competitive":
+        plans += [("packed", name, (start + until) / 2) for name in packing.packers()]
+    plans += [("hostile", name, until) for name in (*STALLING, *QUITTING)]
+    seen: set[str] = set()
+    for kind, name, end in plans:
+        if not budget.left(end):
+            continue
+        budget.spend()
+        found = check({**base, "kind": kind, "name": name})
+        if found is not None and found.kind not in seen:
+            seen.add(found.kind)
+            report.findings.append(found)
+
+
+def check(case: Case) -> Finding | None:
+    """Play a case again."""
+    checks = {"packed": check_packed, "hostile": check_hostile}
+    return checks[case["kind"]](case["target"], case)
