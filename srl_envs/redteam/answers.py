@@ -7,6 +7,7 @@ counting word means the same in every script.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -38,7 +39,6 @@ _HONEST: dict[str, Callable[[Fraction], str | None]] = {
 """Ways of writing one number that are right; None where the way has no form for it."""
 _FORGED: dict[str, Callable[[Fraction], str]] = {
     "tautology": lambda x: f"{x}={x}",
-    "long tautology": lambda x: f"{x}+0={x}",
     "identity": lambda _: "x=x",
     "two values of an equation": lambda x: f"{x}={x + 1}",
     "candidates with or": lambda x: f"{x} or {x + 1}",
@@ -78,7 +78,7 @@ _SAME = (
     (r"\{1, 2\}", r"\{2, 1\}", r"\left\{1,2\right\}"),
     ("x+1", "1+x", r"\frac{x^2-1}{x-1}"),
     ("x=3", "3", "x = 3"),
-    ("12", "twelve", "1.2e1", r"3 \cdot 4"),
+    ("12", "twelve", "1.2e1"),
 )
 """Groups that a person takes for the same; the matcher may differ, but not by which one comes first."""
 
@@ -107,7 +107,8 @@ def cases(seed: int) -> Iterator[Case]:
             for second in words:
                 yield _case("asymmetric", "order", first, second)
     for word in _COUNTED:
-        yield _case("script", "a counting word of another script", f"42{word}", "42")
+        if unicodedata.east_asian_width(word[0]) == "W":  # scripts that are written without spaces
+            yield _case("script", "a counting word of another script", f"42{word}", "42")
         yield _case("script", "a counting word of another script", f"42 {word}", "42")
     for a, b in ((1, 2), (3, 5)):
         yield _case("forged", "other counts", rf"\{{{a},{b},{b}\}}", rf"\{{{a},{a},{b}\}}")

@@ -16,11 +16,12 @@ _PIECES = (
     "<think>", "</think>", "<answer>", "</answer>", "7", "so", " ", "\n", "<answer>7</answer>",
     "<think>so</think>", "<", "</", "answer>", "```", "\\boxed{7}",
 )  # fmt: skip
-_BODY = r"(?:(?!</?(?:think|answer)>).)*\S(?:(?!</?(?:think|answer)>).)*"
+_THOUGHT = r"(?:(?!</?think>).)*(?!</?think>)\S(?:(?!</?think>).)*"
+_BODY = r"(?:(?!</?(?:think|answer)>).)*(?!</?(?:think|answer)>)\S(?:(?!</?(?:think|answer)>).)*"
 _SPECS = {
     "think and answer alone": (
         {"blocks": ("answer",), "think": "required", "only_blocks": True},
-        re.compile(rf"\s*<think>{_BODY}</think>\s*<answer>{_BODY}</answer>\s*", re.DOTALL),
+        re.compile(rf"\s*<think>{_THOUGHT}</think>\s*<answer>{_BODY}</answer>\s*", re.DOTALL),
     ),
     "answer alone, no thought": (
         {"blocks": ("answer",), "think": "forbidden", "only_blocks": True},

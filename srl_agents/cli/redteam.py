@@ -1,0 +1,202 @@
+"""`srl redteam [ENV ...]`: attack environments and rewards as a policy under training would."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.redteam import campaign, table
+from srl_envs.redteam.findings import Finding, Report, load_case, save_case
+
+DESCRIPTION = """Attack environments and rewards as a policy under training would.
+
+Policies that do not do the task (constants, copies of the prompt, babble, codes without meaning, hostile
+programs, forged answers) are tried and mutated under a budget. Every verdict is compared with an oracle
+that does not share its code. A target is an environment, or one of: answers, formats, programs.
+
+The exit code is 0 without a finding, 1 with findings, 2 where you have something to fix.
+
+Examples:
+  srl redteam commons-v0
+  srl redteam --all --budget-s 1800 --out attack
+  srl redteam answers formats --json
+  srl redteam nim-v0 --save tests/redteam/cases
+  srl redteam --all --suite ../an-older-checkout
+  srl redteam --replay tests/redteam/cases
+"""
+
+FOUND = 1
+"""Exit code where something was found."""
+
+
+@dataclass(frozen=True)
+class RedteamOptions:
+    """What to attack."""
+
+    targets: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
+    """Ids of environments, or answers, formats, programs."""
+    all: bool = False
+    """Attack every environment and every reward."""
+    budget_s: float = 600.0
+    """Seconds of processor time for all targets together; the clock may take more."""
+    seed: int = 0
+    """Of the search; the same seed tries the same things in the same order."""
+    out: Path | None = None
+    """Folder for report.json, hackability.md and a case per finding."""
+    save: Path | None = None
+    """Folder in which every finding becomes a regression case."""
+    replay: Path | None = None
+    """Check the saved cases of this folder again instead of attacking."""
+    suite: Path | None = None
+    """Attack the srl_envs of another checkout; its folder."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def __post_init__(self) -> None:
+        if not self.budget_s > 0:
+            raise ConfigError(f"budget_s={self.budget_s}: give seconds above 0.")
+        if self.seed < 0:
+            raise ConfigError(f"seed={self.seed}: give a whole number from 0 on.")
+        if not (self.targets or self.all or self.replay):
+            raise ConfigError("nothing to attack: name environments, or give --all or --replay.")
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl redteam --help`."""
+    options = tyro.cli(
+        RedteamOptions,
+        prog="srl redteam",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    if options.replay is not None:
+        return replay(options.replay, as_json=options.json)
+    suite = campaign.find_suite(options.suite)
+    targets = chosen_targets(options, campaign.list_targets(suite))
+    reports = attack_with_progress(targets, suite, options)
+    command = shlex.join(["srl", "redteam", *argv])
+    if options.out is not None:
+        write_reports(options.out, reports, command)
+    findings = [finding for report in reports for finding in report.findings]
+    if options.save is not None:
+        for finding in findings:
+            save_case(finding, options.save)
+    show(reports, as_json=options.json)
+    return FOUND if findings else 0
+
+
+def chosen_targets(options: RedteamOptions, known: Sequence[str]) -> list[str]:
+    """The targets that the options name.
+
+    Raises:
+        ConfigError: one of them is unknown; names the nearest.
+    """
+    for name in options.targets:
+        if name not in known:
+            raise ConfigError(
+                f"no target {name!r}.{nearest(name, known)} `srl envs` lists the environments."
+            )
+    return list(known) if options.all else list(dict.fromkeys(options.targets))
+
+
+def attack_with_progress(
+    targets: Sequence[str], suite: Path, options: RedteamOptions
+) -> list[Report]:
+    """All reports, with a progress bar on a terminal's standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("attack", total=len(targets))
+        reports = []
+        for report in campaign.run(
+            targets, suite=suite, seed=options.seed, seconds=options.budget_s,
+            report=lambda name: bar.update(task, description=name),
+        ):  # fmt: skip
+            reports.append(report)
+            bar.advance(task)
+    return reports
+
+
+def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None:
+    """``report.json``, the table as ``hackability.md``, and every case below ``cases``.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        data = {"command": command, "reports": [report.to_data() for report in reports]}
+        (folder / "report.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        (folder / "hackability.md").write_text(table.markdown(reports, command), encoding="utf-8")
+        for report in reports:
+            for finding in report.findings:
+                save_case(finding, folder / "cases")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error}") from None
+
+
+def show(reports: Sequence[Report], *, as_json: bool) -> None:
+    """The table and the findings on standard output."""
+    if as_json:
+        print(json.dumps([report.to_data() for report in reports], indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(*table.COLUMNS[:-1], "findings", show_lines=True)
+    shown.columns[0].no_wrap = True
+    for report in reports:
+        number = str(len(report.findings)) + (" (a probe failed)" if report.faults else "")
+        shown.add_row(*table.row(report)[:-1], number)
+    Console(width=None if sys.stdout.isatty() else 160).print(shown, highlight=False, markup=False)
+    for report in reports:
+        for finding in report.findings:
+            print(_line(finding))
+        for fault in report.faults:
+            print(f"{report.target}: a probe could not be run: {fault}")
+
+
+def _line(finding: Finding) -> str:
+    detail = f" ({finding.detail})" if finding.detail else ""
+    seen = " ".join(finding.observed.split())
+    return f"{finding.target}: {finding.kind}: {seen}{detail}. Due: {finding.expected}"
+
+
+def replay(folder: Path, *, as_json: bool) -> int:
+    """Check saved cases again; 1 where one of them still shows its fault.
+
+    Raises:
+        ConfigError: there are no cases, or a file is none.
+    """
+    from srl_envs.redteam.attack import check_case
+
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise ConfigError(f"{folder} holds no cases (*.json).")
+    rows = []
+    for path in paths:
+        try:
+            case = load_case(path).case
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(f"{path} is no case: {error}") from None
+        found = check_case(case)
+        rows.append({"case": path.name, "present": found is not None})
+        if not as_json:
+            print(f"{'still there' if found else 'gone':12} {path.name}")
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    return FOUND if any(row["present"] for row in rows) else 0

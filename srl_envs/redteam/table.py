@@ -1,0 +1,73 @@
+"""The hackability table: one row per target, as plain values and as Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from srl_envs.redteam.findings import Report
+
+COLUMNS = (
+    "target", "best thoughtless policy", "company", "it earns", "strong earns", "gain",
+    "babble ends at", "overlap", "grammar", "findings",
+)  # fmt: skip
+NOTE = (
+    "A thoughtless policy repeats, copies, ranks or draws its moves without regard to the game. *Gain* is "
+    "what the best one earns above the strong bot in the same seats, seeds and company, with a joint "
+    "95 % interval clustered by seed. *Babble* is the best outcome of replies that are no moves; the "
+    "worst possible is 0 where seats share one outcome, else -1. *Overlap* is the share of eval starts "
+    "that occur among train starts, and in brackets of those of which a line that names the instance "
+    "does. *Grammar* counts ways of writing a reply that are misread."
+)
+
+
+def row(report: Report) -> tuple[str, ...]:
+    """The cells of one target; ``-`` where a measure does not apply or was not reached."""
+    found = report.measures
+    gain = "-"
+    if "gain" in found:
+        gain = f"{found['gain']:+.3f} ± {found['half']:.3f}"
+    overlap = "-"
+    if "overlap" in found:
+        overlap = f"{found['overlap']:.0%} ({found['overlap_parts']:.0%})"
+    return (
+        report.target,
+        str(found.get("thoughtless", "-")),
+        str(found.get("company", "-")),
+        _number(found.get("earned")),
+        _number(found.get("strong")),
+        gain,
+        _number(found.get("misbehaviour")),
+        overlap,
+        str(found.get("grammar", "-")),
+        _kinds(report),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
+
+
+def _kinds(report: Report) -> str:
+    counts = Counter(finding.kind for finding in report.findings)
+    kinds = [f"{kind} x{n}" if n > 1 else kind for kind, n in counts.items()]
+    return ", ".join([*kinds, *(["(a probe failed)"] if report.faults else [])]) or "none"
+
+
+def markdown(reports: Sequence[Report], command: str) -> str:
+    """The table and the list of findings as a page of the documentation."""
+    lines = [
+        "# Hackability", "", f"Written by `{command}`; do not edit.", "", NOTE, "",
+        "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS),
+    ]  # fmt: skip
+    for report in reports:
+        cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in row(report))
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## Findings", ""]
+    for report in reports:
+        for finding in report.findings:
+            seen = " ".join(finding.observed.split()).replace("`", "'").replace("<", "&lt;")
+            detail = f" ({finding.detail})" if finding.detail else ""
+            due = finding.expected.replace("`", "'")
+            lines.append(f"- **{finding.target}**, {finding.kind}: {seen}{detail}. Due: {due}")
+    return "\n".join(lines) + "\n"
