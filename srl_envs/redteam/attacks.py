@@ -80,7 +80,7 @@ def reply(attack: Attack, turn: Turn, rng: np.random.Generator) -> str:
 
 
 def _babble(text: str, rng: np.random.Generator) -> str:
-    words = text.split()
+    words = [word for word in text.split() if "<" not in word]  # no example of a move
     return " ".join(words[i] for i in rng.integers(len(words), size=12)) if words else "?"
 
 

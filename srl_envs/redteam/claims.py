@@ -78,16 +78,6 @@ def seat_names(env_id: str) -> str:
     return ""
 
 
-def gymnasium_id(env_id: str) -> str:
-    """Gymnasium's own `make` knows the id."""
-    import gymnasium  # noqa: PLC0415
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gymnasium.make(f"srl_envs/{env_id}").close()
-    return ""
-
-
 def refusal_told(env_id: str) -> str:
     """The prompt says that one may think first, and what a reply that is no move costs."""
     with matches.opened(env_id) as env:
@@ -107,7 +97,6 @@ CLAIMS: dict[str, Callable[[str], str]] = {
     "cannot_be_pickled": pickled,
     "parallel_conversion_fails": parallel_conversion,
     "seat_named_otherwise": seat_names,
-    "unknown_to_gymnasium": gymnasium_id,
     "cost_of_refusal_untold": refusal_told,
 }
 

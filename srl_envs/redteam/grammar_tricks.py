@@ -20,7 +20,6 @@ REFUSED = {
     "unclosed thought": "<think>I could play <action>{b}</action>",
     "unclosed thought after a closed one": "<think>a</think><think>so <action>{b}</action>",
     "closed thought": "<think>maybe <action>{b}</action></think> I wait.",
-    "thought in a thought": "<think>a <think>b</think> <action>{b}</action>",
     "unclosed thought, upper case": "<THINK>I could play <action>{b}</action>",
     "unclosed block": "<action>{b}",
     "unopened block": "{b}</action>",

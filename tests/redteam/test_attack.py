@@ -1,0 +1,132 @@
+"""Every kind of attack finds the toy game that is broken for it, and nothing in a sound one."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import toy_games
+from toy_games import Hints, Sums
+
+from srl_envs import parallel, registry
+from srl_envs.core import Game
+from srl_envs.redteam import answers, attack, plain_python, programs
+from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.findings import Report, load_case, save_case
+from srl_envs.redteam.table import markdown
+from srl_envs.rewards import AnswerMatcher, Score
+from srl_envs.sandbox import CodeExecutor, Outcome
+
+BROKEN = [
+    toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,
+    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Untold, Hints,
+]  # fmt: skip
+STEPS = 4000
+
+
+def last_block(reply: str, _limit: int) -> tuple[str, None] | tuple[None, str]:
+    """A grammar without the faults that the attack looks for."""
+    text, depth = "", 0
+    for piece in re.split(r"(?i)(</?think>)", reply):
+        depth += {"<think>": 1, "</think>": -1}.get(piece.lower(), 0)
+        text += piece if depth == 0 else ""
+    blocks = re.findall(r"(?is)<action ?>(.*?)</action ?>", text)
+    if not blocks:
+        return None, "no block"
+    return blocks[-1].strip().strip("*`\"'").removesuffix("."), None
+
+
+@pytest.fixture(autouse=True)
+def _own_registry_and_grammar(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    monkeypatch.setattr(parallel, "parse_reply", last_block)
+    return
+
+
+def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
+    bots = {"random": "guessing_bot", "strong": "adding_bot"}
+    if game is Hints:
+        bots = {"random": "meaning_bot", "strong": "meaning_bot"}
+    registry.register(
+        id="toy-v0", entry_point=f"toy_games:{game.__name__}", mode=game.mode, seats=game.seats,
+        bots={name: f"toy_games:{bot}" for name, bot in bots.items()},
+    )  # fmt: skip
+    return attack.attack("toy-v0", seed=seed, budget=Budget(steps=steps))
+
+
+def test_a_sound_game_gives_no_finding() -> None:
+    report = attacked(Sums)
+    assert report.faults == []
+    assert report.findings == []
+    assert report.measures["gain"] < 0
+
+
+@pytest.mark.parametrize("game", BROKEN, ids=lambda game: game.__name__)
+def test_each_fault_is_found_and_its_case_shows_it_again(game: type[Game], tmp_path: Path) -> None:
+    kind = (game.__doc__ or "").partition(":")[0]
+    report = attacked(game)
+    found = {finding.kind: finding for finding in report.findings}
+    assert kind in found
+    case = load_case(save_case(found[kind], tmp_path)).case
+    again = attack.check_case(case)
+    assert again is not None
+    assert again.kind == kind
+    assert kind in markdown([report], "srl redteam toy-v0")
+
+
+def test_a_grammar_that_reads_thoughts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anything(reply: str, _limit: int) -> tuple[str, None] | tuple[None, str]:
+        found = re.search(r"<action>(\d+)</action>", reply)
+        return (found.group(1), None) if found else (None, "no block")
+
+    monkeypatch.setattr(parallel, "parse_reply", anything)
+    kinds = {finding.kind for finding in attacked(Sums).findings}
+    assert kinds == {"hidden_move_accepted", "clear_move_refused"}
+
+
+def test_the_seed_decides_everything() -> None:
+    first, second = (attacked(toy_games.SmallAnswerPays, seed=3) for _ in range(2))
+    first.spent_s = second.spent_s = 0.0
+    assert first == second
+
+
+def test_forged_answers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matcher that takes whatever contains the answer is fooled by every hedge."""
+
+    def contains(self: AnswerMatcher, *, reply: str, answer: str) -> Score:
+        return Score(float(answer in reply), "match")
+
+    monkeypatch.setattr(AnswerMatcher, "score", contains)
+    report = attack.attack(answers.TARGET, budget=Budget(steps=800))
+    tricks = {str(finding.case["trick"]) for finding in report.findings}
+    assert {"tautology", "candidates with or", "a negation", "trailing zeros"} & tricks >= {
+        "tautology", "candidates with or", "a negation",
+    }  # fmt: skip
+    assert "not in lowest terms" in tricks
+
+
+def test_a_judge_that_believes_the_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that share their names with the program are forged by one that shadows them."""
+
+    def shared_names(self: CodeExecutor, program: str, tests: str) -> Outcome:
+        held = plain_python.run_script(f"{program}\n{tests}\nprint('held')", timeout_s=5)
+        return Outcome(status="ok", passed=held is not None)
+
+    monkeypatch.setattr(CodeExecutor, "run_asserts", shared_names)
+    tests = "for i in range(5):\n    assert f(i) == 2 * i"
+    trick, source, _ = next(
+        row for row in programs.forgeries() if row[2] == tests and "agreeing class" in row[0]
+    )
+    case = {
+        "probe": "programs", "target": programs.TARGET, "kind": "forgery", "trick": trick,
+        "program": source, "tests": tests,
+    }  # fmt: skip
+    found = attack.check_case(case)
+    assert found is not None
+    assert found.kind == "wrong_program_passes"
+    honest = {**case, "program": "def f(x): return 2 * x"}
+    assert attack.check_case(honest) is None
+
+
+def test_a_thoughtless_policy_of_a_strange_scorer_is_no_target() -> None:
+    assert {"answers", "formats", "programs"} <= set(attack.targets())
