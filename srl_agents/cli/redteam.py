@@ -33,6 +33,8 @@ Examples:
   srl redteam --replay tests/redteam/cases
 """
 
+BOARD = "board"
+"""The target that the package of the leaderboards adds."""
 FOUND = 1
 """Exit code where something was found."""
 
@@ -45,6 +47,8 @@ class RedteamOptions:
     """Ids of environments, or answers, formats, programs."""
     all: bool = False
     """Attack every environment and every reward."""
+    board: bool = False
+    """Attack the intake of leaderboards with forged bundles."""
     budget_s: float = 600.0
     """Seconds of processor time for all targets together; the clock may take more."""
     seed: int = 0
@@ -65,8 +69,10 @@ class RedteamOptions:
             raise ConfigError(f"budget_s={self.budget_s}: give seconds above 0.")
         if self.seed < 0:
             raise ConfigError(f"seed={self.seed}: give a whole number from 0 on.")
-        if not (self.targets or self.all or self.replay):
-            raise ConfigError("nothing to attack: name environments, or give --all or --replay.")
+        if not (self.targets or self.all or self.board or self.replay):
+            raise ConfigError(
+                "nothing to attack: name environments, or give --all, --board or --replay."
+            )
 
 
 def main(argv: list[str]) -> int:
@@ -100,12 +106,13 @@ def chosen_targets(options: RedteamOptions, known: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: one of them is unknown; names the nearest.
     """
-    for name in options.targets:
+    wanted = [*options.targets, *([BOARD] if options.board else [])]
+    for name in wanted:
         if name not in known:
             raise ConfigError(
                 f"no target {name!r}.{nearest(name, known)} `srl envs` lists the environments."
             )
-    return list(known) if options.all else list(dict.fromkeys(options.targets))
+    return list(known) if options.all else list(dict.fromkeys(wanted))
 
 
 def attack_with_progress(
@@ -121,11 +128,16 @@ def attack_with_progress(
     )  # fmt: skip
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("attack", total=len(targets))
-        reports = []
+        reports: list[Report] = []
+
+        def say(name: str) -> None:
+            bar.update(task, description=name)
+            if not console.is_terminal:
+                print(f"{len(reports)} of {len(targets)} done; next {name}", file=sys.stderr)
+
         for report in campaign.run(
-            targets, suite=suite, seed=options.seed, seconds=options.budget_s,
-            report=lambda name: bar.update(task, description=name),
-        ):  # fmt: skip
+            targets, suite=suite, seed=options.seed, seconds=options.budget_s, report=say
+        ):
             reports.append(report)
             bar.advance(task)
     return reports

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 
 import srl_envs
+from srl_envs.errors import ConfigError
 from srl_envs.redteam import (
     answers,
     claims,
     codebook,
     formats,
     grammar_tricks,
+    headroom,
     misbehaviour,
     overlap,
+    payoffs,
     program_games,
     programs,
     search,
@@ -28,6 +32,8 @@ CHECKS: dict[str, Callable[[Case], Finding | None]] = {
     "overlap": overlap.check,
     "codebook": codebook.check,
     "speech": speech.check,
+    "headroom": headroom.check,
+    "payoffs": payoffs.check,
     "claims": claims.check,
     "program_games": program_games.check,
     "answers": answers.check,
@@ -43,13 +49,20 @@ SCORERS: dict[str, Callable[[int, Report, Budget], None]] = {
     programs.TARGET: lambda _seed, report, budget: programs.probe(report, budget),
 }
 """Rewards that are attacked beside the games: name -> probe."""
+PROBE_GROUP = "srl.redteam"
+"""Entry-point group: packages above this one add targets of their own. Each entry is a module with
+``probe(seed, report, budget)``, which adds to the report, and ``check(case)`` of its cases."""
 
 Step = tuple[float, Callable[[float], None]]
 
 
 def targets() -> list[str]:
-    """All that can be attacked: every registered environment, then the scorers."""
-    return [*srl_envs.list_envs(), *SCORERS]
+    """All that can be attacked: every registered environment, the scorers, and what packages add."""
+    return [*srl_envs.list_envs(), *SCORERS, *sorted(_added())]
+
+
+def _added() -> dict[str, metadata.EntryPoint]:
+    return {entry.name: entry for entry in metadata.entry_points(group=PROBE_GROUP)}
 
 
 def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Report:
@@ -67,6 +80,8 @@ def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Repor
     report = Report(target=target)
     if target in SCORERS:
         SCORERS[target](seed, report, budget)
+    elif target in (added := _added()):
+        added[target].load().probe(seed, report, budget)
     else:
         srl_envs.spec(target)
         for end, step in _steps(target, seed, report, budget):
@@ -82,7 +97,9 @@ def _steps(env_id: str, seed: int, report: Report, budget: Budget) -> list[Step]
     """Probes in order, each with the share of the budget at which it ends."""
     steps: list[Step] = [
         (0.05, lambda end: claims.probe(env_id, report, budget, end)),
+        (0.07, lambda end: payoffs.probe(env_id, report, budget, end)),
         (0.10, lambda end: grammar_tricks.probe(env_id, seed, report, budget, end)),
+        (0.13, lambda end: headroom.probe(env_id, report, budget, end)),
         (0.20, lambda end: overlap.probe(env_id, report, budget, end)),
         (0.25, lambda end: speech.probe(env_id, report, budget, end)),
         (0.35, lambda end: codebook.probe(env_id, report, budget, end)),
@@ -91,7 +108,7 @@ def _steps(env_id: str, seed: int, report: Report, budget: Budget) -> list[Step]
         steps.append((0.7, lambda end: program_games.probe(env_id, seed, report, budget, end)))
     return [
         *steps,
-        (0.8 if len(steps) > 5 else 0.5, lambda end: misbehaviour.probe(env_id, report, budget, end)),
+        (0.8 if len(steps) > 7 else 0.5, lambda end: misbehaviour.probe(env_id, report, budget, end)),
         (1.0, lambda end: _earn(env_id, seed, report, budget, end)),
     ]
 
@@ -113,5 +130,16 @@ def _earn(env_id: str, seed: int, report: Report, budget: Budget, until: float) 
 
 
 def check_case(case: Case) -> Finding | None:
-    """Check one saved case again: the finding as it stands now, None where it is gone."""
-    return CHECKS[case["probe"]](case)
+    """Check one saved case again: the finding as it stands now, None where it is gone.
+
+    Raises:
+        ConfigError: no installed package has the case's probe.
+    """
+    probe = case["probe"]
+    if probe in CHECKS:
+        return CHECKS[probe](case)
+    added = _added()
+    if probe not in added:
+        raise ConfigError(f"no probe {probe!r}; known: {', '.join([*CHECKS, *sorted(added)])}.")
+    found: Finding | None = added[probe].load().check(case)
+    return found
