@@ -43,7 +43,9 @@ FOUND = 1
 class RedteamOptions:
     """What to attack."""
 
-    targets: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
+    targets: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")
+    ] = ()
     """Ids of environments, or answers, formats, programs."""
     all: bool = False
     """Attack every environment and every reward."""

@@ -14,16 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.rewards import AnswerMatcher
 
 TARGET = "answers"
 
+
+def _decimal(x: Fraction) -> str | None:
+    scaled = x * 10**6
+    if scaled.denominator != 1:
+        return None
+    text = f"{float(x):.6f}".rstrip("0").rstrip(".")
+    return text if Fraction(text) == x else None
+
+
 _HONEST: dict[str, Callable[[Fraction], str | None]] = {
-    "plain": lambda x: str(x),
+    "plain": str,
     "sign": lambda x: f"+{x}" if x > 0 else None,
-    "decimal": lambda x: _decimal(x),
+    "decimal": _decimal,
     "trailing zeros": lambda x: f"{_decimal(x)}.00" if x.denominator == 1 else None,
     "fraction": lambda x: rf"\frac{{{x.numerator}}}{{{x.denominator}}}",
     "display fraction": lambda x: rf"\dfrac{{{x.numerator}}}{{{x.denominator}}}",
@@ -68,7 +77,16 @@ _FORGED: dict[str, Callable[[Fraction], str]] = {
     "any": lambda _: "any number",
 }
 """Ways of getting a number judged right without giving it."""
-_COUNTED = ("apples", "\u4e2a", "\u5186", "\uac1c", "\u0448\u0442\u0443\u043a", "\u03bc\u03ae\u03bb\u03b1", "manzanas", "\u062a\u0641\u0627\u062d\u0627\u062a")
+_COUNTED = (
+    "apples",
+    "\u4e2a",
+    "\u5186",
+    "\uac1c",
+    "\u0448\u0442\u0443\u043a",
+    "\u03bc\u03ae\u03bb\u03b1",
+    "manzanas",
+    "\u062a\u0641\u0627\u062d\u0627\u062a",
+)
 _SAME = (
     ("no solution", r"\emptyset", r"\varnothing", r"\{\}", "no solutions"),
     ("-1", r"e^{i\pi}", r"\cos \pi", r"i^2", r"\sqrt[3]{-1}"),
@@ -81,14 +99,6 @@ _SAME = (
     ("12", "twelve", "1.2e1"),
 )
 """Groups that a person takes for the same; the matcher may differ, but not by which one comes first."""
-
-
-def _decimal(x: Fraction) -> str | None:
-    scaled = x * 10**6
-    if scaled.denominator != 1:
-        return None
-    text = f"{float(x):.6f}".rstrip("0").rstrip(".")
-    return text if Fraction(text) == x else None
 
 
 def _full_width(text: str) -> str:
@@ -152,15 +162,15 @@ def check(case: Case) -> Finding | None:
     )  # fmt: skip
 
 
-def probe(seed: int, report: Report, budget: Budget, until: float) -> None:
+def probe(seed: int, report: Report, allowance: Allowance) -> None:
     """Adds the first case of every trick that fools the matcher."""
     known: set[tuple[Any, ...]] = set()
     tried = 0
     for case in cases(seed):
-        if not budget.left(until) or tried >= 6000:
+        if not allowance.left() or tried >= 6000:
             break
         tried += 1
-        budget.spend()
+        allowance.spend()
         found = check(case)
         key = (case["kind"], case["trick"], case["answer"] if case["kind"] == "asymmetric" else "")
         if found is not None and key not in known:

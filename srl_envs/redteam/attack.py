@@ -22,7 +22,7 @@ from srl_envs.redteam import (
     search,
     speech,
 )
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance, Budget
 from srl_envs.redteam.findings import Case, Finding, Report
 
 CHECKS: dict[str, Callable[[Case], Finding | None]] = {
@@ -43,17 +43,17 @@ CHECKS: dict[str, Callable[[Case], Finding | None]] = {
 """Probe -> what checks one of its cases again."""
 
 
-SCORERS: dict[str, Callable[[int, Report, Budget], None]] = {
-    answers.TARGET: lambda seed, report, budget: answers.probe(seed, report, budget, 1.0),
-    formats.TARGET: lambda seed, report, budget: formats.probe(seed, report, budget, 1.0),
-    programs.TARGET: lambda _seed, report, budget: programs.probe(report, budget),
+SCORERS: dict[str, Callable[[int, Report, Allowance], None]] = {
+    answers.TARGET: answers.probe,
+    formats.TARGET: formats.probe,
+    programs.TARGET: lambda _seed, report, part: programs.probe(report, part),
 }
 """Rewards that are attacked beside the games: name -> probe."""
 PROBE_GROUP = "srl.redteam"
 """Entry-point group: packages above this one add targets of their own. Each entry is a module with
-``probe(seed, report, budget)``, which adds to the report, and ``check(case)`` of its cases."""
+``probe(seed, report, allowance)``, which adds to the report, and ``check(case)`` of its cases."""
 
-Step = tuple[float, Callable[[float], None]]
+Step = tuple[float, Callable[[Allowance], None]]
 
 
 def targets() -> list[str]:
@@ -79,43 +79,46 @@ def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Repor
     budget = budget or Budget()
     report = Report(target=target)
     if target in SCORERS:
-        SCORERS[target](seed, report, budget)
+        SCORERS[target](seed, report, budget.whole())
     elif target in (added := _added()):
-        added[target].load().probe(seed, report, budget)
+        added[target].load().probe(seed, report, budget.whole())
     else:
         srl_envs.spec(target)
-        for end, step in _steps(target, seed, report, budget):
+        for end, step in _steps(target, seed, report):
             try:
-                step(end)
+                step(Allowance(budget, end))
             except Exception as error:  # noqa: BLE001 - a game of strangers must not end the attack
                 report.faults.append(f"{type(error).__name__}: {error}"[:300])
     report.spent_s = budget.spent_s()
     return report
 
 
-def _steps(env_id: str, seed: int, report: Report, budget: Budget) -> list[Step]:
+def _steps(env_id: str, seed: int, report: Report) -> list[Step]:
     """Probes in order, each with the share of the budget at which it ends."""
     steps: list[Step] = [
-        (0.05, lambda end: claims.probe(env_id, report, budget, end)),
-        (0.07, lambda end: payoffs.probe(env_id, report, budget, end)),
-        (0.10, lambda end: grammar_tricks.probe(env_id, seed, report, budget, end)),
-        (0.13, lambda end: headroom.probe(env_id, report, budget, end)),
-        (0.20, lambda end: overlap.probe(env_id, report, budget, end)),
-        (0.25, lambda end: speech.probe(env_id, report, budget, end)),
-        (0.35, lambda end: codebook.probe(env_id, report, budget, end)),
+        (0.05, lambda part: claims.probe(env_id, report, part)),
+        (0.07, lambda part: payoffs.probe(env_id, report, part)),
+        (0.10, lambda part: grammar_tricks.probe(env_id, seed, report, part)),
+        (0.13, lambda part: headroom.probe(env_id, report, part)),
+        (0.20, lambda part: overlap.probe(env_id, report, part)),
+        (0.25, lambda part: speech.probe(env_id, report, part)),
+        (0.35, lambda part: codebook.probe(env_id, report, part)),
     ]
     if program_games.asks_for_programs(env_id):
-        steps.append((0.7, lambda end: program_games.probe(env_id, seed, report, budget, end)))
+        steps.append((0.7, lambda part: program_games.probe(env_id, seed, report, part)))
     return [
         *steps,
-        (0.8 if len(steps) > 7 else 0.5, lambda end: misbehaviour.probe(env_id, report, budget, end)),
-        (1.0, lambda end: _earn(env_id, seed, report, budget, end)),
+        (
+            0.8 if len(steps) > 7 else 0.5,
+            lambda part: misbehaviour.probe(env_id, report, part),
+        ),
+        (1.0, lambda part: _earn(env_id, seed, report, part)),
     ]
 
 
-def _earn(env_id: str, seed: int, report: Report, budget: Budget, until: float) -> None:
+def _earn(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
     best = None
-    for found in search.best_responses(env_id, seed, budget, until):
+    for found in search.best_responses(env_id, seed, allowance):
         if best is None or found.gain.value > best.gain.value:
             best = found
         finding = search.judged(env_id, found)

@@ -14,8 +14,8 @@ from srl_envs.redteam.reading import examples, message_form, size_of
 Kind = Literal[
     "silence", "babble", "stall", "constant", "cycle", "example", "rank", "random", "echo", "legal"
 ]
-MISBEHAVIOUR: tuple[Kind, ...] = ("silence", "babble", "stall")
-"""Kinds whose replies are no moves."""
+NO_MOVES: tuple[Kind, ...] = ("silence", "babble")
+"""Kinds whose replies are never moves."""
 _SAMPLES = 16
 """Legal moves that are drawn where they cannot be listed."""
 
@@ -58,7 +58,7 @@ class Attack:
 
     def __str__(self) -> str:
         what = " / ".join(self.bodies) if self.bodies else f"{self.position:g}"
-        plain = self.kind in ("random", *MISBEHAVIOUR)
+        plain = self.kind in ("random", "stall", *NO_MOVES)
         name = self.kind if plain else f"{self.kind} {what}"
         shown = name if len(name) < 60 else name[:57] + "..."
         return f"{shown}, saying {self.speech[:20]!r}" if self.speech else shown
@@ -106,6 +106,7 @@ def library(bodies: Sequence[str], prompt: str, seats: int) -> list[Attack]:
     """The first generation: every kind, every action that was seen in play, every quoted example."""
     attacks = [
         Attack(kind="random"),
+        Attack(kind="stall"),
         *(Attack(kind="example", position=k) for k in range(min(6, len(examples(prompt))))),
         *(Attack(kind="rank", position=k / 8) for k in range(9)),
         *(Attack(kind="legal", position=k) for k in (0, 1, 2, -1)),
@@ -121,8 +122,8 @@ def mutated(attack: Attack, bodies: Sequence[str], rng: np.random.Generator) -> 
         step = rng.normal(0, 0.1) if attack.kind == "rank" else rng.integers(-1, 2)
         low, high = (0.0, 1.0) if attack.kind == "rank" else (0.0, 8.0)
         return replace(attack, position=float(np.clip(attack.position + step, low, high)))
-    plan = list(attack.bodies or (bodies[rng.integers(len(bodies))],))
-    other = bodies[rng.integers(len(bodies))]
+    plan = list(attack.bodies or (bodies[int(rng.integers(len(bodies)))],))
+    other = bodies[int(rng.integers(len(bodies)))]
     choice = rng.integers(4)
     if choice == 0:
         plan[rng.integers(len(plan))] = other

@@ -16,7 +16,7 @@ def cpu_s() -> float:
 
 @dataclass(slots=True)
 class Budget:
-    """Counts down; probes ask `left` before every piece of work.
+    """Counts down; probes ask their `Allowance` before every piece of work.
 
     With ``steps`` the same seed gives the same findings everywhere; seconds depend on the machine.
     """
@@ -42,10 +42,32 @@ class Budget:
         load = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         return max((cpu_s() - cpu), (time.monotonic() - clock) / (2 * load)) / self.seconds
 
-    def left(self, until: float = 1.0) -> bool:
-        """Whether less than the share ``until`` is spent."""
-        return self.share < until
-
     def spent_s(self) -> float:
         """Processor time since the start."""
         return cpu_s() - self._started[0]
+
+    def whole(self) -> Allowance:
+        """All of it."""
+        return Allowance(self, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A part of a budget: what one probe may spend."""
+
+    budget: Budget
+    until: float
+    """Share of the budget at which it ends."""
+
+    def left(self) -> bool:
+        """Whether there is time for more."""
+        return self.budget.share < self.until
+
+    def spend(self, steps: int = 1) -> None:
+        """One more episode or verdict."""
+        self.budget.spend(steps)
+
+    def part(self, fraction: float) -> Allowance:
+        """This fraction of what is left of it now."""
+        now = self.budget.share
+        return Allowance(self.budget, now + (self.until - now) * fraction)

@@ -11,7 +11,7 @@ from typing import Any
 
 import srl_envs
 from srl_envs.redteam import matches
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.search import best_bot
 
@@ -59,9 +59,8 @@ def parallel_conversion(env_id: str) -> str:
             warnings.simplefilter("ignore")
             env = aec_to_parallel(aec)
             env.reset(seed=0)
-            replies = {agent: "<action>?</action>" for agent in env.agents}
-            env.step(replies)
-            env.step({agent: "<action>?</action>" for agent in env.agents})
+            env.step(dict.fromkeys(env.agents, "<action>?</action>"))
+            env.step(dict.fromkeys(env.agents, "<action>?</action>"))
     finally:
         aec.close()
     return ""
@@ -101,12 +100,12 @@ CLAIMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Every claim once."""
     for kind in CLAIMS:
-        if not budget.left(until):
+        if not allowance.left():
             return
-        budget.spend()
+        allowance.spend()
         found = check({"probe": "claims", "target": env_id, "kind": kind})
         if found is not None:
             report.findings.append(found)

@@ -16,7 +16,7 @@ import numpy as np
 import srl_envs
 from srl_envs.redteam import matches
 from srl_envs.redteam.attacks import Turn
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.intervals import mean_of
 from srl_envs.redteam.reading import examples, first_word, with_first_word, word_lists
@@ -114,7 +114,11 @@ class Codebook:
 
     def _heard(self, text: str, public: list[str]) -> list[str]:
         """The items that the last agreed word of the last lines stands for."""
-        tail = [word.strip(".,:;'\"").lower() for word in text.splitlines()[-1].split()] if text else []
+        tail = (
+            [word.strip(".,:;'\"").lower() for word in text.splitlines()[-1].split()]
+            if text
+            else []
+        )
         for at, word in enumerate(tail[:-1]):
             size = tail[at + 1]
             if word in self._places and size.isdigit() and word not in public:
@@ -138,7 +142,7 @@ def earnings(env: Any, words: Sequence[str], label: str, seeds: Sequence[int]) -
     return [matches.play(env, dict.fromkeys(range(n), policy), seed).outcomes[0] for seed in seeds]
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Try every private list; adds a finding where the best convention beats strong partners."""
     if srl_envs.spec(env_id).mode != "cooperative":
         return
@@ -149,9 +153,9 @@ def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
             return
         scored = {label: float(np.mean(earnings(env, words, label, range(3)))) for label in options}
     best = max(scored, key=lambda label: scored[label])
-    seeds = _SEEDS if budget.left(until) else _MIN_SEEDS
+    seeds = _SEEDS if allowance.left() else _MIN_SEEDS
     case = {"probe": "codebook", "target": env_id, "label": best, "seeds": seeds}
-    budget.spend(3 * len(options) + 2 * seeds)
+    allowance.spend(3 * len(options) + 2 * seeds)
     report.measures["codebook"] = scored[best]
     found = check(case)
     if found is not None:

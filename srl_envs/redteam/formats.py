@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.rewards import FormatChecker, FormatSpec
 
@@ -61,15 +61,15 @@ def check(case: Case) -> Finding | None:
     )  # fmt: skip
 
 
-def probe(seed: int, report: Report, budget: Budget, until: float) -> None:
+def probe(seed: int, report: Report, allowance: Allowance) -> None:
     """Adds the first case of each kind and specification."""
     known: dict[tuple[str, str], Finding] = {}
     tried = 0
     for case in cases(seed):
-        if not budget.left(until) or tried >= 4000:
+        if not allowance.left() or tried >= 4000:
             break
         tried += 1
-        budget.spend()
+        allowance.spend()
         found = check(case)
         if found is not None:
             known.setdefault((found.kind, case["spec"]), found)

@@ -8,12 +8,13 @@ changes no word of the action is forgiven.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from srl_envs.redteam import matches
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 
 REFUSED = {
@@ -81,14 +82,14 @@ def verdict(env: Any, state: Any, body: str, trick: str, seed: int) -> bool:
     return env.step(step)[4][agent]["invalid"] is None
 
 
-def probe(env_id: str, seed: int, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
     """Every trick at positions of several episodes; adds the first case of each fault."""
     rng = np.random.default_rng([seed, 2])
     faults: dict[str, Finding] = {}
     tried = 0
     with matches.opened(env_id) as env:
         for position in positions(env, rng, 6):
-            if not budget.left(until):
+            if not allowance.left():
                 break
             env.set_state(position["state"])
             agent = next(iter(_legal_step(env, rng)))
@@ -96,7 +97,7 @@ def probe(env_id: str, seed: int, report: Report, budget: Budget, until: float) 
             for name in (*REFUSED, *_forgiven(body)):
                 case = _case(env_id, position, body, name)
                 tried += 1
-                budget.spend()
+                allowance.spend()
                 found = None if name in faults else _judged(env, case)
                 if found is not None:
                     faults[name] = found
@@ -124,13 +125,10 @@ def _grouped(faults: dict[str, Finding]) -> list[Finding]:
         same = {name: fault for name, fault in faults.items() if fault.kind == kind}
         if same:
             first = next(iter(same.values()))
-            case = {**first.case, "tricks": [n for n in same if same[n].case["body"] == first.case["body"]]}
-            grouped.append(
-                Finding(
-                    kind=kind, target=first.target, observed="; ".join(same),
-                    expected=first.expected, case=case,
-                )  # fmt: skip
-            )
+            body = first.case["body"]
+            tricks = [name for name, fault in same.items() if fault.case["body"] == body]
+            case = {**first.case, "tricks": tricks}
+            grouped.append(replace(first, observed="; ".join(same), case=case))
     return grouped
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import srl_envs
 from srl_envs.redteam import matches
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.intervals import Mean, mean_of
 from srl_envs.redteam.search import best_bot
@@ -16,26 +16,26 @@ _MIN_SEEDS, _SEEDS = 6, 24
 _FIRST_SEED = 4_000_000
 
 
-def team(env_id: str, seeds: int, budget: Budget | None = None, until: float = 1.0) -> Mean:
+def team(env_id: str, seeds: int, allowance: Allowance | None = None) -> Mean:
     """What a team of strong bots earns."""
     strong = best_bot(env_id) or "random"
     earned = []
     with matches.opened(env_id) as env:
         bots = dict.fromkeys(range(len(env.possible_agents)), strong)
         for number in range(seeds):
-            if budget is not None and number >= _MIN_SEEDS and not budget.left(until):
+            if allowance is not None and number >= _MIN_SEEDS and not allowance.left():
                 break
             earned.append(matches.play(env, bots, _FIRST_SEED + number).outcomes[0])
-            if budget is not None:
-                budget.spend()
+            if allowance is not None:
+                allowance.spend()
     return mean_of(earned)
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Adds what the strong team earns, and a finding where that is all."""
     if srl_envs.spec(env_id).mode != "cooperative" or best_bot(env_id) is None:
         return
-    earned = team(env_id, _SEEDS, budget, until)
+    earned = team(env_id, _SEEDS, allowance)
     report.measures["strong_team"] = earned.value
     found = _judged(env_id, earned)
     if found is not None:

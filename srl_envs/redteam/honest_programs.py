@@ -37,7 +37,9 @@ PROGRAMS: dict[str, tuple[str, int]] = {
         "def solve(n):\n    return 0 if n == 0 else 1 + solve(n - 1)\n", 8000,
     ),
     "own source": ("import inspect\ndef solve(n):\n    return len(inspect.getsource(solve)) > n\n", 5),
-    "source of the library": ("import inspect, json\ndef solve(n):\n    return len(inspect.getsource(json)) > n\n", 5),
+    "source of the library": (
+        "import inspect, json\ndef solve(n):\n    return len(inspect.getsource(json)) > n\n", 5,
+    ),
     "log to a file": (
         "import logging\nlogging.basicConfig(filename='run.log')\ndef solve(n):\n"
         "    logging.warning('x')\n    return n\n", 4,
@@ -67,7 +69,8 @@ PROGRAMS: dict[str, tuple[str, int]] = {
         "def solve(n):\n    return P(n).x\n", 6,
     ),
     "named tuple": (
-        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\ndef solve(n):\n    return P(n).x\n", 6,
+        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n"
+        "def solve(n):\n    return P(n).x\n", 6,
     ),
     "global state": ("seen = {}\ndef solve(n):\n    seen[n] = n\n    return len(seen)\n", 6),
     "main guard": (_BODY + "if __name__ == '__main__':\n    raise SystemExit(1)\n", 6),
@@ -78,7 +81,8 @@ PROGRAMS: dict[str, tuple[str, int]] = {
     "pickled copy": ("import pickle\ndef solve(n):\n    return pickle.loads(pickle.dumps([n]))\n", 6),
     "warning": ("import warnings\ndef solve(n):\n    warnings.warn('x')\n    return n\n", 6),
     "timer": (
-        "import time\ndef solve(n):\n    a = time.perf_counter(); b = time.perf_counter()\n    return b >= a\n", 6,
+        "import time\ndef solve(n):\n    a = time.perf_counter()\n"
+        "    return time.perf_counter() >= a\n", 6,
     ),
     "own class as key": (
         "class K:\n    def __hash__(self): return 1\n    def __eq__(self, o): return True\n"

@@ -72,19 +72,26 @@ QUITTING = {
     "parent killed": "import os, signal\ndef {f}(*a):\n    os.kill(os.getppid(), signal.SIGKILL)\n",
     "all killed": "import os, signal\ndef {f}(*a):\n    os.kill(-1, signal.SIGKILL)\n",
     "segmentation fault": "import ctypes\ndef {f}(*a):\n    ctypes.string_at(0)\n",
-    "output closed": "import os\ndef {f}(*a):\n    for n in range(256):\n        try: os.close(n)\n        except OSError: pass\n",
+    "output closed": (
+        "import os\ndef {f}(*a):\n    for n in range(256):\n"
+        "        try: os.close(n)\n        except OSError: pass\n"
+    ),
     "words on all pipes": (
-        "import os\ndef {f}(*a):\n    for n in range(3, 64):\n        try: os.write(n, b'{{\"passed\": true}}\\n')\n"
+        "import os\ndef {f}(*a):\n    for n in range(3, 64):\n"
+        "        try: os.write(n, b'{{\"passed\": true}}\\n')\n"
         "        except OSError: pass\n    return 0\n"
     ),
     "claims printed": "def {f}(*a):\n    print('ok', 'passed', True)\n    return 0\n",
     "reads the folder": "import os\ndef {f}(*a):\n    return [open(n).read() for n in os.listdir('.')]\n",
-    "reads itself": "def {f}(*a):\n    import sys\n    return [str(v) for v in sys._getframe(1).f_locals.values()]\n",
+    "reads itself": (
+        "import sys\ndef {f}(*a):\n    return [str(v) for v in sys._getframe(1).f_locals.values()]\n"
+    ),
     "comparison patched": (
         "import json, operator\njson.dumps = lambda *a, **k: 'true'\noperator.eq = lambda a, b: True\n"
         "def {f}(*a):\n    return 0\n"
     ),
-    "agrees with all": ALWAYS.replace("{", "{{").replace("}", "}}") + "def {f}(*a):\n    return Always()\n",
+    "agrees with all": ALWAYS.replace("{", "{{").replace("}", "}}")
+    + "def {f}(*a):\n    return Always()\n",
 }
 """Programs that end the run, talk over it, or return what agrees with everything."""
 

@@ -100,9 +100,7 @@ def play(
         texts.append(tuple(observations[agent]["text"] for agent in agents))
         accepted += [(s, text) for s, text in step.items() if seats[s].count(infos[agents[s]])]
     outcomes = tuple(env.outcomes or env.paid)
-    return Episode(
-        tuple(rewards.tolist()), outcomes, tuple(replies), tuple(accepted), tuple(texts)
-    )
+    return Episode(tuple(rewards.tolist()), outcomes, tuple(replies), tuple(accepted), tuple(texts))
 
 
 def company(player: Player, seat: int, others: Player, seats: int) -> dict[int, Player]:

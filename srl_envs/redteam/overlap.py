@@ -8,7 +8,7 @@ from typing import Any
 
 import srl_envs
 from srl_envs.redteam import matches
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 
 TRAIN, EVAL = 3000, 1000
@@ -18,10 +18,10 @@ _RARE = 0.05
 _FEW = 60
 
 
-def _starts(env: Any, split: str, count: int, budget: Budget | None, until: float) -> list[str]:
+def _starts(env: Any, split: str, count: int, allowance: Allowance | None) -> list[str]:
     texts = []
     for seed in range(count):
-        if budget is not None and seed >= _FEW and not budget.left(until):
+        if allowance is not None and seed >= _FEW and not allowance.left():
             break
         observations, _ = env.reset(seed=seed, options={"split": split})
         texts.append("\n".join(observations[agent]["text"] for agent in env.possible_agents))
@@ -32,19 +32,20 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:12]
 
 
-def shares(env_id: str, train: int, evaluated: int, budget: Budget | None = None,
-           until: float = 1.0) -> dict[str, float]:
+def shares(
+    env_id: str, train: int, evaluated: int, allowance: Allowance | None = None
+) -> dict[str, float]:
     """Overlap of the two splits.
 
     Returns:
         ``starts``: share of eval starts that occur in train. ``parts``: share of eval starts with a
         line that names an instance (rare among starts) and occurs in train, such as a task's text.
         ``train`` and ``eval``: how many were drawn.
-    """  # fmt: skip
+    """
     with matches.opened(env_id) as env:
-        half = budget.share + (until - budget.share) * 0.75 if budget else 1.0
-        first = _starts(env, "train", train, budget, half)
-        second = _starts(env, "eval", evaluated, budget, until)
+        most = allowance.part(0.75) if allowance is not None else None
+        first = _starts(env, "train", train, most)
+        second = _starts(env, "eval", evaluated, allowance)
     known = {_digest(text) for text in first}
     lines = Counter(line for text in first for line in set(text.splitlines()))
     rare = {line for line, count in lines.items() if count <= max(1, _RARE * len(first))}
@@ -59,10 +60,10 @@ def declared_held_out(env_id: str) -> bool:
     return bool(getattr(srl_envs.spec(env_id), "held_out", True))
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Adds the overlap, and a finding where eval is said to be held out and is not."""
-    found = shares(env_id, TRAIN, EVAL, budget, until)
-    budget.spend(int(found["train"] + found["eval"]) // 100)
+    found = shares(env_id, TRAIN, EVAL, allowance)
+    allowance.spend(int(found["train"] + found["eval"]) // 100)
     report.measures["overlap"] = found["starts"]
     report.measures["overlap_parts"] = found["parts"]
     report.findings += _judged(env_id, found)
@@ -77,17 +78,17 @@ def _judged(env_id: str, found: dict[str, float]) -> list[Finding]:
         ("eval_instances_in_train", found["parts"], "a line that names the instance"),
     ):
         if share > 0:
+            seen = f"{share:.1%} of {found['eval']} eval starts are among {found['train']} of train"
+            case = {"probe": "overlap", "target": env_id, "kind": kind}
+            counts = {name: found[name] for name in ("train", "eval")}
             findings.append(
                 Finding(
-                    kind=kind, target=env_id,
-                    observed=f"{share:.1%} of {found['eval']} eval starts are among "
-                    f"{found['train']} train starts ({what})",
+                    kind=kind,
+                    target=env_id,
+                    observed=f"{seen} ({what})",
                     expected="none: the split is said to be held out",
-                    case={
-                        "probe": "overlap", "target": env_id, "kind": kind,
-                        "train": found["train"], "eval": found["eval"],
-                    },
-                )  # fmt: skip
+                    case={**case, **counts},
+                )
             )
     return findings[:1]  # a whole start that occurs has parts that occur
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import srl_envs
 from srl_envs.redteam import matches
 from srl_envs.redteam.attacks import Attack
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.matches import Episode
 from srl_envs.redteam.reading import examples
@@ -55,7 +55,9 @@ def connect_four(episode: Episode) -> Sequence[float] | None:
 def nim(episode: Episode) -> Sequence[float] | None:
     """Who takes the last object wins, or loses where the prompt says so."""
     text = episode.texts[0][0]
-    heaps = {int(k): int(n) for k, n in re.findall(r"^Heap (\d+): o+ \((\d+)\)", text, re.MULTILINE)}
+    heaps = {
+        int(k): int(n) for k, n in re.findall(r"^Heap (\d+): o+ \((\d+)\)", text, re.MULTILINE)
+    }
     last = None
     for seat, move in moves_of(episode):
         heap, taken = map(int, move.split())
@@ -72,7 +74,9 @@ def iterated_dilemma(episode: Episode) -> Sequence[float] | None:
     text = episode.texts[0][0]
     table = {
         (mine, theirs): (int(a), int(b))
-        for mine, theirs, a, b in re.findall(r"You (.), other (.): you get (\d+), other gets (\d+)", text)
+        for mine, theirs, a, b in re.findall(
+            r"You (.), other (.): you get (\d+), other gets (\d+)", text
+        )
     }
     rounds = _by_round(episode, 2)
     if not table or len(rounds) != int(re.findall(r"(\d+) rounds", text)[0]):
@@ -132,13 +136,13 @@ def differs(name: str, episode: Episode) -> str:
     return "" if same else f"paid {paid}, worked out {tuple(due)}"
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Episodes of every bot against random play and against itself; the first that is paid wrongly."""
     players = [*srl_envs.spec(env_id).bots, ""]
     for number in range(_EPISODES):
-        if not budget.left(until):
+        if not allowance.left():
             return
-        budget.spend()
+        allowance.spend()
         names = [players[number % len(players)], players[(number // 2) % len(players)]]
         found = check({"probe": "payoffs", "target": env_id, "seed": number, "players": names})
         if found is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import srl_envs
 from srl_envs.redteam import matches, packing
 from srl_envs.redteam.attacks import Turn
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.hostile_programs import QUITTING, STALLING, program
 from srl_envs.redteam.reading import examples, program_name
@@ -42,10 +42,14 @@ def check_hostile(env_id: str, case: Case) -> Finding | None:
         try:
             matches.play(env, {**seats, n - 1: weakest} if n > 2 else seats, case["seed"])
         except Exception as error:  # noqa: BLE001 - whatever ends the episode is the finding
-            return _found(env_id, "program_voids_its_episode", case, f"{type(error).__name__}: {error}")
+            return _found(
+                env_id, "program_voids_its_episode", case, f"{type(error).__name__}: {error}"
+            )
         cost_s = time.monotonic() - started - honest_s
     if cost_s > honest_s + _SLOW_S and cost_s > 4 * honest_s:
-        return _found(env_id, "program_stalls_the_episode", case, f"{cost_s:.1f} s, honest {honest_s:.1f} s")
+        return _found(
+            env_id, "program_stalls_the_episode", case, f"{cost_s:.1f} s, honest {honest_s:.1f} s"
+        )
     return None
 
 
@@ -93,19 +97,19 @@ def asks_for_programs(env_id: str) -> bool:
         return any("def " in o["text"] for o in observations.values())
 
 
-def probe(env_id: str, seed: int, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
     """Packed programs first where there are two seats, then every hostile template."""
-    start = budget.share
+    half = allowance.part(0.5)
     base = {"probe": "program_games", "target": env_id, "seed": seed}
-    plans: list[tuple[str, str, float]] = []
+    plans: list[tuple[str, str, Allowance]] = []
     if srl_envs.spec(env_id).mode == "competitive":
-        plans += [("packed", name, (start + until) / 2) for name in packing.packers()]
-    plans += [("hostile", name, until) for name in (*STALLING, *QUITTING)]
+        plans += [("packed", name, half) for name in packing.packers()]
+    plans += [("hostile", name, allowance) for name in (*STALLING, *QUITTING)]
     seen: set[str] = set()
-    for kind, name, end in plans:
-        if not budget.left(end):
+    for kind, name, part in plans:
+        if not part.left():
             continue
-        budget.spend()
+        allowance.spend()
         found = check({**base, "kind": kind, "name": name})
         if found is not None and found.kind not in seen:
             seen.add(found.kind)

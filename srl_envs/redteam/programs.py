@@ -1,4 +1,4 @@
-"""Attacks on the sandbox's verdicts: forged tests, programs that hurt their neighbours, honest ones refused."""
+"""Attacks on the sandbox's verdicts: forged tests, hostile neighbours, honest programs refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from srl_envs.redteam import plain_python
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
-from srl_envs.redteam.hostile_programs import QUITTING, STALLING, names_in, program, shadowing
 from srl_envs.redteam.honest_programs import PROGRAMS
+from srl_envs.redteam.hostile_programs import QUITTING, STALLING, names_in, program, shadowing
 from srl_envs.sandbox import CodeExecutor, Limits
 
 TARGET = "programs"
@@ -147,16 +147,16 @@ def check(case: Case) -> Finding | None:
 
 
 def _cases() -> list[tuple[float, Iterator[Case]]]:
-    """Cases of each kind, with the share of the budget at which the kind ends."""
+    """Cases of each kind, with the fraction of what is left that the kind may spend."""
     base = {"probe": "programs", "target": TARGET}
     return [
         (0.25, ({**base, "kind": "honest", "name": name} for name in PROGRAMS)),
-        (0.40, (
+        (0.20, (
             {**base, "kind": "neighbours", "honest": honest, "hostile": hostile}
             for hostile in ("threads", "memory", "files")
             for honest in ("16 threads", "8 threads", "deep recursion")
         )),
-        (0.60, ({**base, "kind": "stall", "name": name} for name in (*STALLING, *QUITTING))),
+        (0.35, ({**base, "kind": "stall", "name": name} for name in (*STALLING, *QUITTING))),
         (1.00, (
             {**base, "kind": "forgery", "trick": trick, "program": source, "tests": tests}
             for trick, source, tests in forgeries()
@@ -164,24 +164,26 @@ def _cases() -> list[tuple[float, Iterator[Case]]]:
     ]  # fmt: skip
 
 
-def probe(report: Report, budget: Budget) -> None:
+def probe(report: Report, allowance: Allowance) -> None:
     """Honest programs, neighbours, stalling, then forged tests; one finding per cause."""
     known: set[tuple[str, str]] = set()
     tried = 0
     with CodeExecutor(Limits()) as executor:
-        for until, cases in _cases():
+        for fraction, cases in _cases():
+            part = allowance.part(fraction)
             for case in cases:
-                cause = (case["kind"], str(case.get("tests", case.get("name", case.get("hostile")))))
-                if not budget.left(until):
+                cause = (
+                    case["kind"],
+                    str(case.get("tests", case.get("name", case.get("hostile")))),
+                )
+                if not part.left():
                     break
                 if cause in known:
                     continue
                 tried += 1
-                budget.spend()
+                allowance.spend()
                 found = _CHECKS[case["kind"]](executor, case)
                 if found is not None:
                     known.add(cause)
                     report.findings.append(found)
     report.measures.update(verdicts=tried, wrong=len(known))
-
-

@@ -6,30 +6,34 @@ saw, beside the strong bot in the same seats and the same company, and judged by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import srl_envs
 from srl_envs.redteam import matches
 from srl_envs.redteam.attacks import Attack, library, mutated
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding
 from srl_envs.redteam.intervals import Mean, mean_of
 from srl_envs.redteam.matches import Player
+from srl_envs.redteam.reading import examples
 
 ITSELF = "itself"
 """Company of copies of the same policy, the attack's or the strong bot's."""
-AS_GOOD = 0.05
-"""Reward units: a thoughtless policy whose interval ends less than this below strong is as good."""
+CLEARLY = 0.05
+"""Reward units below the strong bot at which an attack is given up."""
 _CONFIRM_FROM = 1_000_000
 _FIRST_SEEDS = 3
 _SURVIVORS = 2
 _MIN_SEEDS = 12
 _MAX_SEEDS = 400
 _MOST_BODIES = 24
+_LONGEST_BODY = 200  # characters; programs are attacked as such
+_PARENTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,126 +60,125 @@ def companies(env_id: str) -> list[str]:
     return [*found.bots, *([] if found.mode == "competitive" else [ITSELF])]
 
 
-def seat_earnings(env: Any, player: Player, others: str, seed: int) -> float:
-    """Reward of ``player`` in the seat that the seed gives it."""
-    seats = len(env.possible_agents)
-    seat = seed % seats
-    beside: Player = player if others == ITSELF else others
-    return matches.play(env, matches.company(player, seat, beside, seats), seed).rewards[seat]
+class Table(NamedTuple):
+    """Where a policy is to earn: a game, and who sits in the other seats."""
+
+    env: Any
+    company: str
+    """A bot's name, or `ITSELF`."""
+
+    def earned(self, player: Player, seed: int) -> float:
+        """Reward of ``player`` in the seat that the seed gives it."""
+        seats = len(self.env.possible_agents)
+        seat = seed % seats
+        others: Player = player if self.company == ITSELF else self.company
+        players = matches.company(player, seat, others, seats)
+        return matches.play(self.env, players, seed).rewards[seat]
+
+    def paired(
+        self, attack: Attack, strong: str, seeds: Iterable[int]
+    ) -> list[tuple[float, float]]:
+        """What the attack and the strong bot earn with the same seed and seat."""
+        return [(self.earned(attack, seed), self.earned(strong, seed)) for seed in seeds]
 
 
-def seen_bodies(env: Any, env_id: str, rng: np.random.Generator) -> list[str]:
+def seen_bodies(env: Any, env_id: str) -> list[str]:
     """Action bodies that bots play and that sampling gives, most frequent first."""
-    from srl_envs.redteam.reading import examples  # noqa: PLC0415 - a name used once
-
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     seats = len(env.possible_agents)
-    for seed, name in enumerate([*srl_envs.spec(env_id).bots, Attack(kind="random")]):
-        episode = matches.play(env, dict.fromkeys(range(seats), name), seed)
+    players: list[Player] = [*srl_envs.spec(env_id).bots, Attack(kind="random")]
+    for seed, player in enumerate(players):
+        episode = matches.play(env, dict.fromkeys(range(seats), player), seed)
         for _, text in episode.accepted:
-            for body in examples(text):
-                counts[body] = counts.get(body, 0) + 1
-    env.reset(seed=0)
-    short = [body for body in counts if len(body) <= 200]
-    ranked = sorted(short, key=lambda body: (-counts[body], body))
+            counts.update(body for body in examples(text) if len(body) <= _LONGEST_BODY)
+    ranked = sorted(counts, key=lambda body: (-counts[body], body))
     return ranked[:_MOST_BODIES] or [""]
 
 
-def search(env: Any, others: str, pool: Sequence[Attack], bodies: Sequence[str],
-           rng: np.random.Generator, budget: Budget, until: float) -> list[Attack]:
-    """The best of ``pool`` and of their mutants in one company.
+def search(
+    table: Table, pool: Sequence[Attack], bodies: Sequence[str], rng: np.random.Generator,
+    allowance: Allowance,
+) -> list[Attack]:  # fmt: skip
+    """The best of ``pool`` and of their mutants at one table.
+
+    In every round the best third go on with twice the seeds, and the best of these have children.
 
     Args:
-        env: the environment.
-        others: the company.
+        table: game and company.
         pool: the first generation.
         bodies: actions for mutants.
         rng: draws the mutants.
-        budget: shared by all companies.
-        until: share of the budget at which this one ends.
-    """  # fmt: skip
+        allowance: ends it, also in the middle of a round.
+    """
     scores: dict[Attack, list[float]] = {attack: [] for attack in pool}
     alive, seeds = list(scores), _FIRST_SEEDS
-    while budget.left(until):
+    while True:
         for attack in alive:
             for seed in range(len(scores[attack]), seeds):
-                if not budget.left(until):
+                if not allowance.left():
                     break
-                scores[attack].append(seat_earnings(env, attack, others, seed))
-                budget.spend()
+                scores[attack].append(table.earned(attack, seed))
+                allowance.spend()
         played = [attack for attack in alive if scores[attack]]
         ranked = sorted(played, key=lambda attack: -float(np.mean(scores[attack])))
-        if len(ranked) <= _SURVIVORS:
-            return ranked
         alive = ranked[: max(_SURVIVORS, len(ranked) // 3)]
-        if len(alive) > _SURVIVORS:
-            children = [mutated(parent, bodies, rng) for parent in alive[:6]]
-            fresh = [child for child in dict.fromkeys(children) if child not in scores]
-            scores.update({child: [] for child in fresh})
-            alive += fresh
+        if len(alive) <= _SURVIVORS or not allowance.left():
+            return alive[:_SURVIVORS]
+        children = [mutated(parent, bodies, rng) for parent in alive[:_PARENTS]]
+        fresh = [child for child in dict.fromkeys(children) if child not in scores]
+        scores.update({child: [] for child in fresh})
+        alive += fresh
         seeds *= 2
-    return sorted(
-        (a for a in alive if scores[a]), key=lambda attack: -float(np.mean(scores[attack]))
-    )[:_SURVIVORS]
-
-
-def paired(
-    env: Any, first: Player, second: Player, others: str, seeds: Sequence[int]
-) -> list[tuple[float, float]]:
-    """What two players earn in the same seat, seed and company."""
-    return [
-        (seat_earnings(env, first, others, seed), seat_earnings(env, second, others, seed))
-        for seed in seeds
-    ]
 
 
 def confirm(
-    env: Any, attack: Attack, strong: str, others: str, comparisons: int, budget: Budget,
-    until: float,
-) -> Found | None:  # fmt: skip
+    table: Table, attack: Attack, strong: str, comparisons: int, allowance: Allowance
+) -> Found:
     """Play ``attack`` and the strong bot on fresh seeds until the interval tells, or time is up."""
     pairs: list[tuple[float, float]] = []
-    gain = mean_of([])
-    while len(pairs) < _MAX_SEEDS and (len(pairs) < _MIN_SEEDS or budget.left(until)):
+    while True:
         start = _CONFIRM_FROM + len(pairs)
-        pairs += paired(env, attack, strong, others, range(start, start + _MIN_SEEDS))
-        budget.spend(2 * _MIN_SEEDS)
-        gain = mean_of([mine - theirs for mine, theirs in pairs], comparisons=comparisons)
-        if gain.low > 0 and len(pairs) >= 2 * _MIN_SEEDS or gain.high < -AS_GOOD:
-            break
+        pairs += table.paired(attack, strong, range(start, start + _MIN_SEEDS))
+        allowance.spend(2 * _MIN_SEEDS)
+        found = _found(attack, table.company, pairs, comparisons)
+        told = found.gain.high < -CLEARLY or (found.gain.low > 0 and len(pairs) > _MIN_SEEDS)
+        if told or len(pairs) >= _MAX_SEEDS or not allowance.left():
+            return found
+
+
+def _found(
+    attack: Attack, company: str, pairs: Sequence[tuple[float, float]], comparisons: int
+) -> Found:
+    gain = mean_of([mine - theirs for mine, theirs in pairs], comparisons=comparisons)
     mine, theirs = np.array(pairs).mean(axis=0)
-    return Found(attack, others, gain, float(mine), float(theirs))
+    return Found(attack, company, gain, float(mine), float(theirs))
 
 
-def best_responses(env_id: str, seed: int, budget: Budget, until: float) -> Iterator[Found]:
+def best_responses(env_id: str, seed: int, allowance: Allowance) -> Iterator[Found]:
     """The best thoughtless policies of every company, confirmed.
 
     Args:
         env_id: a registered id.
         seed: of the mutation.
-        budget: of the whole attack.
-        until: share of it that may be spent here.
+        allowance: for all companies together.
     """
     strong = best_bot(env_id)
     if strong is None:
         return
     rng = np.random.default_rng([seed, 1])
     with matches.opened(env_id) as env:
-        bodies = seen_bodies(env, env_id, rng)
+        bodies = seen_bodies(env, env_id)
         observations, _ = env.reset(seed=0)
         prompt = max((o["text"] for o in observations.values()), key=len)
         pool = library(bodies, prompt, len(env.possible_agents))
         names = companies(env_id)
-        start = budget.share
-        for number, others in enumerate(names):
-            end = start + (until - start) * (number + 1) / len(names)
-            middle = end - (until - start) / len(names) / 2
-            for attack in search(env, others, pool, bodies, rng, budget, middle)[:_SURVIVORS]:
-                found = confirm(
-                    env, attack, strong, others, _SURVIVORS * len(names), budget, end
-                )
-                if found is not None:
-                    yield found
+        for number, company in enumerate(names):
+            part = allowance.part(1 / (len(names) - number))
+            table = Table(env, company)
+            best = search(table, pool, bodies, rng, part.part(0.5))
+            for place, attack in enumerate(best):
+                rest = part.part(1 / (len(best) - place))
+                yield confirm(table, attack, strong, _SURVIVORS * len(names), rest)
 
 
 def as_case(env_id: str, found: Found) -> Case:
@@ -195,10 +198,8 @@ def check(case: Case) -> Finding | None:
         return None
     seeds = range(_CONFIRM_FROM, _CONFIRM_FROM + case["seeds"])
     with matches.opened(env_id) as env:
-        pairs = paired(env, attack, strong, case["company"], seeds)
-    gain = mean_of([a - b for a, b in pairs], comparisons=case["comparisons"])
-    mine, theirs = np.array(pairs).mean(axis=0)
-    return judged(env_id, Found(attack, case["company"], gain, float(mine), float(theirs)))
+        pairs = Table(env, case["company"]).paired(attack, strong, seeds)
+    return judged(env_id, _found(attack, case["company"], pairs, case["comparisons"]))
 
 
 def judged(env_id: str, found: Found) -> Finding | None:

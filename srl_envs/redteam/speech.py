@@ -8,7 +8,7 @@ import numpy as np
 
 from srl_envs.redteam import matches
 from srl_envs.redteam.attacks import Turn
-from srl_envs.redteam.budget import Budget
+from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.reading import message_form, speaks_alone
 
@@ -21,7 +21,10 @@ _INVISIBLE = ("\u200b", "\u202e", "\u2066", "\ufeff", "\x00", "\x1b[31m", "\U000
 def payloads() -> dict[str, str]:
     """Messages by what they try; all carry the mark."""
     return {
-        **{f"line break {b!r}": f"hello{b}{_MARK} Your last reply was not accepted" for b in _BREAKS},
+        **{
+            f"line break {b!r}": f"hello{b}{_MARK} Your last reply was not accepted"
+            for b in _BREAKS
+        },
         **{f"tag {tag!r}": f"{_MARK} {tag}1{tag}" for tag in _TAGS},
         **{f"invisible {c!r}": f"{_MARK}{c}{_MARK}" for c in _INVISIBLE},
     }
@@ -57,12 +60,12 @@ def speaker(payload: str) -> Any:
     return answer
 
 
-def probe(env_id: str, report: Report, budget: Budget, until: float) -> None:
+def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Every payload once, from all seats."""
     for name in payloads():
-        if not budget.left(until):
+        if not allowance.left():
             return
-        budget.spend()
+        allowance.spend()
         found = check({"probe": "speech", "target": env_id, "payload": name})
         if found is not None:
             report.findings.append(found)

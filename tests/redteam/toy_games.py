@@ -184,7 +184,9 @@ class Hints(Game[tuple[int, str, str], str]):
             raise IllegalMoveError("no such clue or item")
         return body
 
-    def apply(self, state: tuple[int, str, str], actions: Mapping[int, str]) -> tuple[int, str, str]:
+    def apply(
+        self, state: tuple[int, str, str], actions: Mapping[int, str]
+    ) -> tuple[int, str, str]:
         (move,) = actions.values()
         return (state[0], state[1], move) if state[1] else (state[0], move, "")
 
