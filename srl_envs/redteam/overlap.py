@@ -15,6 +15,8 @@ TRAIN, EVAL = 3000, 1000
 """Starts of each split, where the budget allows."""
 _RARE = 0.05
 """A line that stands in more starts than this share names no instance, such as ``Heap 1: 3``."""
+_TELLING = 60
+"""Characters from which a line is taken to name an instance; shorter ones repeat by chance."""
 _FEW = 60
 
 
@@ -39,7 +41,7 @@ def shares(
 
     Returns:
         ``starts``: share of eval starts that occur in train. ``parts``: share of eval starts with a
-        line that names an instance (rare among starts) and occurs in train, such as a task's text.
+        line that names an instance (long, and rare among starts) and occurs in train, such as a task's text.
         ``train`` and ``eval``: how many were drawn.
     """
     with matches.opened(env_id) as env:
@@ -48,7 +50,7 @@ def shares(
         second = _starts(env, "eval", evaluated, allowance)
     known = {_digest(text) for text in first}
     lines = Counter(line for text in first for line in set(text.splitlines()))
-    rare = {line for line, count in lines.items() if count <= max(1, _RARE * len(first))}
+    rare = {k for k, n in lines.items() if len(k) >= _TELLING and n <= max(1, _RARE * len(first))}
     whole = sum(_digest(text) in known for text in second)
     parts = sum(any(line in rare for line in text.splitlines()) for text in second)
     n = max(1, len(second))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.redteam import matches
-from srl_envs.redteam.attacks import Turn
+from srl_envs.redteam.attacks import Attack, Turn
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.reading import message_form, speaks_alone
@@ -61,7 +61,7 @@ def speaker(payload: str) -> Any:
 
 
 def probe(env_id: str, report: Report, allowance: Allowance) -> None:
-    """Every payload once, from all seats."""
+    """Every payload once, from every seat that may speak at the start."""
     for name in payloads():
         if not allowance.left():
             return
@@ -75,18 +75,23 @@ def probe(env_id: str, report: Report, allowance: Allowance) -> None:
 def check(case: Case) -> Finding | None:
     """Send a payload again, and read what the other seats see."""
     payload = payloads()[case["payload"]]
+    quiet = Attack(kind="random")
     with matches.opened(case["target"]) as env:
         observations, _ = env.reset(seed=0)
         texts = [observations[agent]["text"] for agent in env.possible_agents]
-        if not any(message_form(text) or speaks_alone(text) for text in texts):
-            return None
-        n = len(env.possible_agents)
-        episode = matches.play(env, {s: speaker(payload) for s in range(n)}, 0)
-    for step in episode.texts:
-        for text in step:
-            if what := harm(text, payload):
+        n = len(texts)
+        for seat in range(n):
+            if not (message_form(texts[seat]) or speaks_alone(texts[seat])):
+                continue
+            episode = matches.play(env, matches.company(speaker(payload), seat, quiet, n), 0)
+            heard = (text for step in episode.texts for s, text in enumerate(step) if s != seat)
+            what = next(filter(None, (harm(text, payload) for text in heard)), "")
+            if what:
                 return Finding(
-                    kind="message_forges_text", target=case["target"], case=case,
-                    observed=f"{case['payload']}: {what}", expected="one clean quoted line",
-                )  # fmt: skip
+                    kind="message_forges_text",
+                    target=case["target"],
+                    observed=f"{case['payload']}: {what}",
+                    expected="one clean quoted line",
+                    case=case,
+                )
     return None
