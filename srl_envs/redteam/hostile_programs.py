@@ -48,6 +48,12 @@ STALLING = {
         "import threading, time\ndef {f}(*a):\n    for _ in range(500):\n"
         "        threading.Thread(target=time.sleep, args=(30,)).start()\n"
     ),
+    "threads, held": (
+        "import threading, time\nthreading.stack_size(64 << 10)\n"
+        "def {f}(*a):\n    for _ in range(500):\n"
+        "        try: threading.Thread(target=time.sleep, args=(3,), daemon=True).start()\n"
+        "        except RuntimeError: break\n    time.sleep(3)\n"
+    ),
     "locked for ever": "import threading\ndef {f}(*a):\n    l = threading.Lock(); l.acquire(); l.acquire()\n",
     "recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef {f}(*a):\n    return {f}(*a)\n",
     "huge integer": "def {f}(*a):\n    return len(str(9 ** 9 ** 8))\n",

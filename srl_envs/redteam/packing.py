@@ -58,24 +58,44 @@ def evaluators() -> list[tuple[str, str, str]]:
 
 
 def _direct(runner: str) -> Callable[[str, str], str]:
-    return lambda source, _: runner.replace("TEXT", repr(source))
+    return lambda source, name: f"def {name}(data): pass\n" + runner.replace("TEXT", repr(source))
 
 
-def _in_name(source: str, name: str) -> str:
-    letters = "".join(f"{ord(c):03x}" for c in source)
+def _hidden(source: str) -> str:
+    """The source as letters of an identifier."""
+    return f"_{source.encode().hex()}"
+
+
+_UNHIDE = "[exec(bytes.fromhex(k[1:]), globals()) for k in [*globals()] if k[50:]]"
+
+
+def _in_a_function_name(source: str, name: str) -> str:
+    return f"def {name}(data): pass\ndef {_hidden(source)}(): pass\n{_UNHIDE}\n"
+
+
+def _in_a_class_name(source: str, name: str) -> str:
     return (
-        f"def {name}(data): pass\nclass _{letters}: pass\n"
-        f"t = _{letters}.__name__[1:]\n"
-        "exec(''.join(chr(int(t[i:i+3], 16)) for i in range(0, len(t), 3)))\n"
+        f"def {name}(data): pass\nclass {_hidden(source)}: pass\n"
+        f"exec(bytes.fromhex({_hidden(source)}.__name__[1:]), globals())\n"
     )
 
 
-def _annotated(module: str, tool: str, how: str) -> Callable[[str, str], str]:
+_CARRIERS: dict[str, Callable[[str], tuple[str, str]]] = {
+    "text": lambda source: ("", f"exec({source!r}, globals()) or int"),
+    "a function's name": lambda source: (f"def {_hidden(source)}(): pass\n", f"{_UNHIDE} and int"),
+    "a variable's name": lambda source: (f"{_hidden(source)} = 0\n", f"{_UNHIDE} and int"),
+    "a class's name": lambda source: (f"class {_hidden(source)}: pass\n", f"{_UNHIDE} and int"),
+}
+"""Where the source is kept -> lines that keep it, and the text that runs it."""
+
+
+def _annotated(module: str, tool: str, how: str, carrier: str) -> Callable[[str, str], str]:
     call = f"{module}.{tool}(g)" if how == "direct" else f"{module}.{tool}(g).{how}(g)"
 
     def packed(source: str, name: str) -> str:
-        text = f"exec({source!r}, globals()) or int"
-        return f"import {module}\ndef {name}(data): pass\ndef g(x: {text!r}): pass\n{call}\n"
+        kept, text = _CARRIERS[carrier](source)
+        head = f"import {module}\ndef {name}(data): pass\n{kept}"
+        return f"{head}def g(x: {text!r}): pass\n{call}\n"
 
     return packed
 
@@ -91,7 +111,10 @@ def _through_a_dictionary(source: str, name: str) -> str:
 def packers() -> dict[str, Callable[[str, str], str]]:
     """How -> what makes a program out of source text and the name of its function."""
     found = {
-        f"annotation run by {module}.{tool} ({how})": _annotated(module, tool, how)
+        f"{carrier}, run as an annotation by {module}.{tool} ({how})": _annotated(
+            module, tool, how, carrier
+        )
+        for carrier in _CARRIERS
         for module, tool, how in evaluators()
     }
     return {
@@ -103,6 +126,7 @@ def packers() -> dict[str, Callable[[str, str], str]]:
         "documentation": lambda source, name: (
             f"def {name}(data):\n    {source!r}\nexec({name}.__doc__)\n"
         ),
-        "a name's letters": _in_name,
+        "a function's name, exec": _in_a_function_name,
+        "a class's name, exec": _in_a_class_name,
         "builtins of a function": _through_a_dictionary,
     }

@@ -14,6 +14,7 @@ from srl_envs.redteam.hostile_programs import QUITTING, STALLING, program
 from srl_envs.redteam.reading import examples, program_name
 from srl_envs.redteam.search import best_bot
 
+_COPIES = 2
 _SLOW_S = 5.0
 """Seconds of the clock that one program may add to an episode."""
 
@@ -60,24 +61,26 @@ def _found(env_id: str, kind: str, case: Case, observed: str) -> Finding:
     )  # fmt: skip
 
 
+def grown(source: str, name: str) -> str:
+    """The same program with copies that nobody calls, so that carrying it is worth a trick."""
+    copies = (source.replace(f"def {name}(", f"def spare_{k}(") for k in range(_COPIES))
+    return "\n\n".join([source, *copies])
+
+
 def check_packed(env_id: str, case: Case) -> Finding | None:
     """A program that only carries another one as text, and runs it, must not beat that one."""
-    strong = best_bot(env_id) or "random"
-    bot = srl_envs.make_bot(env_id, strong, seed=case["seed"])
+    bot = srl_envs.make_bot(env_id, best_bot(env_id) or "random", seed=case["seed"])
     packed = packing.packers()[case["name"]]
 
-    def plain(turn: Turn) -> str:
-        return bot(turn.text)
+    def program_of(text: str) -> tuple[str, str]:
+        name = program_name(text)
+        return grown(next(iter(examples(bot(text))), ""), name), name
 
-    written: dict[str, str] = {}
+    def plain(turn: Turn) -> str:
+        return f"<action>\n{program_of(turn.text)[0]}\n</action>"
 
     def carrier(turn: Turn) -> str:
-        source = examples(bot(turn.text))
-        name = program_name(turn.text)
-        if not source or not name:
-            return bot(turn.text)
-        written[turn.text] = packed(source[0], name)
-        return f"<action>\n{written[turn.text]}\n</action>"
+        return f"<action>\n{packed(*program_of(turn.text))}\n</action>"
 
     with matches.opened(env_id) as env:
         episode = matches.play(env, {0: carrier, 1: plain}, case["seed"])
@@ -85,7 +88,7 @@ def check_packed(env_id: str, case: Case) -> Finding | None:
         return None
     return Finding(
         kind="hidden_text_is_free", target=env_id, case=case,
-        observed=f"{case['name']} around the strong bot's programs beats them, {episode.outcomes}",
+        observed=f"{case['name']}: it beats the programs that it carries, {episode.outcomes}",
         expected="a program that carries another is larger",
     )  # fmt: skip
 

@@ -95,8 +95,8 @@ def check_neighbours(executor: CodeExecutor, case: Case) -> Finding | None:
     honest = (source, [{"function": "solve", "args": [argument]}])
     hostile = program(STALLING[case["hostile"]], "solve")
     alone = executor.run_batch([honest])[0][0]
-    beside = [(hostile, [{"function": "solve", "args": [1]}])] * 2
-    together = executor.run_batch([*beside, honest, honest])[-1][0]
+    beside = (hostile, [{"function": "solve", "args": [1]}])
+    together = executor.run_batch([beside, honest, beside, honest])[1][0]
     if (alone.status, alone.value) == (together.status, together.value):
         return None
     return Finding(
@@ -153,7 +153,7 @@ def _cases() -> list[tuple[float, Iterator[Case]]]:
         (0.25, ({**base, "kind": "honest", "name": name} for name in PROGRAMS)),
         (0.20, (
             {**base, "kind": "neighbours", "honest": honest, "hostile": hostile}
-            for hostile in ("threads", "memory", "files")
+            for hostile in ("threads, held", "memory", "files")
             for honest in ("16 threads", "8 threads", "deep recursion")
         )),
         (0.35, ({**base, "kind": "stall", "name": name} for name in (*STALLING, *QUITTING))),
