@@ -22,7 +22,8 @@ Policies that do not do the task (constants, copies of the prompt, babble, codes
 programs, forged answers) are tried and mutated under a budget. Every verdict is compared with an oracle
 that does not share its code. A target is an environment, or one of: answers, formats, programs.
 
-The exit code is 0 without a finding, 1 with findings, 2 where you have something to fix.
+The exit code is 0 without a finding, 1 with findings or where a probe could not be run, and 2 where you
+have something to fix.
 
 Examples:
   srl redteam commons-v0
@@ -36,7 +37,7 @@ Examples:
 BOARD = "board"
 """The target that the package of the leaderboards adds."""
 FOUND = 1
-"""Exit code where something was found."""
+"""Exit code where something was found, or a probe could not be run."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def main(argv: list[str]) -> int:
         for finding in findings:
             save_case(finding, options.save)
     show(reports, as_json=options.json)
-    return FOUND if findings else 0
+    return FOUND if findings or any(report.faults for report in reports) else 0
 
 
 def chosen_targets(options: RedteamOptions, known: Sequence[str]) -> list[str]:

@@ -95,7 +95,8 @@ def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Repor
 
 def _steps(env_id: str, seed: int, report: Report) -> list[Step]:
     """Probes in order, each with the share of the budget at which it ends."""
-    steps: list[Step] = [
+    codes = program_games.asks_for_programs(env_id)
+    return [
         (0.05, lambda part: claims.probe(env_id, report, part)),
         (0.07, lambda part: payoffs.probe(env_id, report, part)),
         (0.10, lambda part: grammar_tricks.probe(env_id, seed, report, part)),
@@ -103,15 +104,8 @@ def _steps(env_id: str, seed: int, report: Report) -> list[Step]:
         (0.20, lambda part: overlap.probe(env_id, report, part)),
         (0.25, lambda part: speech.probe(env_id, report, part)),
         (0.35, lambda part: codebook.probe(env_id, report, part)),
-    ]
-    if program_games.asks_for_programs(env_id):
-        steps.append((0.7, lambda part: program_games.probe(env_id, seed, report, part)))
-    return [
-        *steps,
-        (
-            0.8 if len(steps) > 7 else 0.5,
-            lambda part: misbehaviour.probe(env_id, report, part),
-        ),
+        *([(0.7, lambda part: program_games.probe(env_id, seed, report, part))] if codes else []),
+        (0.8 if codes else 0.5, lambda part: misbehaviour.probe(env_id, report, part)),
         (1.0, lambda part: _earn(env_id, seed, report, part)),
     ]
 

@@ -53,6 +53,14 @@ def test_findings_give_one_and_are_saved(
     assert json.loads((out / "report.json").read_text())["reports"][0]["target"] == "formats"
 
 
+def test_a_target_that_could_not_be_attacked_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(campaign, "run", faulty([Report("formats", faults=["no end"])]))
+    assert main(["formats"]) == 1
+    assert "a probe could not be run: no end" in capsys.readouterr().out
+
+
 def test_replay_tells_whether_a_fault_is_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
