@@ -177,6 +177,8 @@ def best_responses(env_id: str, seed: int, allowance: Allowance) -> Iterator[Fou
             table = Table(env, company)
             best = search(table, pool, bodies, rng, part.part(0.5))
             for place, attack in enumerate(best):
+                if (number or place) and not allowance.left():
+                    return
                 rest = part.part(1 / (len(best) - place))
                 yield confirm(table, attack, strong, _SURVIVORS * len(names), rest)
 
