@@ -92,9 +92,8 @@ def main(argv: list[str]) -> int:
     suite = campaign.find_suite(options.suite)
     targets = chosen_targets(options, campaign.list_targets(suite))
     reports = attack_with_progress(targets, suite, options)
-    command = shlex.join(["srl", "redteam", *argv])
     if options.out is not None:
-        write_reports(options.out, reports, command)
+        write_reports(options.out, reports, command_of(options))
     findings = [finding for report in reports for finding in report.findings]
     if options.save is not None:
         for finding in findings:
@@ -144,6 +143,14 @@ def attack_with_progress(
             reports.append(report)
             bar.advance(task)
     return reports
+
+
+def command_of(options: RedteamOptions) -> str:
+    """The command that gives these reports again, without the places that it wrote to."""
+    named = ["--all"] if options.all else list(options.targets)
+    named += ["--board"] if options.board else []
+    numbers = ["--budget-s", f"{options.budget_s:g}", "--seed", str(options.seed)]
+    return shlex.join(["srl", "redteam", *named, *numbers])
 
 
 def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None:
