@@ -31,6 +31,8 @@ _FIRST_SEEDS = 3
 _SURVIVORS = 2
 _MIN_SEEDS = 12
 _MAX_SEEDS = 400
+_LOOKS = -(-_MAX_SEEDS // _MIN_SEEDS)
+"""Times that `confirm` may look at its interval; every look is a comparison of its own."""
 _MOST_BODIES = 24
 _LONGEST_BODY = 200  # characters; programs are attacked as such
 _PARENTS = 6
@@ -154,6 +156,11 @@ def _found(
     return Found(attack, company, gain, float(mine), float(theirs))
 
 
+def _comparisons(env_id: str) -> int:
+    """Intervals that must hold jointly: every look at every policy that is confirmed."""
+    return _SURVIVORS * len(companies(env_id)) * _LOOKS
+
+
 def best_responses(env_id: str, seed: int, allowance: Allowance) -> Iterator[Found]:
     """The best thoughtless policies of every company, confirmed.
 
@@ -180,7 +187,7 @@ def best_responses(env_id: str, seed: int, allowance: Allowance) -> Iterator[Fou
                 if (number or place) and not allowance.left():
                     return
                 rest = part.part(1 / (len(best) - place))
-                yield confirm(table, attack, strong, _SURVIVORS * len(names), rest)
+                yield confirm(table, attack, strong, _comparisons(env_id), rest)
 
 
 def as_case(env_id: str, found: Found) -> Case:
@@ -188,7 +195,7 @@ def as_case(env_id: str, found: Found) -> Case:
     return {
         "probe": "earnings", "target": env_id, "attack": found.attack.to_data(),
         "company": found.company, "seeds": found.gain.seeds,
-        "comparisons": _SURVIVORS * len(companies(env_id)),
+        "comparisons": _comparisons(env_id),
     }  # fmt: skip
 
 
