@@ -289,7 +289,7 @@ class Dispatcher:
             return
         self._finish(run, report)
         if run.budget is not None:
-            run.budget.end()
+            run.budget.end(report.cpu_s)
         job.left -= 1
         if not job.left:
             self._started.discard(job)

@@ -14,48 +14,88 @@ from srl_envs.sandbox.outcome import Status
 
 Doing: TypeAlias = tuple[Status, str]
 """How a run ended, and why."""
+PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+"""That this process may use."""
 
 
 class Budget:
-    """Wall time that all runs of one program share: it passes while any of them is running.
+    """Time that all runs of one program share: it passes while any of them is running.
 
-    Time in a queue is free, so that a program does not pay for its neighbours. What is not yet
+    It passes as on a machine of one's own: where others want the processors, too, a second counts for
+    the program's share of it, so that a verdict does not depend on what else the machine does. What the
+    program itself takes of the processors counts in full. Time in a queue is free. What is not yet
     running when the time is used up is not run. Give it to calls of one executor, one by one.
 
     Args:
         total_s: seconds.
         clock: seconds.
+        crowding: how many want each processor, at least 1.
 
     Raises:
         ConfigError: the time is not above 0.
     """
 
-    def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        crowding: Callable[[], float] | None = None,
+    ) -> None:
         if not total_s > 0:
             raise ConfigError(f"total_s={total_s!r}: give seconds above 0.")
         self.total_s = total_s
         self._clock = clock
+        self._crowding = crowding or processor_crowding
         self._spent_s = 0.0
+        self._cpu_s = 0.0
         self._running = 0
         self._since = 0.0
+        self._crowd = 1.0
 
     @property
     def left_s(self) -> float:
         """Seconds, at least 0."""
-        passing = self._clock() - self._since if self._running else 0.0
-        return max(self.total_s - self._spent_s - passing, 0.0)
+        self._pass()
+        return max(self.total_s - max(self._spent_s, self._cpu_s / PROCESSORS), 0.0)
+
+    def granted_s(self, most_s: float) -> float:
+        """Wall time for the next run, as many seconds longer as the machine is crowded.
+
+        Args:
+            most_s: seconds that one run may take on a machine of its own.
+        """
+        return min(most_s, self.left_s) * self._crowding()
 
     def begin(self) -> None:
         """A run starts."""
-        if not self._running:
-            self._since = self._clock()
+        self._pass()
         self._running += 1
 
-    def end(self) -> None:
-        """A run has ended."""
+    def end(self, cpu_s: float = 0.0) -> None:
+        """A run has ended, and took this much of the processors."""
+        self._pass()
         self._running -= 1
-        if not self._running:
-            self._spent_s += self._clock() - self._since
+        self._cpu_s += cpu_s
+
+    def _pass(self) -> None:
+        """Book the time since the last look."""
+        now, before, crowd = self._clock(), self._crowd, self._crowding()
+        if self._running:
+            self._spent_s += (now - self._since) / max(before, crowd)
+        self._since, self._crowd = now, crowd
+
+
+def processor_crowding() -> float:
+    """Runnable threads of this machine per processor, this one aside; 1 where nobody tells.
+
+    Source: the fourth field of proc_loadavg(5), an instant's count.
+    """
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            runnable = int(file.read(64).split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return 1.0
+    return max(1.0, (runnable - 1) / PROCESSORS)
 
 
 @dataclass(slots=True)
@@ -121,7 +161,7 @@ class Job:
         for run in self.runs:
             run.fault, run.doing, run.report, run.wall_s = "", None, None, most_s
             if run.budget is not None:
-                run.wall_s = min(most_s, run.budget.left_s)
+                run.wall_s = run.budget.granted_s(most_s)
         for run in self.runs:
             if run.budget is not None and run.wall_s <= 0:
                 whole = f"{run.budget.total_s:g} s of wall time in all are used up"

@@ -20,6 +20,7 @@ from tiers import executor_of
 from srl_envs.errors import ConfigError
 from srl_envs.sandbox import Budget, CodeExecutor, Limits, capacity
 from srl_envs.sandbox.capacity import Capacity, Room, memory_room, process_limit
+from srl_envs.sandbox.jobs import PROCESSORS, processor_crowding
 
 ADD = "def solve(a, b): return a + b"
 CALLS = [{"function": "solve", "args": [3, 4], "expected": 7}]
@@ -191,7 +192,7 @@ def test_two_executors_never_run_more_than_the_room_allows(
 
 def test_a_budget_passes_while_any_run_of_the_program_is_running() -> None:
     now = [0.0]
-    budget = Budget(10.0, clock=lambda: now[0])
+    budget = Budget(10.0, clock=lambda: now[0], crowding=lambda: 1.0)
     now[0] = 100.0
     assert budget.left_s == 10.0
     budget.begin()
@@ -208,6 +209,19 @@ def test_a_budget_passes_while_any_run_of_the_program_is_running() -> None:
     assert budget.left_s == 0.0
     with pytest.raises(ConfigError, match="total_s=0"):
         Budget(0)
+
+
+def test_a_budget_passes_as_on_a_machine_of_ones_own() -> None:
+    """Else an honest program loses its tests where others work: a verdict must not depend on them."""
+    now, crowd = [0.0], [4.0]
+    budget = Budget(10.0, clock=lambda: now[0], crowding=lambda: crowd[0])
+    budget.begin()
+    now[0] += 12
+    assert budget.left_s == 7.0
+    assert budget.granted_s(1.0) == 4.0
+    budget.end(cpu_s=8.0 * PROCESSORS)  # what it took itself, it pays, however many it was
+    assert budget.left_s == 2.0
+    assert 1.0 <= processor_crowding() < 1e4
 
 
 def test_what_a_budget_leaves_no_time_for_is_not_run(executor: CodeExecutor) -> None:
