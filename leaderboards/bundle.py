@@ -36,6 +36,7 @@ from leaderboards.intake import (
     read_json,
     read_lines,
 )
+from leaderboards.keys import KEYS, SIGNATURE, SigningKey, fingerprint, is_signed, owner_key
 from leaderboards.protocol import Protocol, load_protocol, schedule
 from leaderboards.provenance import provenance
 from leaderboards.record import HEAD_DIGITS, MatchRecord, contradiction, line_text, next_link
@@ -58,6 +59,8 @@ from srl_envs.errors import ConfigError, StoreError, TranscriptError
 
 _LINES: tuple[Kind, ...] = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
 """Of what one record consists."""
+_PURPOSE = "bundle/1"
+"""Of an owner's signature."""
 _MOST_ENTRIES = 1_000_000
 """Files below a folder that is searched for bundles."""
 
@@ -230,6 +233,7 @@ def open_bundle(folder: Path) -> Bundle:
     check_agents(protocol, claim["agents"])
     agents = roster(protocol, [(agent["agent_id"], agent["spec"]) for agent in claim["agents"]])
     ticket = _ticket(claim, protocol, agents)
+    _check_owner(manifest, ticket)
     try:
         entrants = [a.agent_id for a in agents if a.agent_id not in protocol.references]
         specs = schedule(protocol, entrants, claim["seeds"], ticket.draw if ticket else "")
@@ -265,6 +269,24 @@ def _ticket(
     return ticket
 
 
+def _check_owner(manifest: Mapping[str, Any], ticket: Ticket | None) -> None:
+    """Whoever registered the agents made the bundle: tickets are public, so anybody can copy one.
+
+    Raises:
+        BundleError: somebody else made it, or nobody registered and somebody signed.
+    """
+    if ticket is None:
+        if SIGNATURE in manifest:
+            raise BundleError(f"{MANIFEST}: it has a signature, and no ticket that names its owner.")
+        return
+    owner = ticket.request.owner
+    if not is_signed(owner, _PURPOSE, {k: v for k, v in manifest.items() if k != "root"}):
+        raise BundleError(
+            f"{MANIFEST}: it is not signed by the owner of its ticket, {fingerprint(owner)}: somebody "
+            "else made or changed it."
+        )
+
+
 def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle:
     """Make the bundle of a finished run.
 
@@ -274,6 +296,8 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
         with_adapters: put the adapters' weights in.
 
     Raises:
+        ConfigError: the run has a ticket of another owner than the one whose key is here.
+        KeyFileError: the owner's key cannot be read.
         StoreError: there is no run, or it is not finished.
     """
     header = read_header(run)
@@ -282,6 +306,7 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
     claim, lines = _claim(header, records)
     derived = ratings(protocol, [(record.spec, record.result) for record in records])
     claim["ratings_sha256"] = digest(derived)
+    owner = _owner(header, run)
     work = out / protocol.name / f".tmp-{run.name}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -300,6 +325,8 @@ def write_bundle(run: Path, out: Path, *, with_adapters: bool = False) -> Bundle
         "provenance": provenance(protocol.env, header["command"], header["started"]),
         "files": file_hashes(work),
     }
+    if owner is not None:
+        manifest = owner.signed(_PURPOSE, manifest)
     manifest["root"] = digest(manifest)
     (work / MANIFEST).write_text(canonical_json(manifest) + "\n", encoding="utf-8")
     final = work.with_name(manifest["root"][:ROOT_DIGITS])
@@ -355,6 +382,24 @@ def _finished(run: Path, header: Mapping[str, Any], protocol: Protocol) -> list[
             "command of the run again; it continues."
         )
     return [played[spec.match_id] for spec in specs]
+
+
+def _owner(header: Mapping[str, Any], run: Path) -> SigningKey | None:
+    """Who signs the bundle of a run; nobody where there is no ticket.
+
+    Raises:
+        ConfigError: the key here is not the one that registered the agents.
+    """
+    if header["ticket"] is None:
+        return None
+    wanted, key = Ticket.from_data(header["ticket"]).request.owner, owner_key()
+    if key.public != wanted:
+        raise ConfigError(
+            f"{run} has a ticket of the owner {fingerprint(wanted)}; the key here is "
+            f"{fingerprint(key.public)}. Bundle where the agents were registered, or point {KEYS} at "
+            "that key."
+        )
+    return key
 
 
 def _claim(

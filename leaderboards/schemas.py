@@ -204,8 +204,10 @@ MANIFEST_FILE = Object(
         ),
         "provenance": PROVENANCE,
         "files": FILES,
+        "signature": _SIGNATURE,
         "root": SHA256,
-    }
+    },
+    optional=frozenset({"signature"}),
 )
 
 # --- records ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from leaderboards.board import CHANGELOG, read_board
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.charter import CHARTER, read_charter, registrations
 from leaderboards.cli.main import main
-from leaderboards.keys import KEYS, keys_folder
+from leaderboards.keys import KEYS, keys_folder, owner_key
 from leaderboards.publishing import attempts, publish, rekey
 from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
@@ -88,6 +88,30 @@ def test_an_agent_that_is_left_out_of_its_ticket_is_missed(base: Path, tmp_path:
     forged.manifest["claim"] |= {"ticket": ticket.data, "seeds": 2}
     verdict = verify(forged.rehash(), "L0")
     assert "agent a is registered and missing" in verdict.rejected
+
+
+def test_only_who_registered_makes_a_bundle_of_the_ticket(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tickets are public. Below L3 a copied one would let anybody lose in the owner's name."""
+    board = tmp_path / "board"
+    agents = (f"alice={base}",)
+    ticket = registered(board, GAME, agents, TOKENS)
+    honest = make_bundle(tmp_path / "honest", GAME, agents, TOKENS, ticket=ticket)
+    unsigned = Forger.of(honest, tmp_path / "1")
+    del unsigned.manifest["signature"]
+    changed = Forger.of(honest, tmp_path / "2")
+    changed.manifest["provenance"]["command"] = "another"
+    monkeypatch.setenv(KEYS, str(tmp_path / "thief"))
+    resigned = Forger.of(honest, tmp_path / "3")
+    resigned.manifest = owner_key().signed("bundle/1", resigned.manifest)
+    for forged in (unsigned, changed, resigned):
+        assert "not signed by the owner of its ticket" in verify(forged.rehash(), "L0").rejected
+    with pytest.raises(ConfigError, match="Bundle where the agents were registered"):
+        make_bundle(tmp_path / "thief-run", GAME, agents, TOKENS, ticket=ticket)
+    free = Forger.of(make_bundle(tmp_path / "free", GAME), tmp_path / "4")
+    free.manifest["signature"] = "0" * 128
+    assert "no ticket that names its owner" in verify(free.rehash(), "L0").rejected
 
 
 def test_a_name_belongs_to_whoever_published_it_first(
