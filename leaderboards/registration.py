@@ -239,7 +239,8 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     work = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with work.open("w", encoding="utf-8") as file:
+        work.unlink(missing_ok=True)
+        with work.open("x", encoding="utf-8") as file:  # never through a link that lies there
             file.write(json.dumps(data, indent=1, sort_keys=True) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -286,10 +287,10 @@ def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
         TicketError: the request is for a protocol that is not the one here.
     """
     protocol = load_protocol(request.protocol)
-    if protocol.sha256 != request.protocol_sha256:
+    if (protocol.name, protocol.sha256) != (request.protocol, request.protocol_sha256):
         raise TicketError(
             f"registration: it is for {request.protocol} with hash {request.protocol_sha256[:12]}; here "
-            f"it is {protocol.sha256[:12]}. Entrant and board need the same SRL."
+            f"is {protocol.name} with {protocol.sha256[:12]}. Entrant and board need the same SRL."
         )
     tickets = read_log(path)
     for ticket in tickets:
@@ -339,13 +340,13 @@ def _whole_lines(path: Path) -> list[bytes]:
 
 def _read(path: Path, hint: str) -> Any:
     try:
-        with path.open("rb") as file:
+        with open_regular(path.parent.resolve(), path.name) as file:
             text = file.read(MOST_REQUEST_BYTES + 1)
         if len(text) > MOST_REQUEST_BYTES:
             raise TicketError(f"{path} is longer than {MOST_REQUEST_BYTES} bytes. {hint}")
         return json.loads(text)
-    except OSError as error:
-        raise TicketError(f"{path} cannot be read: {error.strerror}. {hint}") from None
+    except (OSError, BundleError) as error:
+        raise TicketError(f"{path} cannot be read: {error} {hint}") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, TicketError):
             raise

@@ -14,9 +14,9 @@ examples:
   srl leaderboard draw runs/entry --board my-board --out runs/entry
   srl leaderboard draw mail/connect_four-v0.request.json --board my-board --out mail
 
-Adds each request to the board's registrations.jsonl and writes DIR/PROTOCOL.ticket.json for the entrant. A
-request that was drawn before gets its old ticket again. The board's key is made on first use, in
-~/.config/srl/keys or $SRL_KEYS, never in the board.
+Adds each request NAME.request.json to the board's registrations.jsonl and writes DIR/NAME.ticket.json for
+the entrant. A request that was drawn before gets its old ticket again. The board's key is made on first
+use, in ~/.config/srl/keys or $SRL_KEYS, never in the board.
 """
 
 
@@ -28,10 +28,12 @@ def main(argv: list[str]) -> int:
     from leaderboards.registration import read_request, write_json
 
     requests = [(path, read_request(path)) for text in options.requests for path in _files(text)]
+    targets = [_target(path, options.out) for path, _ in requests]
+    if twice := next((target for target in targets if targets.count(target) > 1), None):
+        raise ConfigError(f"{twice} would hold two tickets: rename a request, or leave out --out.")
     told = []
-    for path, request in requests:
+    for target, (_, request) in zip(targets, requests, strict=True):
         ticket = register(Path(options.board), request)
-        target = Path(options.out or path.parent) / f"{request.protocol}.ticket.json"
         write_json(target, ticket.data)
         told.append({"protocol": request.protocol, "number": ticket.number, "file": str(target)})
         if not options.json:
@@ -40,6 +42,12 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(json.dumps(told))
     return 0
+
+
+def _target(request: Path, out: str | None) -> Path:
+    """The ticket's file, named like its request: two entrants of one protocol get one each."""
+    name = request.name.removesuffix(".json").removesuffix(".request")
+    return Path(out or request.parent) / f"{name}.ticket.json"
 
 
 def _files(text: str) -> list[Path]:

@@ -15,9 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboards.charter import CHARTER, REGISTRATIONS, register, registrations
+from leaderboards.cli.main import main
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol, schedule
-from leaderboards.registration import Committed, Request, Ticket, TicketError
+from leaderboards.registration import (
+    Committed,
+    Request,
+    Ticket,
+    TicketError,
+    read_request,
+    read_ticket,
+    write_json,
+)
 from srl_agents.records import canonical_json
 from srl_envs.errors import StoreError
 
@@ -175,3 +184,31 @@ def test_a_line_that_was_cut_short_is_replaced(tmp_path: Path) -> None:
         file.write('{"board": "ed255')
     second = register(tmp_path, request("2"))
     assert registrations(tmp_path) == [first, second]
+
+
+def test_requests_are_a_strangers_files(tmp_path: Path) -> None:
+    """Two of one protocol in a folder get a ticket each; pipes and links are not followed."""
+    mail, board, own = tmp_path / "mail", tmp_path / "board", tmp_path / "own"
+    write_json(mail / "ann.request.json", request("1").data)
+    write_json(mail / "bob.request.json", request("2").data)
+    own.write_text("mine")
+    (mail / ".ann.ticket.json.tmp").symlink_to(own)
+    assert main(["draw", str(mail), "--board", str(board)]) == 0
+    numbers = [read_ticket(mail / f"{name}.ticket.json").number for name in ("ann", "bob")]
+    assert numbers == [0, 1]
+    assert own.read_text() == "mine"
+    os.mkfifo(mail / "pipe.request.json")
+    with pytest.raises(TicketError, match="named pipe"):
+        read_request(mail / "pipe.request.json")
+    write_json(tmp_path / "ann.request.json", request("3").data)
+    both = [str(folder / "ann.request.json") for folder in (mail, tmp_path)]
+    assert main(["draw", *both, "--board", str(board), "--out", str(own.parent)]) == 2
+    assert len(registrations(board)) == 2
+
+
+def test_a_protocol_is_registered_by_its_own_name(tmp_path: Path) -> None:
+    """A short name would be drawn, and fit no bundle afterwards."""
+    data = {**request("1").data, "protocol": "kuhn_poker"}
+    short = Request.from_data(owner_key().signed("registration/1", data))
+    with pytest.raises(TicketError, match="here is kuhn_poker-v0"):
+        register(tmp_path, short)
