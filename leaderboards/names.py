@@ -17,7 +17,8 @@ RESERVED = (
 """How no entrant's name may begin: roles of a board, and who makes models that others serve."""
 
 _PUNCTUATION = re.compile(r"[_.@:/+\-]")
-_LOOKALIKES = str.maketrans("0134578$", "oieastbs")
+_LOOKALIKES = str.maketrans("0134578$", "oieastbs") | {ord("l"): "i"}
+"""The small L is written as the capital I."""
 
 
 def name_fault(name: str, reserved: Iterable[str] = ()) -> str:

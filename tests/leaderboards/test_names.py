@@ -52,7 +52,7 @@ def test_plain_names_are_free(name: str) -> None:
     [
         "", "a b", "x" * 81, "new\nline", "<script>", "-x", "_x", "p\u0430", "a/b", "a:b", "..",
         "Bot:strong", "b0t:strong", "B-o-t", "b0t", "openai/gpt-5", "Open_AI-5", "0penai", "An.thropic",
-        "human", "ANCHOR1", "srl-official", "5rl", "meta-llama", "m3ta",
+        "goog1e-2", "GoogIe", "A1ibaba", "human", "ANCHOR1", "srl-official", "5rl", "meta-llama", "m3ta",
         "p@", "@3", "p@x", "p@-1", "p@1.5", "p@01", "p@1@2", "p@" + "9" * 40, "p@1000000001", "p@\u0663",
     ],
 )  # fmt: skip
