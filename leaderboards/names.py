@@ -17,6 +17,8 @@ RESERVED = (
 """How no entrant's name may begin: roles of a board, and who makes models that others serve."""
 
 _PUNCTUATION = re.compile(r"[_.@:/+\-]")
+_ALIKE = str.maketrans("01l", "oii")
+"""What few typefaces tell apart; a 5 and an S differ enough for names of two people."""
 _LOOKALIKES = str.maketrans("0134578$", "oieastbs") | {ord("l"): "i"}
 """The small L is written as the capital I."""
 
@@ -61,8 +63,8 @@ def confused(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name if case and punctuation are overlooked."""
-    return re.sub(r"[_.+\-]", "", name.casefold())
+    """What is left of a name if case, punctuation and ``O0``, ``Il1`` are overlooked."""
+    return re.sub(r"[_.+\-]", "", name.casefold()).translate(_ALIKE)
 
 
 def default_name(source: str) -> str:

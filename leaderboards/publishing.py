@@ -23,6 +23,7 @@ from leaderboards.charter import (
 )
 from leaderboards.intake import BundleError, take
 from leaderboards.keys import SigningKey, fingerprint, new_board_key
+from leaderboards.names import skeleton
 from leaderboards.provenance import now
 from leaderboards.registration import Ticket
 from leaderboards.verification import verified_path, write_verified
@@ -154,8 +155,8 @@ def name_owners(entries: list[Entry]) -> dict[str, str]:
 
 
 def name_key(agent_id: str) -> str:
-    """What names are compared by: the lineage without case and punctuation."""
-    return "".join(c for c in lineage(agent_id).casefold() if c.isalnum())
+    """What names are compared by: the lineage as a reader takes it."""
+    return skeleton(lineage(agent_id))
 
 
 def attempts(tickets: list[Ticket]) -> Counter[tuple[str, str]]:

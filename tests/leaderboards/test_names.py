@@ -67,7 +67,8 @@ def test_a_board_reserves_further_names() -> None:
 
 def test_names_that_read_alike_are_told() -> None:
     assert confused(["alice@3", "bob", "Al_ice@3"]) == ("alice@3", "Al_ice@3")
-    assert confused(["alice@3", "alice@30", "alice"]) is None
+    assert confused(["bob", "alice", "AIice"]) == ("alice", "AIice")
+    assert confused(["alice@3", "alice@30", "alice", "alice5", "alices"]) is None
     with pytest.raises(ConfigError, match="read alike"):
         parse_entrants(["my-model=tiny", "MyModel=tiny"], PROTOCOL)
 

@@ -126,7 +126,7 @@ def test_a_name_belongs_to_whoever_published_it_first(
     for key in board_keys.glob("board-*"):
         (tmp_path / "thief" / key.name).write_bytes(key.read_bytes())
         (tmp_path / "thief" / key.name).chmod(0o600)
-    for name in ("alice@9", "ALICE", "a-l.i_c-e@3"):
+    for name in ("alice@9", "ALICE", "a-l.i_c-e@3", "aIice", "a1ice@7"):
         stolen = entry(tmp_path / name, board, name, base, TOKENS + 1)
         with pytest.raises(ConfigError, match="belongs to the owner"):
             put(stolen, board)
