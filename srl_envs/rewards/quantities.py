@@ -56,7 +56,9 @@ _WORDS = frozenset(
      "plus", "minus", "times", "divided", "multiplied", "by", "squared", "cubed", "factorial", "double",
      "triple", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions",
      "billion", "trillion", "half", "halves", "third", "thirds", "fifths", "sixths", "eighths", "tenth",
-     "tenths", "hundredths", "thousandths", "remainder", "base", "choices",
+     "tenths", "hundredths", "thousandths", "remainder", "base", "choices", "negative",
+     "twice", "thrice", "doubled", "tripled", "halved", "maximum", "minimum", "max", "score",
+     "gross", "lakh", "lakhs", "crore", "crores", "mio", "mrd", "mln", "mlrd", "bn", "tn", "bis",
      # the like in other languages
      "nicht", "kein", "oder", "und", "mehr", "weniger", "etwa", "ungefähr", "mindestens", "höchstens",
      "tausend", "millionen", "falsch", "ou", "et", "pas", "environ", "moins", "mille", "millions", "faux",
