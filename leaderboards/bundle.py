@@ -277,7 +277,9 @@ def _check_owner(manifest: Mapping[str, Any], ticket: Ticket | None) -> None:
     """
     if ticket is None:
         if SIGNATURE in manifest:
-            raise BundleError(f"{MANIFEST}: it has a signature, and no ticket that names its owner.")
+            raise BundleError(
+                f"{MANIFEST}: it has a signature, and no ticket that names its owner."
+            )
         return
     owner = ticket.request.owner
     if not is_signed(owner, _PURPOSE, {k: v for k, v in manifest.items() if k != "root"}):

@@ -143,8 +143,12 @@ class Protocol:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
     def cluster(self, number: int, draw: str = "") -> str:
-        """Name of the matches that share seed ``number``, and bots' random numbers with it."""
-        drawn = f"{draw}/" if self.is_drawn(number) and draw else ""
+        """Name of the matches that share seed ``number``, and all players' random numbers with it.
+
+        An entrant's has its draw on public seeds, too. Else the replies there would follow from the
+        contents alone, and the best of many harmless changes to them could be chosen before registering.
+        """
+        drawn = f"{draw}/" if draw else ""
         return f"{self.schedule_name}/{drawn}{number}"
 
 
@@ -274,6 +278,7 @@ def schedule(
     """
     if not 1 <= seeds <= protocol.seeds:
         raise ConfigError(f"seeds={seeds}: {protocol.name} has 1 to {protocol.seeds}.")
+    references = frozenset(protocol.references)
     return [
         MatchSpec(
             env_id=protocol.env,
@@ -281,7 +286,7 @@ def schedule(
             seed=protocol.seed(number, draw),
             split="eval",
             seats=seats,
-            cluster=protocol.cluster(number, draw),
+            cluster=protocol.cluster(number, "" if references.issuperset(seats) else draw),
             schedule=protocol.schedule_name,
             number=number,
         )

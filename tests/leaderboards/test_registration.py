@@ -28,6 +28,7 @@ from leaderboards.registration import (
     write_json,
 )
 from srl_agents.records import canonical_json
+from srl_agents.rollouts.runner import sampling_key
 from srl_envs.errors import StoreError
 
 PROTOCOL = load_protocol("kuhn_poker-v0")
@@ -53,8 +54,20 @@ def test_half_of_the_seeds_are_unknown_before_the_draw(tmp_path: Path) -> None:
     drawn = [spec for spec in specs if PROTOCOL.is_drawn(spec.number)]
     assert drawn
     assert all("a" in spec.seats for spec in drawn)
-    assert len({spec.cluster for spec in specs}) == 4
+    assert len({spec.cluster for spec in specs if "a" in spec.seats}) == 4
     assert not {s.cluster for s in drawn} & {s.cluster for s in schedule(PROTOCOL, ["a"], 4)}
+
+
+def test_no_reply_of_an_entrant_is_known_before_the_draw(tmp_path: Path) -> None:
+    """On public seeds the deal is known, and random numbers are not; references stay comparable."""
+    draws = ["", register(tmp_path, request("1")).draw, register(tmp_path, request("2")).draw]
+    played = [schedule(PROTOCOL, ["a"], 1, draw) for draw in draws]
+    assert len({spec.seed for specs in played for spec in specs}) == 1
+    keys = [{sampling_key(0, s, 0, 0, {"a": "1"}) for s in p if "a" in s.seats} for p in played]
+    assert not keys[0] & keys[1]
+    assert not keys[1] & keys[2]
+    among = [{s.match_id for s in specs if "a" not in s.seats} for specs in played]
+    assert among[0] == among[1] == among[2] != set()
 
 
 def test_a_request_is_drawn_once_and_every_change_is_another_attempt(tmp_path: Path) -> None:
