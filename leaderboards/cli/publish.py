@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
     parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
-    parser.add_argument("--level", choices=("L1", "L2", "L3"), default="L2")
+    parser.add_argument("--level", choices=("L2", "L3"), default="L2")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
     weights_option(parser)
     parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
