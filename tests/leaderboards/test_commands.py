@@ -31,14 +31,14 @@ def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [v["reached"] for v in verdicts] == ["L3", "L3"]
     assert "in a fresh process" in verdicts[0]["checked"]["L2"]
     assert verdicts[0]["notes"] == ["1 of the protocol's 64 seeds"]
-    assert main(["publish", bundles, "--board", board, "--level", "L1"]) == 0
+    assert main(["publish", bundles, "--board", board, "--level", "L2"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{made[0]['folder']}: added",
         f"{made[1]['folder']}: added",
         "kuhn_poker-v0: 1 bundles, 5 agents, verified to L1",
         "nim-v0: 1 bundles, 5 agents, verified to L1",
     ]
-    assert main(["publish", bundles, "--board", board, "--level", "L1"]) == 0
+    assert main(["publish", bundles, "--board", board, "--level", "L2"]) == 0
     assert "kuhn_poker-v0/" in (said := capsys.readouterr().out)
     assert said.count("the board has the same claim: reproduced") == 2
     assert main(["run", "kuhn_poker", "--seeds", "1", "--out", out, "--json"]) == 0
