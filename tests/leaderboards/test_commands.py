@@ -35,8 +35,8 @@ def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.splitlines() == [
         f"{made[0]['folder']}: added",
         f"{made[1]['folder']}: added",
-        "kuhn_poker-v0: 1 bundles, 5 agents, verified to L1",
-        "nim-v0: 1 bundles, 5 agents, verified to L1",
+        "kuhn_poker-v0: 1 bundles, 5 agents, verified to L2",
+        "nim-v0: 1 bundles, 5 agents, verified to L2",
     ]
     assert main(["publish", bundles, "--board", board, "--level", "L2"]) == 0
     assert "kuhn_poker-v0/" in (said := capsys.readouterr().out)
