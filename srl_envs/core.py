@@ -10,10 +10,12 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from srl_envs.draws import Draws, seed_words
 from srl_envs.errors import IllegalMoveError
 
 State = TypeVar("State")
@@ -56,11 +58,20 @@ class Streams:
     def __getattr__(self, name: str) -> np.random.Generator:
         if name not in Streams._names:
             raise AttributeError(name)
-        key = (Streams._names.index(name),)
-        sequence = np.random.SeedSequence(self._entropy, spawn_key=key)
-        generator = np.random.Generator(np.random.PCG64(sequence))
+        generator = np.random.Generator(self._bits(name))
         setattr(self, name, generator)
         return generator
+
+    def draws(self, name: str) -> Draws:
+        """Small numbers of a stream from its start, the same as its generator draws.
+
+        A game uses this or the generator, not both: neither knows how far the other has read.
+        """
+        return Draws(self._bits(name))
+
+    def _bits(self, name: str) -> np.random.PCG64:
+        words = seed_words(self._entropy, self._names.index(name))
+        return np.random.PCG64(np.random.SeedSequence(words))
 
 
 def episode_entropy(env_id: str, version: int, split: Split, seed: int) -> tuple[int, ...]:
@@ -68,7 +79,12 @@ def episode_entropy(env_id: str, version: int, split: Split, seed: int) -> tuple
 
     Games with few instances can still draw the same one in both.
     """
-    return (zlib.crc32(env_id.encode()), version, SPLITS.index(split), seed)
+    return _id_number(env_id), version, SPLITS.index(split), seed
+
+
+@cache
+def _id_number(env_id: str) -> int:
+    return zlib.crc32(env_id.encode())
 
 
 class Game(ABC, Generic[State, Action]):

@@ -79,7 +79,10 @@ def split_body(body: str, limit: int, *, example: str) -> Spoken:
     Raises:
         IllegalMoveError: there is no move, or more than a message and a move.
     """
-    lines = [line for line in map(str.strip, body.replace("\r", "\n").split("\n")) if line]
+    alone = body.strip()
+    lines = [alone] if alone else []
+    if "\n" in alone or "\r" in alone:
+        lines = [line for line in map(str.strip, alone.replace("\r", "\n").split("\n")) if line]
     if not lines or lines[-1].lower().startswith(SAY):
         raise IllegalMoveError(f"the last line must be your move alone, for example {example}")
     message = ""

@@ -45,7 +45,8 @@ def parse_json(text: str, *, max_chars: int, max_depth: int) -> Any:
         raise JsonFaultError("json_too_deep")
     try:
         value, end = _DECODER.raw_decode(text)
-        json.dumps(value, ensure_ascii=False).encode()
+        if "\\u" in text or not text.isascii():  # else there are no half characters
+            json.dumps(value, ensure_ascii=False).encode()
     except JsonFaultError:
         raise
     except (json.JSONDecodeError, UnicodeEncodeError):
@@ -57,6 +58,8 @@ def parse_json(text: str, *, max_chars: int, max_depth: int) -> Any:
 
 def _deeper_than(limit: int, text: str) -> bool:
     """Whether brackets outside of strings nest more than ``limit`` deep."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
     depth, in_string = 0, False
     for token in _TOKEN.finditer(text):
         mark = token[0]

@@ -164,16 +164,17 @@ class Negotiation(Game[Talks, Act]):
 
     def new(self, streams: Streams) -> Talks:
         """Draw items, values, reserves and the seat that opens."""
-        rng = streams.instance
-        counts = _COUNTS[int(rng.integers(len(_COUNTS)))]
+        rng = streams.draws("instance")
+        counts = _COUNTS[rng.integers(len(_COUNTS))]
         possible = valuations(counts)
-        mine, theirs = rng.choice(len(possible), 2, replace=False)
-        first, second = (RESERVES[int(i)] for i in rng.integers(len(RESERVES), size=2))
+        mine, theirs = rng.sample(len(possible), 2)
+        first = RESERVES[rng.integers(len(RESERVES))]
+        second = RESERVES[rng.integers(len(RESERVES))]
         return Talks(
             counts,
             (possible[mine], possible[theirs]),
             (first, second),
-            int(streams.seats.integers(2)),
+            streams.draws("seats").integers(2),
         )
 
     def to_move(self, state: Talks) -> tuple[int, ...]:
@@ -293,13 +294,10 @@ class Negotiation(Game[Talks, Act]):
         if state.acts[-1].kind == ACCEPT:
             split = deal(state)
             points = [float(worth(b, v)) for b, v in zip(split, state.values, strict=True)]
-        best_product, best_mine = 0.0, points[seat]
-        for bundle in bundles(state.counts):
-            others = rest(state.counts, bundle)
-            shares = (worth(bundle, state.values[0]), worth(others, state.values[1]))
-            best_product = max(best_product, _product(shares, state.reserves))
-            if shares[1 - seat] >= points[1 - seat]:
-                best_mine = max(best_mine, shares[seat])
+        splits = _splits(state.counts, state.values)
+        best_product = max(_product(shares, state.reserves) for shares in splits)
+        enough = [shares[seat] for shares in splits if shares[1 - seat] >= points[1 - seat]]
+        best_mine = max([points[seat], *enough])
         product_now = _product(points, state.reserves) if split else 0.0
         return {
             "deal": float(split is not None),
@@ -344,6 +342,15 @@ def deal(state: Talks) -> tuple[Bundle, Bundle]:
     keeps = state.acts[turn].keeps
     others = rest(state.counts, keeps)
     return (keeps, others) if (state.first + turn) % 2 == 0 else (others, keeps)
+
+
+@lru_cache(maxsize=64)
+def _splits(counts: Bundle, values: tuple[Bundle, Bundle]) -> frozenset[tuple[int, int]]:
+    """Points of both seats under every split that there is."""
+    (a, b, c), (d, e, f) = values
+    return frozenset(
+        (a * i + b * j + c * k, TOTAL - d * i - e * j - f * k) for i, j, k in bundles(counts)
+    )
 
 
 def _product(points: Sequence[float], reserves: Sequence[int]) -> float:

@@ -68,7 +68,7 @@ class ConnectFour(Game[Position, int]):
 
     def new(self, streams: Streams) -> Position:
         """An empty board; the first mover is a fair coin."""
-        return self._opening._replace(mover=int(streams.seats.integers(2)))
+        return self._opening._replace(mover=streams.draws("seats").integers(2))
 
     def to_move(self, state: Position) -> tuple[int, ...]:
         """One seat, or nobody at the end."""
@@ -96,25 +96,27 @@ class ConnectFour(Game[Position, int]):
 
     def apply(self, state: Position, actions: Mapping[int, int]) -> Position:
         """Drop the mover's piece."""
-        seat = state.mover
-        column = actions[seat]
-        row = state.heights[column]
-        index = (self.rows - 1 - row) * (self.cols + 1) + column
-        first, second = state.boards
+        (first, second), stones, before, still_open, seat, _ = state
+        rows, column = self.rows, actions[seat]
+        row = before[column]
+        index = (rows - 1 - row) * (self.cols + 1) + column
+        mine = stones[seat] | 1 << column * (rows + 1) + row
+        if seat == 0:
+            own, other, stones = "X", "O", (mine, stones[1])
+        else:
+            own, other, stones = "O", "X", (stones[0], mine)
         boards = (
-            first[:index] + "XO"[seat] + first[index + 1 :],
-            second[:index] + "OX"[seat] + second[index + 1 :],
+            first[:index] + own + first[index + 1 :],
+            second[:index] + other + second[index + 1 :],
         )
-        mine = state.stones[seat] | 1 << (column * (self.rows + 1) + row)
-        stones = (mine, state.stones[1]) if seat == 0 else (state.stones[0], mine)
-        heights = (*state.heights[:column], row + 1, *state.heights[column + 1 :])
-        still_open = state.open
-        if row + 1 == self.rows:
+        heights = list(before)
+        heights[column] = row + 1
+        if row + 1 == rows:
             still_open = tuple(name for name in still_open if self._columns[name] != column)
         result = _RUNNING if still_open else _DRAW
-        if has_line(mine, self.rows, self.k):
+        if has_line(mine, rows, self.k):
             result = seat
-        return Position(boards, stones, heights, still_open, 1 - seat, result)
+        return Position(boards, stones, tuple(heights), still_open, 1 - seat, result)
 
     def returns(self, state: Position) -> tuple[float, ...] | None:
         """+1 to the winner, -1 to the loser, 0 to both for a draw."""
@@ -161,13 +163,11 @@ class ConnectFour(Game[Position, int]):
 
 
 def has_line(stones: int, rows: int, k: int) -> bool:
-    """Whether a bit board holds ``k`` in a line; columns are ``rows + 1`` bits apart."""
-    for shift in (1, rows + 1, rows, rows + 2):
-        line = stones & stones >> shift
-        for step in range(2, k):
-            if not line:
-                break
-            line &= stones >> step * shift
-        if line:
-            return True
+    """Whether a bit board holds ``k`` (3 to 5) in a line; columns are ``rows + 1`` bits apart."""
+    for step in (1, rows + 1, rows, rows + 2):
+        pairs = stones & stones >> step
+        if pairs:
+            line = pairs & pairs >> (k - 2) * step  # the first two and the last two of k
+            if line and (k < 5 or line & stones >> 2 * step):
+                return True
     return False

@@ -14,9 +14,8 @@ Source: C. L. Bouton, "Nim, a game with a complete mathematical theory", Annals 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
-from operator import xor
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,12 +41,12 @@ class Heaps(NamedTuple):
     """Number of the heap and objects of the last move; zeros before the first."""
 
 
-def is_won(heaps: Iterable[int], *, misere: bool) -> bool:
+def is_won(heaps: Sequence[int], *, misere: bool) -> bool:
     """Whether the seat on move can force a win."""
-    sizes = list(heaps)
-    if misere and max(sizes, default=0) <= 1:
-        return sum(sizes) % 2 == 0
-    return reduce(xor, sizes, 0) != 0
+    nim_sum = 0
+    for size in heaps:
+        nim_sum ^= size
+    return (nim_sum != 0) != (misere and max(heaps, default=0) <= 1)
 
 
 class Nim(Game[Heaps, tuple[int, int]]):
@@ -83,7 +82,8 @@ class Nim(Game[Heaps, tuple[int, int]]):
             raise ConfigError(f"nim: misere={misere!r}; give true or false.")
         self.heaps, self.largest, self.misere = heaps, largest, misere
         self.max_turns = (heaps or MOST_HEAPS) * largest
-        self._numbers = {str(n): n for n in range(1, max(LARGEST, MOST_HEAPS) + 1)}
+        numbers = range(1, max(LARGEST, MOST_HEAPS) + 1)
+        self._read = {f"{heap} {taken}": (heap, taken) for heap in numbers for taken in numbers}
         self._rules = (
             "Nim. Two players take turns. On your turn, take one or more objects from one heap.\n"
             f"Who takes the very last object {'loses' if misere else 'wins'}.\n"
@@ -93,13 +93,13 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def new(self, streams: Streams) -> Heaps:
         """Heaps that are won for the first mover or lost, by a fair coin; so is who moves first."""
-        rng = streams.instance
-        won = bool(rng.integers(2))
+        rng, misere = streams.draws("instance"), self.misere
+        won = rng.integers(2) == 1
         while True:
-            count = self.heaps or int(rng.integers(3, MOST_HEAPS + 1))
-            heaps = tuple(int(n) for n in rng.integers(1, self.largest + 1, size=count))
-            if is_won(heaps, misere=self.misere) == won:
-                return Heaps(heaps, int(streams.seats.integers(2)))
+            count = self.heaps or rng.integers(3, MOST_HEAPS + 1)
+            heaps = tuple(rng.several(count, 1, self.largest + 1))
+            if is_won(heaps, misere=misere) == won:
+                return Heaps(heaps, streams.draws("seats").integers(2))
 
     def to_move(self, state: Heaps) -> tuple[int, ...]:
         """One seat, or nobody once all heaps are empty."""
@@ -107,23 +107,23 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def observe(self, state: Heaps, seat: int) -> str:
         """Rules, heaps and moves; all of it is public."""
-        mine = state.mover == seat
-        heap, taken = state.last
-        last = f"{'They' if mine else 'You'} took {taken} from heap {heap}.\n" if heap else ""
-        if not any(state.heaps):
-            status = "The game is over.\n"
-        else:
-            status = "Your move.\n" if mine else "Wait for the other player.\n"
-        return f"{self._rules}{_drawn(state.heaps)}{last}{status}"
+        heaps, mover, _, _, (heap, taken) = state
+        who, status = (
+            ("They", "Your move.") if mover == seat else ("You", "Wait for the other player.")
+        )
+        last = f"{who} took {taken} from heap {heap}.\n" if heap else ""
+        if not any(heaps):
+            status = "The game is over."
+        return f"{self._rules}{_drawn(heaps)}{last}{status}\n"
 
     def parse(self, state: Heaps, seat: int, body: str) -> tuple[int, int]:
         """Index of the heap and the number of objects."""
-        words = body.split()
-        index, taken = (self._numbers.get(word) for word in (words if len(words) == 2 else "--"))
-        if index is None or taken is None:
+        move = self._read.get(body) or self._read.get(" ".join(body.split()))
+        if move is None:
             raise IllegalMoveError(
                 f"{body!r} is no heap and number; write two numbers like this: 2 3"
             )
+        index, taken = move
         if index > len(state.heaps):
             raise IllegalMoveError(f"there are only heaps 1 to {len(state.heaps)}")
         left = state.heaps[index - 1]
@@ -133,21 +133,14 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def apply(self, state: Heaps, actions: Mapping[int, tuple[int, int]]) -> Heaps:
         """Take the objects."""
-        seat = state.mover
+        before, seat, moves, mistakes, _ = state
         index, taken = actions[seat]
-        heaps = (
-            *state.heaps[:index],
-            state.heaps[index] - taken,
-            *state.heaps[index + 1 :],
-        )
-        mistake = is_won(state.heaps, misere=self.misere) and is_won(heaps, misere=self.misere)
-        return Heaps(
-            heaps,
-            1 - seat,
-            _counted(state.moves, seat, 1),
-            _counted(state.mistakes, seat, int(mistake)),
-            (index + 1, taken),
-        )
+        left = list(before)
+        left[index] -= taken
+        heaps, misere = tuple(left), self.misere
+        if is_won(before, misere=misere) and is_won(heaps, misere=misere):
+            mistakes = _one_more(mistakes, seat)
+        return Heaps(heaps, 1 - seat, _one_more(moves, seat), mistakes, (index + 1, taken))
 
     def returns(self, state: Heaps) -> tuple[float, ...] | None:
         """+1 to the seat that took the last object, -1 to the other; the reverse in misere play."""
@@ -199,5 +192,5 @@ def _moves(heaps: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(f"{i} {n}" for i, left in enumerate(heaps, 1) for n in range(1, left + 1))
 
 
-def _counted(counts: tuple[int, int], seat: int, more: int) -> tuple[int, int]:
-    return (counts[0] + more, counts[1]) if seat == 0 else (counts[0], counts[1] + more)
+def _one_more(counts: tuple[int, int], seat: int) -> tuple[int, int]:
+    return (counts[0] + 1, counts[1]) if seat == 0 else (counts[0], counts[1] + 1)

@@ -138,11 +138,11 @@ class KuhnPoker(Game[Table, str]):
     def new(self, streams: Streams) -> Table:
         """Deal every hand from the whole deck; who begins is a fair coin."""
         cards, dealt = self.deck.cards, 1 + self._rounds
+        permutation = streams.draws("instance").permutation
         deals = tuple(
-            "".join(cards[i] for i in streams.instance.permutation(len(cards))[:dealt])
-            for _ in range(self.hands)
+            "".join([cards[i] for i in permutation(len(cards))[:dealt]]) for _ in range(self.hands)
         )
-        first = int(streams.seats.integers(2))
+        first = streams.draws("seats").integers(2)
         return Table(deals, first, first)
 
     def to_move(self, state: Table) -> tuple[int, ...]:
@@ -151,22 +151,20 @@ class KuhnPoker(Game[Table, str]):
 
     def observe(self, state: Table, seat: int) -> str:
         """Rules, past hands, and this hand without the other's card."""
-        net = state.net if seat == 0 else -state.net
-        past = f"{self._rules}{state.logs[seat]}Your chips in all: {net:+d}\n"
-        if state.hand == self.hands:
-            return f"{past}The game is over.\n"
-        deal, line = state.deals[state.hand], state.line
-        begins = (state.first + state.hand) % 2 == seat
-        betting = told(line, begins, deal[2:]) or "nothing yet"
-        if state.mover != seat:
-            status = "Wait for the other player.\n"
+        deals, first, mover, logs, hand, line, pot, _, chips = state
+        past = f"{logs[seat]}Your chips in all: {chips if seat == 0 else -chips:+d}\n"
+        if hand == self.hands:
+            return f"{self._rules}{past}The game is over.\n"
+        deal = deals[hand]
+        betting = told(line, (first + hand) % 2 == seat, deal[2:]) or "nothing yet"
+        if mover != seat:
+            status = "Wait for the other player."
         else:
-            status = f"Your turn. Possible: {' or '.join(self._legal(state))}\n"
+            status = f"Your turn. Possible: {' or '.join(self._legal(state))}"
         table = f" Table card: {deal[2]}." if "/" in line else ""
         return (
-            f"{past}Hand {state.hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
-            f"In the pot: you {state.pot[seat]}, they {state.pot[1 - seat]}. "
-            f"Betting: {betting}.\n{status}"
+            f"{self._rules}{past}Hand {hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
+            f"In the pot: you {pot[seat]}, they {pot[1 - seat]}. Betting: {betting}.\n{status}\n"
         )
 
     def _legal(self, state: Table) -> tuple[str, ...]:
@@ -198,7 +196,10 @@ class KuhnPoker(Game[Table, str]):
             pot = (mine, pot[1]) if seat == 0 else (pot[0], mine)
         # a call, or a check that answers a check
         if word != "call" and not line.endswith("kk"):
-            return state._replace(mover=1 - seat, line=line, pot=pot, raises=raises)
+            return Table(
+                state.deals, state.first, 1 - seat, state.logs, state.hand, line, pot, raises,
+                state.net,
+            )  # fmt: skip
         if line.count("/") + 1 < self._rounds:
             first = (state.first + state.hand) % 2
             return state._replace(mover=first, line=line + "/", pot=pot, raises=0)

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
-from srl_envs.errors import ConfigError
-from srl_envs.messages import whole_number
+from srl_envs.core import Game, Streams
+from srl_envs.errors import ConfigError, IllegalMoveError
 
 Spread = tuple[int, ...]
 """Soldiers per field."""
@@ -32,12 +31,36 @@ class Campaign(NamedTuple):
     values: tuple[int, ...]
     """Of the fields; 1 to their number, shuffled."""
     rounds: tuple[tuple[Spread, Spread], ...] = ()
+    won: int = 0
+    """Value that seat 0 won minus what it lost, over the rounds."""
+    logs: tuple[str, str] = ("", "")
+    """The past rounds as each seat reads them."""
 
 
 def balance(values: Sequence[int], mine: Sequence[int], theirs: Sequence[int]) -> int:
     """Value won minus value lost by ``mine``."""
-    return sum(
-        value * ((a > b) - (a < b)) for value, a, b in zip(values, mine, theirs, strict=True)
+    won = 0
+    for value, a, b in zip(values, mine, theirs, strict=True):
+        if a > b:
+            won += value
+        elif a < b:
+            won -= value
+    return won
+
+
+def one_round(state: Campaign, first: Spread, second: Spread) -> Campaign:
+    """The state after both spreads came out."""
+    values, rounds, won, (ours, theirs) = state
+    score = balance(values, first, second)
+    number, sent, faced = len(rounds) + 1, _text(first), _text(second)
+    return Campaign(
+        values,
+        (*rounds, (first, second)),
+        won + score,
+        (
+            f"{ours}Round {number}: you sent {sent}; other sent {faced}; score {score:+d}\n",
+            f"{theirs}Round {number}: you sent {faced}; other sent {sent}; score {0 - score:+d}\n",
+        ),
     )
 
 
@@ -81,6 +104,7 @@ class Blotto(Game[Campaign, Spread]):
         self.soldiers, self.fields, self.max_turns = soldiers, fields, rounds
         self._even = _text(even_spread(soldiers, fields))
         self._total = fields * (fields + 1) // 2
+        self._numbers = {str(number): number for number in range(soldiers + 1)}
         self._rules = (
             f"You and another player each send {soldiers} soldiers to {fields} fields, both at the "
             f"same moment, in {rounds} rounds.\nThe larger force on a field wins its value; equal "
@@ -91,7 +115,8 @@ class Blotto(Game[Campaign, Spread]):
 
     def new(self, streams: Streams) -> Campaign:
         """Shuffle the values."""
-        return Campaign(tuple((streams.instance.permutation(self.fields) + 1).tolist()))
+        order = streams.draws("instance").permutation(self.fields)
+        return Campaign(tuple([place + 1 for place in order]))
 
     def to_move(self, state: Campaign) -> tuple[int, ...]:
         """Both seats until the last round is played."""
@@ -99,47 +124,40 @@ class Blotto(Game[Campaign, Spread]):
 
     def observe(self, state: Campaign, seat: int) -> str:
         """Rules, values, past rounds and the score."""
-        lines = [f"Field values: {_text(state.values)}"]
-        total = 0
-        for number, spreads in enumerate(state.rounds, 1):
-            mine, theirs = spreads[seat], spreads[1 - seat]
-            score = balance(state.values, mine, theirs)
-            total += score
-            lines.append(
-                f"Round {number}: you sent {_text(mine)}; other sent {_text(theirs)}; "
-                f"score {score:+d}"
-            )
-        played = len(state.rounds)
+        values, rounds, won, logs = state
+        played = len(rounds)
         status = (
             f"Round {played + 1} of {self.max_turns}: send your soldiers."
             if played < self.max_turns
             else "It is over."
         )
-        lines.append(f"Your score so far: {total:+d}. {status}\n")
-        return self._rules + "\n".join(lines)
+        return (
+            f"{self._rules}Field values: {_text(values)}\n{logs[seat]}"
+            f"Your score so far: {won if seat == 0 else 0 - won:+d}. {status}\n"
+        )
 
     def parse(self, state: Campaign, seat: int, body: str) -> Spread:
         """One whole number per field, between spaces or commas; they must sum to all soldiers."""
         words = body.replace(",", " ").split()
-        require_action(
-            len(words) == self.fields,
-            f"it has {len(words)} numbers; write {self.fields}, like {self._even}",
-        )
-        numbers = [whole_number(word, 0, self.soldiers) for word in words]
-        spread = tuple(number for number in numbers if number is not None)
-        require_action(
-            len(spread) == self.fields,
-            f"each must be a whole number from 0 to {self.soldiers}, like {self._even}",
-        )
-        require_action(
-            sum(spread) == self.soldiers,
-            f"they sum to {sum(spread)}; they must sum to {self.soldiers}, like {self._even}",
-        )
+        if len(words) != self.fields:
+            raise IllegalMoveError(
+                f"it has {len(words)} numbers; write {self.fields}, like {self._even}"
+            )
+        try:
+            spread = tuple([self._numbers[word] for word in words])
+        except KeyError:
+            raise IllegalMoveError(
+                f"each must be a whole number from 0 to {self.soldiers}, like {self._even}"
+            ) from None
+        if sum(spread) != self.soldiers:
+            raise IllegalMoveError(
+                f"they sum to {sum(spread)}; they must sum to {self.soldiers}, like {self._even}"
+            )
         return spread
 
     def apply(self, state: Campaign, actions: Mapping[int, Spread]) -> Campaign:
         """Both spreads come out together."""
-        return state._replace(rounds=(*state.rounds, (actions[0], actions[1])))
+        return one_round(state, actions[0], actions[1])
 
     def returns(self, state: Campaign) -> tuple[float, ...] | None:
         """Mean share of all value that seat 0 won and did not lose, and its negative."""
@@ -147,8 +165,7 @@ class Blotto(Game[Campaign, Spread]):
 
     def earned(self, state: Campaign) -> tuple[float, ...]:
         """What the rounds so far add to the outcome."""
-        won = sum(balance(state.values, first, second) for first, second in state.rounds)
-        outcome = won / (self.max_turns * self._total)
+        outcome = state.won / (self.max_turns * self._total)
         return outcome, 0.0 - outcome
 
     def fallback(self, state: Campaign, seat: int) -> str:
@@ -177,9 +194,10 @@ class Blotto(Game[Campaign, Spread]):
     def decode(self, data: Any) -> Campaign:
         """The inverse of `encode`."""
         values, rounds = data
-        return Campaign(
-            tuple(values), tuple((tuple(first), tuple(second)) for first, second in rounds)
-        )
+        state = Campaign(tuple(values))
+        for first, second in rounds:
+            state = one_round(state, tuple(first), tuple(second))
+        return state
 
 
 def _text(numbers: Sequence[int]) -> str:

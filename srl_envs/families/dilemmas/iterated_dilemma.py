@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.core import Game, Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.messages import Spoken, join_body, quoted, split_body
 
@@ -50,6 +51,10 @@ class Meeting(NamedTuple):
     """Per round, both seats: 0 for A, 1 for B."""
     words: tuple[tuple[str, str], ...] = ()
     """Per round, what both seats said; empty for nothing."""
+    points: tuple[int, int] = (0, 0)
+    """Of both seats so far."""
+    logs: tuple[str, str] = ("", "")
+    """The past rounds as each seat reads them."""
 
 
 class Choice(NamedTuple):
@@ -59,7 +64,10 @@ class Choice(NamedTuple):
     message: str
 
 
-def draw_table(rng: np.random.Generator, kind: str) -> Table:
+_SILENT = {"A": Choice(0, ""), "B": Choice(1, "")}
+
+
+def draw_table(rng: Draws, kind: str) -> Table:
     """Points from 0 to 9 in the order that makes the ``kind``; which move is called A is a coin.
 
     Args:
@@ -68,9 +76,7 @@ def draw_table(rng: np.random.Generator, kind: str) -> Table:
     """
     flip = bool(rng.integers(2))
     while True:
-        low, second, third, top = sorted(
-            int(x) for x in rng.choice(LARGEST_POINTS + 1, 4, replace=False)
-        )
+        low, second, third, top = sorted(rng.sample(LARGEST_POINTS + 1, 4))
         if kind == "battle":
             cells: Table = ((top, third), (low, low), (low, low), (third, top))
         else:
@@ -86,10 +92,22 @@ def draw_table(rng: np.random.Generator, kind: str) -> Table:
             return cells[::-1] if flip else cells
 
 
-def points(state: Meeting) -> tuple[int, int]:
-    """Points of both seats so far."""
-    cells = [state.table[2 * first + second] for first, second in state.moves]
-    return sum(cell[0] for cell in cells), sum(cell[1] for cell in cells)
+def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> Meeting:
+    """The state after both moved and spoke."""
+    table, length, moves, words, points, logs = state
+    cell = table[2 * both[0] + both[1]]
+    number = len(moves) + 1
+    return Meeting(
+        table,
+        length,
+        (*moves, both),
+        (*words, said),
+        (points[0] + cell[0], points[1] + cell[1]),
+        (
+            logs[0] + _line(number, cell, both, said),
+            logs[1] + _line(number, cell[::-1], both[::-1], said[::-1]),
+        ),
+    )
 
 
 def security(table: Table, seat: int) -> int:
@@ -173,11 +191,11 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def new(self, streams: Streams) -> Meeting:
         """Draw kind, table and length."""
-        rng = streams.instance
-        table = draw_table(rng, self.kinds[int(rng.integers(len(self.kinds)))])
+        rng = streams.draws("instance")
+        table = draw_table(rng, self.kinds[rng.integers(len(self.kinds))])
         length = self.rounds
         if self.horizon == "geometric":
-            length = min(MAX_ROUNDS, int(rng.geometric(1 - GOES_ON)))
+            length = min(MAX_ROUNDS, int(rng.generator().geometric(1 - GOES_ON)))
         return Meeting(table, length)
 
     def to_move(self, state: Meeting) -> tuple[int, ...]:
@@ -186,17 +204,18 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def observe(self, state: Meeting, seat: int) -> str:
         """Rules, the table from the seat's side, every past round, and the round to come."""
-        mine, theirs = points(state)[:: 1 if seat == 0 else -1]
-        played = len(state.moves)
-        past = "".join(_past(state, seat, number) for number in range(played))
-        score = f"You have {mine} points, the other {theirs}."
-        status = (
-            f"Round {played + 1}{self._of}: choose." if played < state.length else "It is over."
+        table, length, moves, _, points, logs = state
+        played = len(moves)
+        status = f"Round {played + 1}{self._of}: choose." if played < length else "It is over."
+        return (
+            f"{self._rules}{table_text(table, seat)}\n{logs[seat]}You have {points[seat]} points, "
+            f"the other {points[1 - seat]}. {status}\n"
         )
-        return f"{self._rules}{table_text(state.table, seat)}\n{past}{score} {status}\n"
 
     def parse(self, state: Meeting, seat: int, body: str) -> Choice:
         """A move, and a message where talk is on."""
+        if body in _SILENT:
+            return _SILENT[body]
         spoken = split_body(body, MAX_MESSAGE_CHARS, example="A") if self.talk else Spoken("", body)
         if spoken.move not in ("A", "B"):
             raise IllegalMoveError(f"{spoken.move[:20]!r} is no move; write A or B alone on a line")
@@ -204,11 +223,8 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def apply(self, state: Meeting, actions: Mapping[int, Choice]) -> Meeting:
         """Both moves and messages come out together."""
-        first, second = actions[0], actions[1]
-        return state._replace(
-            moves=(*state.moves, (first.move, second.move)),
-            words=(*state.words, (first.message, second.message)),
-        )
+        (first, said), (second, answered) = actions[0], actions[1]
+        return one_round(state, (first, second), (said, answered))
 
     def returns(self, state: Meeting) -> tuple[float, ...] | None:
         """Mean points per round over the table's largest number."""
@@ -217,14 +233,14 @@ class IteratedDilemma(Game[Meeting, Choice]):
     def earned(self, state: Meeting) -> tuple[float, ...]:
         """What the rounds so far add to the outcome."""
         scale = _scale(state)
-        first, second = points(state)
+        first, second = state.points
         return first / scale, second / scale
 
     def forfeit(self, state: Meeting, seat: int) -> tuple[float, ...]:
         """-1 for the seat; the other has its security level in the rounds that are left."""
         other = 1 - seat
         left = state.length - len(state.moves)
-        kept = (points(state)[other] + left * security(state.table, other)) / _scale(state)
+        kept = (state.points[other] + left * security(state.table, other)) / _scale(state)
         return (-1.0, kept) if seat == 0 else (kept, -1.0)
 
     def fallback(self, state: Meeting, seat: int) -> str:
@@ -263,30 +279,32 @@ class IteratedDilemma(Game[Meeting, Choice]):
     def decode(self, data: Any) -> Meeting:
         """The inverse of `encode`."""
         table, length, moves, words = data
-        return Meeting(
-            tuple((first, second) for first, second in table),
-            length,
-            tuple((first, second) for first, second in moves),
-            tuple((first, second) for first, second in words),
-        )
+        state = Meeting(tuple((first, second) for first, second in table), length)
+        for (first, second), (said, answered) in zip(moves, words, strict=True):
+            state = one_round(state, (first, second), (said, answered))
+        return state
 
 
-def _past(state: Meeting, seat: int, number: int) -> str:
-    moves, words = state.moves[number], state.words[number]
-    cell = state.table[2 * moves[0] + moves[1]]
+def _line(number: int, cell: tuple[int, int], moves: tuple[int, int], said: tuple[str, str]) -> str:
+    """One past round for a seat; of each pair the first is its own."""
     line = (
-        f"Round {number + 1}: you {'AB'[moves[seat]]}, other {'AB'[moves[1 - seat]]}; "
-        f"you got {cell[seat]}, other got {cell[1 - seat]}.\n"
+        f"Round {number}: you {'AB'[moves[0]]}, other {'AB'[moves[1]]}; "
+        f"you got {cell[0]}, other got {cell[1]}.\n"
     )
-    if words[seat]:
-        line += f"  You said: {quoted(words[seat])}\n"
-    if words[1 - seat]:
-        line += f"  Other said: {quoted(words[1 - seat])}\n"
+    if said[0]:
+        line += f"  You said: {quoted(said[0])}\n"
+    if said[1]:
+        line += f"  Other said: {quoted(said[1])}\n"
     return line
 
 
 def _scale(state: Meeting) -> int:
-    return state.length * max(map(max, state.table))
+    return state.length * _largest(state.table)
+
+
+@lru_cache(maxsize=4096)
+def _largest(table: Table) -> int:
+    return max(map(max, table))
 
 
 def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:

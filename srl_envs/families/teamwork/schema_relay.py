@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from srl_envs.core import Game, Streams, require_action
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.teamwork.schema_relay_fields import CORRECTION, FIELDS, KINDS, Form, Value
 from srl_envs.messages import clean_message
@@ -87,12 +89,19 @@ class Asked(NamedTuple):
 def asked(state: Relay, step: int) -> list[Asked]:
     """The fields of one step, as listed."""
     result = []
-    for entry in (state.entries[index] for index in state.orders[step]):
-        field = FIELDS[entry.field]
-        form = KINDS[field.kind].forms[entry.forms[step]]
-        name = field.names[0 if state.same_names else step] + form.suffix
-        result.append(Asked(name, form, field.meaning, entry.value))
+    named = 0 if state.same_names else step
+    for index in state.orders[step]:
+        field, value, forms = state.entries[index]
+        result.append(Asked(*_column(field, named, forms[step]), value))
     return result
+
+
+@lru_cache(maxsize=256)
+def _column(field: int, named: int, written: int) -> tuple[str, Form, str]:
+    """Name, form and meaning of a field with its ``named``-th name, in its ``written``-th form."""
+    names, kind, meaning, _ = FIELDS[field]
+    form = KINDS[kind].forms[written]
+    return names[named] + form.suffix, form, meaning
 
 
 def json_score(text: str, fields: Sequence[Asked]) -> float:
@@ -197,33 +206,33 @@ class SchemaRelay(Game[Relay, str]):
 
     def new(self, streams: Streams) -> Relay:
         """Draw fields, values, forms and the prose."""
-        rng = streams.instance
+        rng = streams.draws("instance")
         varied = self.difficulty > 1
         entries = []
-        for index in rng.choice(len(FIELDS), self.fields, replace=False):
+        for index in rng.sample(len(FIELDS), self.fields):
             kind = KINDS[FIELDS[index].kind]
-            first = int(rng.integers(len(kind.forms)))
-            shift = int(rng.integers(1, len(kind.forms))) if varied else 0
-            third = int(rng.integers(len(kind.forms))) if varied else first
+            first = rng.integers(len(kind.forms))
+            shift = rng.integers(1, len(kind.forms)) if varied else 0
+            third = rng.integers(len(kind.forms)) if varied else first
             forms = (first, (first + shift) % len(kind.forms), third)
-            entries.append(Entry(int(index), kind.draw(rng), forms))
+            entries.append(Entry(index, kind.draw(rng), forms))
         sentences = [self._sentence(entry, rng) for entry in entries]
-        orders = [tuple(int(i) for i in rng.permutation(self.fields)) for _ in range(SEATS)]
+        orders = [tuple(rng.permutation(self.fields)) for _ in range(SEATS)]
         state = Relay(
             tuple(entries),
             " ".join(sentences[i] for i in rng.permutation(self.fields)),
             (orders[0], orders[1], orders[2]),
-            LAYOUTS[int(rng.integers(len(LAYOUTS)))] if varied else LAYOUTS[0],
+            LAYOUTS[rng.integers(len(LAYOUTS))] if varied else LAYOUTS[0],
             not varied,
         )
         return state._replace(listed=tuple(listing(state, step) for step in range(SEATS)))
 
-    def _sentence(self, entry: Entry, rng: np.random.Generator) -> str:
+    def _sentence(self, entry: Entry, rng: Draws) -> str:
         field = FIELDS[entry.field]
         kind = KINDS[field.kind]
 
         def said(value: Value) -> str:
-            sentence = field.sentences[int(rng.integers(len(field.sentences)))]
+            sentence = field.sentences[rng.integers(len(field.sentences))]
             return sentence.format(kind.prose.write(value))
 
         sentence = said(entry.value)

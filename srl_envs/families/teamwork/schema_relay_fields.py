@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from srl_envs.draws import Draws
+
 Value = int | str
 """A field's value, whatever its form."""
 
@@ -45,7 +47,7 @@ class Form(NamedTuple):
 class Kind(NamedTuple):
     """A sort of value."""
 
-    draw: Callable[[np.random.Generator], Value]
+    draw: Callable[[Draws | np.random.Generator], Value]
     forms: tuple[Form, ...]
     prose: Form
 
@@ -148,7 +150,7 @@ def _people() -> Kind:
         "{1} {0}".format,
     )
 
-    def draw(rng: np.random.Generator) -> str:
+    def draw(rng: Draws | np.random.Generator) -> str:
         return f"{FIRST_NAMES[rng.integers(20)]} {FAMILY_NAMES[rng.integers(20)]}"
 
     return Kind(draw, (plain, reverse), plain)
@@ -191,7 +193,7 @@ def _dates() -> Kind:
         lambda day, month, year: _date(year, _month(month), day),
     )  # fmt: skip
 
-    def draw(rng: np.random.Generator) -> int:
+    def draw(rng: Draws | np.random.Generator) -> int:
         year, month, day = rng.integers(2031, 2040), rng.integers(1, 13), rng.integers(1, 29)
         return int(year) * 10_000 + int(month) * 100 + int(day)
 

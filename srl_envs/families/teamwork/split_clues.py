@@ -184,14 +184,14 @@ class SplitClues(Game[Table, str | Solution]):
 
     def new(self, streams: Streams) -> Table:
         """Draw a puzzle and deal its clues round the table."""
-        rng = streams.instance
+        rng = streams.draws("instance")
         kinds = KINDS_BY_DIFFICULTY[self.difficulty]
         chosen: list[Clue] = []
         while len(chosen) < self.seats:
             puzzle, truth = draw_puzzle(rng, self.people, self.attributes)
             chosen = minimal_clues(rng, puzzle, truth, kinds)
         texts = [sentence(puzzle, chosen[i]) for i in rng.permutation(len(chosen))]
-        start = int(streams.seats.integers(self.seats))
+        start = streams.draws("seats").integers(self.seats)
         clues = tuple(
             tuple(texts[(seat + start) % self.seats :: self.seats]) for seat in range(self.seats)
         )

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_envs.draws import Draws
+
 Solution = tuple[tuple[int, ...], ...]
 """Per attribute: the index of each person's value."""
 Mask = NDArray[np.bool_]
@@ -164,6 +166,15 @@ def clue_mask(size: int, attributes: int, clue: Clue) -> Mask:
     return mask
 
 
+@lru_cache(maxsize=4096)
+def clue_bits(size: int, attributes: int, clue: Clue) -> int:
+    """`clue_mask` as one number, a bit per solution: drawing a puzzle counts them a hundred times."""
+    shape = (len(_orders(size)),) * attributes
+    bits = np.packbits(np.broadcast_to(clue_mask(size, attributes, clue), shape))
+    padding: int = -(shape[0] ** attributes) % 8
+    return int.from_bytes(bits.tobytes(), "big") >> padding
+
+
 def _house_table(
     size: int, clue: Clue, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> tuple[Mask, list[int]]:
@@ -198,35 +209,72 @@ def solutions(puzzle: Puzzle, mask: Mask) -> list[Solution]:
 # --- drawing ------------------------------------------------------------------------------------
 
 
-def draw_puzzle(rng: np.random.Generator, people: int, attributes: int) -> tuple[Puzzle, Solution]:
+def draw_puzzle(rng: Draws, people: int, attributes: int) -> tuple[Puzzle, Solution]:
     """Names, values and the truth."""
-    kinds = [str(kind) for kind in rng.choice(list(ATTRIBUTES), attributes - 1, replace=False)]
-    names = sorted(str(name) for name in rng.choice(NAMES, people, replace=False))
+    kinds = _some(rng, tuple(ATTRIBUTES), attributes - 1)
+    names = sorted(_some(rng, NAMES, people))
     values = [tuple(str(number + 1) for number in range(people))]
-    for kind in kinds:
-        chosen = rng.choice(ATTRIBUTES[kind][1], people, replace=False)
-        values.append(tuple(sorted(str(value) for value in chosen)))
-    truth = tuple(tuple(int(v) for v in rng.permutation(people)) for _ in range(attributes))
+    values.extend(tuple(sorted(_some(rng, ATTRIBUTES[kind][1], people))) for kind in kinds)
+    truth = tuple(tuple(rng.permutation(people)) for _ in range(attributes))
     return Puzzle(tuple(names), (HOUSE_NAME, *kinds), tuple(values)), truth
+
+
+def _some(rng: Draws, words: Sequence[str], size: int) -> list[str]:
+    return [words[index] for index in rng.sample(len(words), size)]
+
+
+class Pair(NamedTuple):
+    """Two things and what a clue may say of them; None for what is no clue, or not wanted."""
+
+    first: int
+    """Index into `things`, like ``second``."""
+    second: int
+    same: Clue | None
+    """True where one person has both; all others are true where it is two people."""
+    different: Clue | None
+    below: Clue | None
+    above: Clue | None
+    beside: Clue | None
+
+
+@lru_cache(maxsize=64)
+def _pairs(everything: tuple[Thing, ...], kinds: tuple[str, ...]) -> tuple[Pair, ...]:
+    """Every two of the things, in the order of `itertools.combinations`."""
+
+    def wanted(kind: str, first: Thing, second: Thing) -> Clue | None:
+        return Clue(kind, first, second) if kind in kinds else None
+
+    pairs = []
+    for (i, first), (j, second) in combinations(enumerate(everything), 2):
+        same = different = below = above = beside = None
+        if first.attribute != second.attribute:
+            a, b = (second, first) if first.attribute == HOUSE else (first, second)
+            with_house = b.attribute == HOUSE
+            same = wanted("in" if with_house else "is", a, b)
+            different = wanted("not in" if with_house else "is not", a, b)
+        if HOUSE not in (first.attribute, second.attribute):
+            below, above = wanted("below", first, second), wanted("below", second, first)
+            beside = wanted("beside", first, second)
+        pairs.append(Pair(i, j, same, different, below, above, beside))
+    return tuple(pairs)
 
 
 def true_clues(puzzle: Puzzle, truth: Solution, kinds: Iterable[str]) -> list[Clue]:
     """Every clue of these kinds that holds."""
-    found = []
-    for first, second in combinations(things(puzzle), 2):
-        here, there = _owner(truth, first), _owner(truth, second)
-        a, b = (second, first) if first.attribute == HOUSE else (first, second)
-        if first.attribute != second.attribute:
-            with_house = b.attribute == HOUSE
-            kind = ("in" if with_house else "is") if here == there else "is not"
-            found.append(Clue("not in" if with_house and here != there else kind, a, b))
-        if HOUSE not in (first.attribute, second.attribute) and here != there:
-            low, high = truth[HOUSE][here], truth[HOUSE][there]
-            found.append(Clue("below", *((first, second) if low < high else (second, first))))
-            if abs(low - high) == 1:
-                found.append(Clue("beside", first, second))
-    wanted = set(kinds)
-    return [clue for clue in found if clue.kind in wanted]
+    everything = tuple(things(puzzle))
+    owners = [_owner(truth, thing) for thing in everything]
+    houses = truth[HOUSE]
+    found: list[Clue | None] = []
+    for first, second, same, different, below, above, beside in _pairs(everything, tuple(kinds)):
+        here, there = owners[first], owners[second]
+        if here == there:
+            found.append(same)
+            continue
+        gap = houses[here] - houses[there]
+        found.extend((different, below if gap < 0 else above))
+        if abs(gap) == 1:
+            found.append(beside)
+    return [clue for clue in found if clue is not None]
 
 
 def _owner(truth: Solution, thing: Thing) -> int:
@@ -236,26 +284,27 @@ def _owner(truth: Solution, thing: Thing) -> int:
     return truth[thing.attribute].index(thing.value)
 
 
-def minimal_clues(
-    rng: np.random.Generator, puzzle: Puzzle, truth: Solution, kinds: Iterable[str]
-) -> list[Clue]:
+def minimal_clues(rng: Draws, puzzle: Puzzle, truth: Solution, kinds: Iterable[str]) -> list[Clue]:
     """Clues with one solution, none of which can be left out; fewer than needed gives []."""
+    size, attributes = len(puzzle.people), len(puzzle.attributes)
     candidates = true_clues(puzzle, truth, kinds)
-    mask = possible(puzzle, ())
-    count, chosen = int(mask.sum()), []
+    every = (1 << len(_orders(size)) ** attributes) - 1
+    fitting, chosen = every, []
     for index in rng.permutation(len(candidates)):
         clue = candidates[index]
-        narrowed = mask & clue_mask(len(puzzle.people), len(puzzle.attributes), clue)
-        left = int(narrowed.sum())
-        if left < count:
-            mask, count = narrowed, left
+        narrowed = fitting & clue_bits(size, attributes, clue)
+        if narrowed != fitting:
+            fitting = narrowed
             chosen.append(clue)
-        if count == 1:
+        if fitting.bit_count() == 1:
             break
-    if count > 1:
+    else:
         return []
     for clue in list(chosen):
         without = [other for other in chosen if other != clue]
-        if possible(puzzle, without).sum() == 1:
+        fitting = every
+        for other in without:
+            fitting &= clue_bits(size, attributes, other)
+        if fitting.bit_count() == 1:
             chosen = without
     return chosen

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.core import Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.dilemmas.iterated_dilemma import (
     KINDS,
@@ -15,7 +16,6 @@ from srl_envs.families.dilemmas.iterated_dilemma import (
     IteratedDilemma,
     Meeting,
     draw_table,
-    points,
     security,
 )
 from srl_envs.families.dilemmas.iterated_dilemma_bots import read_view
@@ -49,9 +49,9 @@ def outcome(better: str, other: str, seeds: int, **options: object) -> float:
 def test_points_and_outcome_by_hand() -> None:
     game = IteratedDilemma(rounds=4)
     state = play_moves(game, Meeting(TRUST, 4), "AA AB BA BB")
-    assert points(state) == (14, 14)
+    assert state.points == (14, 14)
     state = play_moves(game, Meeting(TRUST, 4), "AA BA BA BB")
-    assert points(state) == (5 + 7 + 7 + 2, 5 + 0 + 0 + 2)
+    assert state.points == (5 + 7 + 7 + 2, 5 + 0 + 0 + 2)
     assert game.returns(state) == (21 / 28, 7 / 28)
     assert game.components(state, 0) == {"welfare": 28 / 40, "exploited": 0.0, "messages": 0.0}
     assert game.components(state, 1)["exploited"] == 14 / 28
@@ -69,7 +69,7 @@ def test_rewards_are_paid_round_by_round_and_sum_to_the_outcome() -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_tables_have_the_order_of_their_kind(seed: int, kind: str) -> None:
-    cells = draw_table(np.random.default_rng(seed), kind)
+    cells = draw_table(Draws(np.random.PCG64(seed)), kind)
     assert all(0 <= x <= 9 for cell in cells for x in cell)
     mirrored = (cells[0][::-1], cells[2][::-1], cells[1][::-1], cells[3][::-1])
     if kind == "battle":
@@ -98,10 +98,10 @@ def test_tables_have_the_order_of_their_kind(seed: int, kind: str) -> None:
 
 def test_the_name_of_a_move_says_nothing() -> None:
     for kind in KINDS:
-        rng = np.random.default_rng(0)
+        rng = Draws(np.random.PCG64(0))
         first = [sum(draw_table(rng, kind)[0]) > sum(draw_table(rng, kind)[3]) for _ in range(200)]
         assert 60 < sum(first) < 140
-    leads = [draw_table(np.random.default_rng(seed), "battle")[0] for seed in range(200)]
+    leads = [draw_table(Draws(np.random.PCG64(seed)), "battle")[0] for seed in range(200)]
     assert 60 < sum(first > second for first, second in leads) < 140
 
 
@@ -190,7 +190,7 @@ def test_making_the_other_forfeit_gains_nothing_over_playing_on() -> None:
     assert (game.forfeit(uneven, 0), game.forfeit(uneven, 1)) == ((-1.0, 5 / 8), (3 / 8, -1.0))
     for kind in KINDS:
         for seed in range(30):
-            cells = draw_table(np.random.default_rng(seed), kind)
+            cells = draw_table(Draws(np.random.PCG64(seed)), kind)
             best_answer = min(max(cells[2 * m + o][0] for m in (0, 1)) for o in (0, 1))
             assert security(cells, 0) <= best_answer
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.core import Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.teamwork.split_clues import (
     SILENCE,
@@ -94,7 +95,7 @@ def test_clues_by_hand(clue: Clue, text: str) -> None:
 @given(st.integers(0, 2**32), st.integers(3, 4), st.integers(2, 3))
 @settings(max_examples=10, deadline=None)
 def test_every_clue_is_true_and_says_what_it_means(seed: int, people: int, attributes: int) -> None:
-    puzzle, truth = draw_puzzle(np.random.default_rng(seed), people, attributes)
+    puzzle, truth = draw_puzzle(Draws(np.random.PCG64(seed)), people, attributes)
     kinds = ("is", "in", "is not", "not in", "below", "beside")
     clues = true_clues(puzzle, truth, kinds)
     assert {clue.kind for clue in clues} == set(kinds)
