@@ -28,6 +28,11 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
     """
     if len(reply) > MAX_REPLY_CHARS:
         return None, f"the reply has {len(reply)} characters; at most {MAX_REPLY_CHARS} are read"
+    before, _, rest = reply.partition(OPEN)
+    if rest.endswith(CLOSE) and "<" not in before:  # most replies: words without a tag, one block
+        body = rest[: -len(CLOSE)]
+        if "<" not in body and len(body) <= max_action_chars:
+            return body.strip(), None
     tail = reply[reply.rfind("</think>") + 1 :]
     start = tail.find(OPEN)
     if start < 0:

@@ -7,7 +7,7 @@ charged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ FORMAT_FLOOR = -0.3
 """The ``format`` component of a seat never falls below this in one episode."""
 
 Observation = dict[str, Any]
+Fault = tuple[str | None, float]
+"""What was wrong with a seat's reply (``malformed``, ``illegal`` or nothing), and what it costs."""
+_NO_FAULT: Fault = (None, 0.0)
 
 
 class GameEnv(ParallelEnv[str, Observation, str]):
@@ -98,6 +101,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.forfeit_after = forfeit_after
         self.max_cycles: int | None = None
         self.possible_agents = [f"player_{seat}" for seat in range(game.seats)]
+        self._name_and_version = spec.name, spec.version
+        self._seated = tuple(enumerate(self.possible_agents))
+        self._unpaid = (0.0,) * game.seats
+        self._none_done = dict.fromkeys(self.possible_agents, False)
         self.agents: list[str] = []
         self.outcomes: tuple[float, ...] | None = None
         self.paid: tuple[float, ...] = (0.0,) * game.seats
@@ -156,8 +163,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             self._seeds = None
         self.seed = int(seed)
         self.split = self._split_of(options)
-        spec, game, n = self.env_spec, self.game, self.game.seats
-        self._streams = Streams(*episode_entropy(spec.name, spec.version, self.split, self.seed))
+        game, n = self.game, self.game.seats
+        self._streams = self._new_streams()
         self._state = game.new(self._streams)
         self.agents = list(self.possible_agents)
         self.outcomes, self.forfeited = None, ()
@@ -170,7 +177,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._format = [0.0] * n
         self.paid = (0.0,) * n
         self._errors = [""] * n
-        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n, {})
+        observations, _, infos = self._describe(self._unpaid, {}, {})
+        return observations, infos
 
     def step(
         self, actions: dict[str, str]
@@ -191,38 +199,38 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         agents = self.agents
         if not agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
-        replies = self._replies_on_move(actions)
+        accepted, bodies, problems = self._read_replies(actions)
         self._turn += 1
-        n = len(agents)
-        invalid: list[str | None] = [None] * n
-        costs = [0.0] * n
-        self.forfeited = self._read_replies(replies, invalid, costs)
-        played = {seat: self._bodies[seat] for seat in replies if seat in self._bodies}
+        faults: dict[int, Fault] = {}
+        played = bodies
+        if problems or self._accepted:  # some have to reply again, or did just now
+            self.forfeited = self._sort_replies(accepted, bodies, problems, faults)
+            accepted, kept = self._accepted, self._bodies
+            played = {seat: kept[seat] for seat in (*bodies, *problems) if seat in kept}
+        else:
+            self._pending = ()
+            if any(self._tries):
+                self._clear_tries(accepted)
+        game = self.game
         if self.forfeited:
             self.outcomes, played = self._forfeit_outcomes(), {}
         elif not self._pending:
-            self._state = self.game.apply(self._state, self._accepted)
-            self._accepted, self._bodies = {}, {}
-            self._pending = self.game.to_move(self._state)
-            self.outcomes = self.game.returns(self._state)
-        truncated = self.outcomes is None and self._turn == self.max_cycles
-        paid = self._pay(self.outcomes or self.game.earned(self._state))
+            self._state = state = game.apply(self._state, accepted)
+            if self._accepted:
+                self._accepted, self._bodies = {}, {}
+            self._pending = game.to_move(state)
+            self.outcomes = game.returns(state)
         ended = self.outcomes is not None
-        if ended or truncated:
-            self._pending = ()
-        observations = self._observations()
-        rewards = {agent: paid[i] + costs[i] for i, agent in enumerate(agents)}
-        infos = self._infos(paid, costs, invalid, played)
-        if ended or truncated:
-            self._describe_end(infos)
-            self.agents = []
-        return (
-            observations,
-            rewards,
-            dict.fromkeys(agents, ended),
-            dict.fromkeys(agents, truncated),
-            infos,
-        )
+        truncated = not ended and self._turn == self.max_cycles
+        paid = self._pay(self.outcomes or game.earned(self._state))
+        if not (ended or truncated):
+            observations, rewards, infos = self._describe(paid, faults, played)
+            return observations, rewards, self._none_done.copy(), self._none_done.copy(), infos
+        self._pending, self.agents = (), []
+        observations, rewards, infos = self._describe(paid, faults, played)
+        self._describe_end(infos)
+        terminated, cut = dict.fromkeys(agents, ended), dict.fromkeys(agents, truncated)
+        return observations, rewards, terminated, cut, infos
 
     def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
         """A random legal action body for a seat on move, drawn from ``rng``."""
@@ -280,8 +288,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         if data["env"] != self.env_spec.id:
             raise ConfigError(f"a state of {data['env']} cannot continue in {self.env_spec.id}.")
         self.seed, self.split = data["seed"], data["split"]
-        spec = self.env_spec
-        self._streams = Streams(*episode_entropy(spec.name, spec.version, self.split, self.seed))
+        self._streams = self._new_streams()
         self._streams.chance.bit_generator.state = data["chance"]
         self._seeds = None
         self._state = self.game.decode(data["state"])
@@ -298,8 +305,11 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.agents = list(self.possible_agents) if data["live"] else []
         to_move = self.game.to_move(self._state) if data["live"] else ()
         self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
-        n = len(self.possible_agents)
-        return self._observations(), self._infos([0.0] * n, [0.0] * n, [None] * n, {})
+        observations, _, infos = self._describe(self._unpaid, {}, {})
+        return observations, infos
+
+    def _new_streams(self) -> Streams:
+        return Streams(*episode_entropy(*self._name_and_version, self.split, self.seed))
 
     def _require_started(self) -> None:
         if self.seed < 0:
@@ -325,55 +335,76 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         _check(self.env_spec.id, "split", split, SPLITS)
         return split
 
-    def _replies_on_move(self, actions: dict[str, str]) -> dict[int, str]:
-        """Seat -> reply of those on move; checked before anything changes, so a caller may try again."""
-        replies = {}
+    def _read_replies(
+        self, actions: dict[str, str]
+    ) -> tuple[dict[int, Any], dict[int, str], dict[int, tuple[str, str]]]:
+        """Read the replies of the seats on move; nothing changes, so a caller may try again.
+
+        Returns:
+            By seat: the legal actions, their bodies, and for the others the kind of fault and its
+            description.
+        """
+        game, state, longest = self.game, self._state, self.game.max_action_chars
+        accepted: dict[int, Any] = {}
+        bodies: dict[int, str] = {}
+        problems: dict[int, tuple[str, str]] = {}
         for seat in self._pending:
             agent = self.possible_agents[seat]
             if actions is None or agent not in actions:
                 raise missing_action(agent, seat, actions)
-            reply = replies[seat] = actions[agent]
-            require_text(agent, reply)
-        return replies
+            reply = actions[agent]
+            if type(reply) is not str:
+                require_text(agent, reply)
+            body, reason = parse_reply(reply, longest)
+            if body is None:
+                problems[seat] = "malformed", str(reason)
+                continue
+            try:
+                accepted[seat] = game.parse(state, seat, body)
+            except IllegalMoveError as error:
+                problems[seat] = "illegal", str(error)
+            else:
+                bodies[seat] = body
+        return accepted, bodies, problems
 
-    def _read_replies(
-        self, replies: dict[int, str], invalid: list[str | None], costs: list[float]
+    def _sort_replies(
+        self,
+        accepted: Mapping[int, Any],
+        bodies: Mapping[int, str],
+        problems: Mapping[int, tuple[str, str]],
+        faults: dict[int, Fault],
     ) -> tuple[int, ...]:
-        """Sort the replies of this step; returns the seats that forfeit."""
-        game, state = self.game, self._state
+        """Keep what was accepted, charge and recover the rest; returns the seats that forfeit."""
         waiting: list[int] = []
         forfeits: list[int] = []
-        for seat, reply in replies.items():
-            body, problem = parse_reply(reply, game.max_action_chars)
-            label = "malformed"
-            if body is not None:
-                try:
-                    self._accepted[seat] = game.parse(state, seat, body)
-                except IllegalMoveError as error:
-                    label, problem = "illegal", str(error)
-                else:
-                    self._bodies[seat] = body
-                    if self._tries[seat]:
-                        self._tries[seat], self._errors[seat] = 0, ""
-                    continue
-            invalid[seat] = label
-            costs[seat] = self._charge(seat)
-            if not self._recover(seat, str(problem)):
+        for seat in self._pending:
+            if seat in accepted:
+                self._accepted[seat], self._bodies[seat] = accepted[seat], bodies[seat]
+                continue
+            label, problem = problems[seat]
+            faults[seat] = label, self._charge(seat)
+            if not self._recover(seat, problem):
                 forfeits.append(seat)
             elif seat not in self._accepted:
                 waiting.append(seat)
+        self._clear_tries(accepted)
         self._pending = tuple(waiting)
         return tuple(forfeits)
+
+    def _clear_tries(self, seats: Iterable[int]) -> None:
+        for seat in seats:
+            if self._tries[seat]:
+                self._tries[seat], self._errors[seat] = 0, ""
 
     def _forfeit_outcomes(self) -> tuple[float, ...]:
         """Outcome per seat; where several forfeit at once, the mean, so that no seat's number counts."""
         each = [self.game.forfeit(self._state, seat) for seat in self.forfeited]
         return tuple(sum(paid) / len(each) for paid in zip(*each, strict=True))
 
-    def _pay(self, total: tuple[float, ...] | None) -> list[float]:
+    def _pay(self, total: tuple[float, ...] | None) -> Sequence[float]:
         """What this step pays of the outcome, now that ``total`` of it is due."""
         if total is None:
-            return [0.0] * len(self.paid)
+            return self._unpaid
         before, self.paid = self.paid, total
         return [now - then for now, then in zip(total, before, strict=True)]
 
@@ -407,38 +438,36 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._accepted[seat] = self.game.parse(self._state, seat, body)
         return True
 
-    def _observations(self) -> dict[str, Observation]:
+    def _describe(
+        self, paid: Sequence[float], faults: Mapping[int, Fault], played: Mapping[int, str]
+    ) -> tuple[dict[str, Observation], dict[str, float], dict[str, dict[str, Any]]]:
+        """Observations, rewards and infos of all seats; the text of each is written once."""
         game, state, pending, turn = self.game, self._state, self._pending, self._turn
-        return {
-            agent: {
-                "text": game.observe(state, seat) + self._errors[seat],
+        attempts, tries, errors = self._attempts, self._tries, self._errors
+        observations: dict[str, Observation] = {}
+        rewards: dict[str, float] = {}
+        infos: dict[str, dict[str, Any]] = {}
+        for seat, agent in self._seated:
+            label, cost = faults.get(seat, _NO_FAULT) if faults else _NO_FAULT
+            acts = seat in pending
+            observations[agent] = {
+                "text": game.observe(state, seat) + errors[seat],
                 "turn": turn,
-                "can_act": 1 if seat in pending else 0,
+                "can_act": 1 if acts else 0,
             }
-            for seat, agent in enumerate(self.possible_agents)
-        }
-
-    def _infos(
-        self,
-        paid: list[float],
-        costs: list[float],
-        invalid: list[str | None],
-        played: Mapping[int, str],
-    ) -> dict[str, dict[str, Any]]:
-        infos = {}
-        for seat, agent in enumerate(self.possible_agents):
+            rewards[agent] = paid[seat] + cost
             info: dict[str, Any] = {
-                "reward_components": {"outcome": paid[seat], "format": costs[seat]},
-                "invalid": invalid[seat],
+                "reward_components": {"outcome": paid[seat], "format": cost},
+                "invalid": label,
                 "played": played.get(seat),
-                "attempts_left": self._attempts - self._tries[seat],
+                "attempts_left": attempts - tries[seat],
             }
-            if seat in self._pending:
-                legal = self.game.legal(self._state, seat)
+            if acts:
+                legal = game.legal(state, seat)
                 if legal is not None:
                     info["legal_actions"] = list(replies_of(tuple(legal)))
             infos[agent] = info
-        return infos
+        return observations, rewards, infos
 
     def _describe_end(self, infos: dict[str, dict[str, Any]]) -> None:
         for seat, agent in enumerate(self.possible_agents):

@@ -1,0 +1,101 @@
+"""What a step may cost, in calls: times depend on the machine, counts do not."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import srl_envs
+from srl_envs.grammar import action
+from srl_envs.parallel import GameEnv
+
+PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
+ENVS = [name for name in srl_envs.list_envs() if "/" not in name and name not in PROGRAMS]
+CALLS = {
+    "connect_four-v0": 17, "nim-v0": 20, "kuhn_poker-v0": 19, "blotto-v0": 27, "iterated_dilemma-v0": 31,
+}  # fmt: skip
+"""Most calls of Python functions in a usual step, a tenth above what they are."""
+
+
+PER_SEAT = ("observe", "parse", "legal", "components")
+
+
+def recorded(env: GameEnv, seed: int) -> list[dict[str, str]]:
+    """Random legal replies, drawn apart from what is counted."""
+    rng = np.random.default_rng(seed)
+    observations, _ = env.reset(seed=seed)
+    joint_replies = []
+    while env.agents:
+        joint_replies.append(
+            {
+                agent: action(env.sample_legal(seat, rng))
+                for seat, agent in enumerate(env.possible_agents)
+                if observations[agent]["can_act"]
+            }
+        )
+        observations, *_ = env.step(joint_replies[-1])
+    return joint_replies
+
+
+def python_calls(act: Callable[[], object]) -> Counter[str]:
+    """Calls of Python functions by file and name, comprehensions aside."""
+    calls = Counter[str]()
+
+    def hook(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_code.co_qualname
+        if event == "call" and not name.endswith("comp>"):  # newer interpreters inline these
+            calls[f"{frame.f_code.co_filename}:{name}"] += 1
+
+    sys.setprofile(hook)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_a_step_reads_and_writes_each_text_once_and_makes_no_tools(
+    env_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env: Any = srl_envs.make(env_id)
+    game, asked = env.game, Counter[str]()
+    recorded(env, seed=3)  # fills caches of patterns that depend on the game alone
+    episode = recorded(env, seed=4)
+    env.reset(seed=4)
+
+    def counting(name: str, real: Any) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            asked[f"{name} {args[1]}" if name in PER_SEAT else name] += 1
+            return real(*args)
+
+        return counted
+
+    for name in (*PER_SEAT, "apply"):
+        monkeypatch.setattr(game, name, counting(name, getattr(game, name)))
+    for name in ("PCG64", "SeedSequence", "Generator", "default_rng"):
+        monkeypatch.setattr(np.random, name, counting(name, getattr(np.random, name)))
+    for joint in episode:
+        asked.clear()
+        calls = python_calls(partial(env.step, joint))
+        assert set(asked.values()) == {1}, asked
+        texts = {name for name in asked if name.startswith("observe")}
+        assert texts == {f"observe {seat}" for seat in range(game.seats)}
+        assert not asked.keys() & {"PCG64", "SeedSequence", "Generator", "default_rng"}
+        assert not [name for name in calls if "_compiler.py" in name]
+
+
+@pytest.mark.parametrize("env_id", CALLS)
+def test_a_step_of_a_shared_game_makes_few_calls(env_id: str) -> None:
+    env: Any = srl_envs.make(env_id)
+    recorded(env, seed=3)
+    episode = recorded(env, seed=4)
+    env.reset(seed=4)
+    calls = [python_calls(partial(env.step, joint)).total() for joint in episode]
+    assert median(calls[:-1]) <= CALLS[env_id]
