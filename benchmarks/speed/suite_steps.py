@@ -1,26 +1,36 @@
 """Steps per CPU second of every environment, beside TextArena and OpenSpiel where they have the game.
 
-    python -m benchmarks.speed.suite_steps [--seconds 1] [--json FILE]
+    python -m benchmarks.speed.suite_steps [--envs ID ...] [--rounds 15] [--baseline FOLDER]
 
-For SRL, episodes of uniformly random legal replies are drawn before the clock starts; then they are
-played again through the parallel view with all it does (reading replies, rules, observations,
-rewards, infos). One step is one reply of one seat. Environments that run programs or solve puzzles
-for their seats are listed, too. TextArena plays always-legal fixed replies through its default
-wrappers, with a fresh environment per game (a used one leaks); OpenSpiel plays random actions and
-makes the observation text of the player on move. CPU seconds of this process; programs in the
-sandbox are other processes, so code games look faster than they are.
+Everybody plays uniformly random legal moves that were drawn before the clock starts. SRL plays through
+the parallel view with all it does: reading replies, rules, observations and infos of all seats,
+rewards. TextArena plays through its default wrappers, and raw: without the wrapper that makes one
+text of its messages. OpenSpiel gives the text and the legal actions of the seat on move; the last
+column has it draw its moves with numpy inside the clock, as scripts do.
+
+One step is one reply of one seat. In TextArena's dilemma every second one is talk and decides nothing.
+Contestants take turns, a short round each, so all of them meet the same load; a ratio is the median
+of the rounds' ratios of SRL to the other, with its 95 % interval. Rates are medians, too. CPU seconds
+of one process: programs in the sandbox are others, so code games look faster than they are.
+
+``--baseline`` adds SRL as it is in another checkout.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import random
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +39,14 @@ import numpy as np
 import srl_envs
 from srl_envs.grammar import action
 
-Episode = Callable[[int], int]
-EPISODES = 40
+Round = Callable[[float], float]
+"""Plays for some CPU seconds; returns steps per CPU second."""
+EPISODES = 200
 RECORDED_S = 20.0  # wall seconds that drawing the episodes of one environment may take
+COLUMNS = ("baseline", "TextArena", "TextArena raw", "OpenSpiel", "OpenSpiel, drawing")
 
 
-def srl(env_id: str) -> Episode:
+def srl(env_id: str) -> Callable[[int], int]:
     """Recorded random play, over and over."""
     env = srl_envs.make(env_id)
     games = []
@@ -56,7 +68,7 @@ def srl(env_id: str) -> Episode:
     return episode
 
 
-def _record(env: srl_envs.parallel.GameEnv, seed: int) -> list[dict[str, str]]:
+def _record(env: Any, seed: int) -> list[dict[str, str]]:
     rng = np.random.default_rng(seed)
     observations, _ = env.reset(seed=seed)
     steps = []
@@ -71,109 +83,86 @@ def _record(env: srl_envs.parallel.GameEnv, seed: int) -> list[dict[str, str]]:
     return steps
 
 
-def open_columns(board: Any) -> list[int]:
-    """Columns of TextArena's connect four that are not full."""
-    return [column for column, top in enumerate(board[0]) if top == "."]
+def rounds_of(episode: Callable[[int], int]) -> Round:
+    """Rounds that go on where the last one stopped."""
+    played = 0
+
+    def measure(seconds: float) -> float:
+        nonlocal played
+        steps, start = 0, time.process_time()
+        while (spent := time.process_time() - start) < seconds:
+            steps += episode(played)
+            played += 1
+        return steps / spent
+
+    return measure
 
 
-TEXTARENA: dict[str, tuple[str, int, Callable[[Any], str]]] = {
-    "connect_four-v0": (
-        "ConnectFour-v0", 2,
-        lambda env: f"[col {random.choice(open_columns(env.state.game_state['board']))}]",
-    ),
-    "kuhn_poker-v0": ("KuhnPoker-v0", 2, lambda env: "[check]"),
-    "nim-v0": (
-        "Nim-v0", 2,
-        lambda env: f"[{next(i for i, n in enumerate(env.state.game_state['piles']) if n)} 1]",
-    ),
-    "iterated_dilemma-v0": ("IteratedPrisonersDilemma-v0", 2, lambda env: "[cooperate]"),
-    "blotto-v0": ("ColonelBlotto-v0", 2, lambda env: "[A7 B7 C6]"),
-}  # fmt: skip
-"""Game of ours -> theirs, seats, and a reply that is always legal."""
+def rounds_elsewhere(env_id: str, folder: Path) -> Round:
+    """SRL of another checkout, in a process of its own that waits while the others play."""
+    child = subprocess.Popen(
+        [sys.executable, __file__, "--serve", env_id],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def measure(seconds: float) -> float:
+        if child.stdin is None or child.stdout is None:
+            raise RuntimeError("the child has no pipes")
+        child.stdin.write(f"{seconds}\n")
+        child.stdin.flush()
+        return float(child.stdout.readline())
+
+    return measure
 
 
-def textarena(env_id: str, seats: int, reply: Callable[[Any], str]) -> Episode:
-    """A fresh environment per game, default wrappers."""
-    import textarena as ta
-
-    def episode(seed: int) -> int:
-        env: Any = ta.make(env_id)
-        env.reset(num_players=seats, seed=seed)
-        inner, done, steps = env, False, 0
-        while hasattr(inner, "env"):
-            inner = inner.env
-        while not done:
-            env.get_observation()
-            done, _ = env.step(reply(inner))
-            steps += 1
-        return steps
-
-    episode(0)
-    return episode
+def serve(env_id: str) -> None:
+    """Play a round for each line on standard input, which says how long."""
+    measure = rounds_of(srl(env_id))
+    for line in sys.stdin:
+        print(measure(float(line)), flush=True)
 
 
-OPEN_SPIEL = {
-    "connect_four-v0": "connect_four",
-    "kuhn_poker-v0": "kuhn_poker",
-    "nim-v0": "nim",
-    "liars_dice-v0": "liars_dice(numdice=3)",
-    "hanabi_mini-v0": "hanabi(players=2,colors=3,ranks=4,hand_size=4,max_information_tokens=6)",
-    "blotto-v0": "blotto(coins=10,fields=3)",
-}
+def contestants(env_id: str, baseline: Path | None) -> dict[str, Round]:
+    """All that play this game; packages that are not installed are left out."""
+    from benchmarks.speed import peers  # not for `serve`, whose checkout may be older
+
+    ready = {"SRL": rounds_of(srl(env_id))}
+    if baseline:
+        ready["baseline"] = rounds_elsewhere(env_id, baseline)
+    builders: dict[str, Callable[[], peers.Episode]] = {}
+    if env_id in peers.TEXTARENA:
+        name, reply = peers.TEXTARENA[env_id]
+        builders["TextArena"] = partial(peers.textarena, name, reply)
+        builders["TextArena raw"] = partial(peers.textarena, f"{name}-raw", reply)
+    if env_id in peers.OPEN_SPIEL:
+        name = peers.OPEN_SPIEL[env_id]
+        builders["OpenSpiel"] = partial(peers.open_spiel, name)
+        builders["OpenSpiel, drawing"] = partial(peers.open_spiel, name, drawn_in_play=True)
+    for name, build in builders.items():
+        try:
+            ready[name] = rounds_of(build())
+        except ImportError as error:
+            print(f"{name}: left out, {error}", file=sys.stderr)
+    return ready
 
 
-def open_spiel(name: str) -> Episode:
-    """Random play with the text of each observation."""
-    import pyspiel
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """A 95 % interval of the median, between two of the values; all of them where there are few.
 
-    game = pyspiel.load_game(name)
-    told = game.get_type().provides_observation_string
-
-    def episode(seed: int) -> int:
-        rng = np.random.default_rng(seed)
-        state, steps = game.new_initial_state(), 0
-        while not state.is_terminal():
-            if state.is_chance_node():
-                actions, weights = zip(*state.chance_outcomes(), strict=True)
-                state.apply_action(int(rng.choice(actions, p=weights)))
-                continue
-            seats = (
-                range(game.num_players())
-                if state.is_simultaneous_node()
-                else [state.current_player()]
-            )
-            moves = []
-            for seat in seats:
-                _ = state.observation_string(seat) if told else str(state)
-                moves.append(int(rng.choice(state.legal_actions(seat))))
-                steps += 1
-            if state.is_simultaneous_node():
-                state.apply_actions(moves)
-            else:
-                state.apply_action(moves[0])
-        return steps
-
-    episode(0)
-    return episode
-
-
-def measure(episode: Episode, seconds: float) -> float:
-    """Steps per CPU second over at least ``seconds``."""
-    steps = played = 0
-    start = time.process_time()
-    while (spent := time.process_time() - start) < seconds:
-        steps += episode(played)
-        played += 1
-    return steps / spent
-
-
-def best_of(build: Callable[[], Episode], seconds: float, rounds: int) -> float | None:
-    """The best round; None where the package is not installed."""
-    try:
-        episode = build()
-    except ImportError:
-        return None
-    return max(measure(episode, seconds) for _ in range(rounds))
+    The median lies between the k-th smallest and the k-th largest unless fewer than k of the values
+    are on one side of it, and each is on either side with probability 1/2.
+    """
+    ordered, n = sorted(values), len(values)
+    k, outside = 0, 2 * 0.5**n
+    while outside <= 0.05 and 2 * (k + 1) < n:
+        k += 1
+        outside += 2 * comb(n, k) * 0.5**n
+    k = max(k - 1, 0)
+    return ordered[k], ordered[-1 - k]
 
 
 def main() -> None:
@@ -181,39 +170,62 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=1.0, help="CPU seconds per round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--envs", nargs="*", help="ids; all by default")
+    parser.add_argument("--seconds", type=float, default=0.2, help="CPU seconds per round")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--baseline", type=Path, help="folder of another checkout")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/suite_steps.json"))
     options = parser.parse_args()
+    if options.serve:
+        serve(options.serve)
+        return
     random.seed(0)  # noqa: TID251 - TextArena draws from it anyway
+    columns = [name for name in COLUMNS if options.baseline or name != "baseline"]
+    print(f"| environment | SRL, steps/s | {' | '.join(f'to {name}' for name in columns)} |")
+    print(f"|---|{'--:|' * (len(columns) + 1)}")
     rows = {}
-    print("| environment | SRL, steps/s | TextArena | OpenSpiel |\n|---|--:|--:|--:|")
-    for env_id in srl_envs.list_envs():
-        if "/" in env_id:
-            continue
-        found = {"SRL": best_of(partial(srl, env_id), options.seconds, options.rounds)}
-        if env_id in TEXTARENA:
-            theirs = TEXTARENA[env_id]
-            found["TextArena"] = best_of(
-                partial(textarena, *theirs), options.seconds, options.rounds
-            )
-        if env_id in OPEN_SPIEL:
-            name = OPEN_SPIEL[env_id]
-            found["OpenSpiel"] = best_of(partial(open_spiel, name), options.seconds, options.rounds)
-        rows[env_id] = found
-        cells = [
-            f"{found[k]:,.0f}" if found.get(k) else "" for k in ("SRL", "TextArena", "OpenSpiel")
-        ]
-        print(f"| `{env_id}` | {' | '.join(cells)} |", flush=True)
-    versions = {"python": platform.python_version(), "numpy": metadata.version("numpy")}
+    for env_id in options.envs or [name for name in srl_envs.list_envs() if "/" not in name]:
+        ready = contestants(env_id, options.baseline)
+        rates: dict[str, list[float]] = {name: [] for name in ready}
+        for _ in range(options.rounds):
+            for name, measure in ready.items():
+                rates[name].append(measure(options.seconds))
+        rows[env_id], cells = summary(rates), []
+        for name in columns:
+            found = rows[env_id].get(name)
+            cells.append("{ratio:.2f} ({low:.2f} to {high:.2f})".format(**found) if found else "")
+        print(
+            f"| `{env_id}` | {rows[env_id]['SRL']['steps_per_s']:,.0f} | {' | '.join(cells)} |",
+            flush=True,
+        )
+    options.json.write_text(json.dumps({"rows": rows, "versions": versions()}, indent=2) + "\n")
+
+
+def summary(rates: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    """Median rate of each contestant, and what SRL makes of it with the interval."""
+    result = {}
+    for name, theirs in rates.items():
+        ratios = [ours / other for ours, other in zip(rates["SRL"], theirs, strict=True)]
+        low, high = interval(ratios)
+        result[name] = {
+            "steps_per_s": statistics.median(theirs),
+            "ratio": statistics.median(ratios),
+            "low": low,
+            "high": high,
+        }
+    return result
+
+
+def versions() -> dict[str, str]:
+    """Of what was measured."""
+    found = {"python": platform.python_version(), "numpy": metadata.version("numpy")}
     for name in ("textarena", "open-spiel"):
         try:
-            versions[name] = metadata.version(name)
+            found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    options.json.write_text(
-        json.dumps({"steps_per_s": rows, "versions": versions}, indent=2) + "\n"
-    )
+    return found
 
 
 if __name__ == "__main__":
