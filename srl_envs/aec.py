@@ -7,7 +7,8 @@ from typing import Any
 from pettingzoo import AECEnv
 
 from srl_envs.errors import EpisodeOverError
-from srl_envs.parallel import GameEnv, Observation, require_text
+from srl_envs.parallel import GameEnv, Observation
+from srl_envs.seating import require_text
 
 
 class GameAEC(AECEnv[str, Observation, str]):

@@ -19,12 +19,11 @@ from srl_envs.errors import (
     ConfigError,
     EpisodeOverError,
     IllegalMoveError,
-    InvalidActionError,
     nearest,
 )
 from srl_envs.grammar import parse_reply, replies_of
 from srl_envs.registry import EnvSpec
-from srl_envs.seating import missing_action
+from srl_envs.seating import missing_action, require_text
 from srl_envs.spaces import AnyText, LegalText
 
 INVALID_MODES = ("retry", "forfeit", "random_legal")
@@ -78,10 +77,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         _check(spec.id, "invalid", invalid, INVALID_MODES)
         _check(spec.id, "split", split, SPLITS)
         _check(spec.id, "render_mode", render_mode, (None, "ansi", "human"))
-        for name, value, least in (
-            ("max_retries", max_retries, 0),
-            ("forfeit_after", forfeit_after, 1),
-        ):
+        shell = (("max_retries", max_retries, 0), ("forfeit_after", forfeit_after, 1))
+        for name, value, least in shell:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{spec.id}: {name}={value!r}; give a whole number >= {least}.")
         self.env_spec = spec
@@ -490,16 +487,6 @@ class _Sampler:
     def __deepcopy__(self, memo: dict[int, Any]) -> _Sampler:
         # follows a copied environment; a copied space alone stays with the one it came from
         return _Sampler(memo.get(id(self._env), self._env), self._seat)
-
-
-def require_text(agent: str, reply: object) -> None:
-    """Refuse a reply that is no text.
-
-    Raises:
-        InvalidActionError: ``reply`` is not a string.
-    """
-    if not isinstance(reply, str):
-        raise InvalidActionError(f"the action of {agent} is {type(reply).__name__}; give text.")
 
 
 def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:

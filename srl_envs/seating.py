@@ -97,3 +97,13 @@ def missing_action(agent: str, seat: int, actions: Any) -> InvalidActionError:
     return InvalidActionError(
         f"{agent} is on move, but {given} {{{agent!r}: '<action>...</action>'}}."
     )
+
+
+def require_text(agent: str, reply: object) -> None:
+    """Refuse a reply that is no text.
+
+    Raises:
+        InvalidActionError: ``reply`` is not a string.
+    """
+    if not isinstance(reply, str):
+        raise InvalidActionError(f"the action of {agent} is {type(reply).__name__}; give text.")
