@@ -88,7 +88,9 @@ def test_message_and_move_are_told_apart(body: str, message: str, move: str) -> 
     assert split_body(body, 20, example="A") == (message, move)
 
 
-@pytest.mark.parametrize("body", ["", "\n", "say: A", "A\nsay: hello", "hello\nA", "say: a\nb\nA"])
+@pytest.mark.parametrize(
+    "body", ["", "\n", "say: A", "say: hi\rsay: A", "A\nsay: hello", "hello\nA", "say: a\nb\nA"]
+)
 def test_bodies_that_are_no_message_and_move(body: str) -> None:
     with pytest.raises(IllegalMoveError, match="for example A"):
         split_body(body, 20, example="A")
@@ -108,7 +110,7 @@ def test_splitting_any_text_gives_a_safe_message_or_an_illegal_move(body: str) -
         return
     assert spoken.message == clean_message(spoken.message, 30)
     assert spoken.move
-    assert "\n" not in spoken.move
+    assert not {"\n", "\r"} & set(spoken.move)
 
 
 @given(st.integers(0, 300))

@@ -14,6 +14,7 @@ equilibrium earns against anyone is 0 or more, and the one of `held_out` is with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +133,7 @@ class Blotto(Game[Campaign, Spread]):
             else "It is over."
         )
         return (
-            f"{self._rules}Field values: {_text(values)}\n{logs[seat]}"
+            f"{self._rules}{_heading(values)}{logs[seat]}"
             f"Your score so far: {won if seat == 0 else 0 - won:+d}. {status}\n"
         )
 
@@ -198,6 +199,11 @@ class Blotto(Game[Campaign, Spread]):
         for first, second in rounds:
             state = one_round(state, tuple(first), tuple(second))
         return state
+
+
+@lru_cache(maxsize=1024)
+def _heading(values: tuple[int, ...]) -> str:
+    return f"Field values: {_text(values)}\n"
 
 
 def _text(numbers: Sequence[int]) -> str:

@@ -81,6 +81,13 @@ def test_without_a_deal_each_has_its_reserve(bodies: list[str]) -> None:
     assert (told["deal"], told["joint"], told["nash_product"]) == (0.0, pytest.approx(0.4), 0.0)
 
 
+def test_who_walks_from_worse_splits_has_left_nothing_behind() -> None:
+    game = Negotiation()
+    talks = Talks((1, 1, 1), ((10, 0, 0), (10, 0, 0)), (3, 3), 0)  # the book is all that counts
+    state = turns(game, talks, WALK)
+    assert [game.components(state, seat)["pareto_gap"] for seat in (0, 1)] == [0.0, 0.0]
+
+
 def test_late_deals_shrink() -> None:
     assert [shrunk(turn) for turn in range(1, 9)] == [1, 1, 1, 1, 0.95, 0.9, 0.85, 0.8]
     game = Negotiation()
