@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
 from math import comb
@@ -98,15 +99,17 @@ def rounds_of(episode: Callable[[int], int]) -> Round:
     return measure
 
 
-def rounds_elsewhere(env_id: str, folder: Path) -> Round:
+def rounds_elsewhere(env_id: str, folder: Path, stack: ExitStack) -> Round:
     """SRL of another checkout, in a process of its own that waits while the others play."""
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--serve", env_id],
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    child = stack.enter_context(
+        subprocess.Popen(
+            [sys.executable, __file__, "--serve", env_id],
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     )
 
     def measure(seconds: float) -> float:
@@ -126,13 +129,13 @@ def serve(env_id: str) -> None:
         print(measure(float(line)), flush=True)
 
 
-def contestants(env_id: str, baseline: Path | None) -> dict[str, Round]:
+def contestants(env_id: str, baseline: Path | None, stack: ExitStack) -> dict[str, Round]:
     """All that play this game; packages that are not installed are left out."""
     from benchmarks.speed import peers  # not for `serve`, whose checkout may be older
 
     ready = {"SRL": rounds_of(srl(env_id))}
     if baseline:
-        ready["baseline"] = rounds_elsewhere(env_id, baseline)
+        ready["baseline"] = rounds_elsewhere(env_id, baseline.resolve(), stack)
     builders: dict[str, Callable[[], peers.Episode]] = {}
     if env_id in peers.TEXTARENA:
         name, reply = peers.TEXTARENA[env_id]
@@ -186,11 +189,12 @@ def main() -> None:
     print(f"|---|{'--:|' * (len(columns) + 1)}")
     rows = {}
     for env_id in options.envs or [name for name in srl_envs.list_envs() if "/" not in name]:
-        ready = contestants(env_id, options.baseline)
-        rates: dict[str, list[float]] = {name: [] for name in ready}
-        for _ in range(options.rounds):
-            for name, measure in ready.items():
-                rates[name].append(measure(options.seconds))
+        with ExitStack() as stack:
+            ready = contestants(env_id, options.baseline, stack)
+            rates: dict[str, list[float]] = {name: [] for name in ready}
+            for _ in range(options.rounds):
+                for name, measure in ready.items():
+                    rates[name].append(measure(options.seconds))
         rows[env_id], cells = summary(rates), []
         for name in columns:
             found = rows[env_id].get(name)

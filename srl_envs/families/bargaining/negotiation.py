@@ -71,9 +71,10 @@ class Talks(NamedTuple):
     """The past turns as each seat reads them."""
 
 
-def worth(bundle: Sequence[int], values: Sequence[int]) -> int:
+def worth(bundle: Bundle, values: Bundle) -> int:
     """Points of a bundle."""
-    return sum(n * value for n, value in zip(bundle, values, strict=True))
+    (a, b, c), (x, y, z) = bundle, values
+    return a * x + b * y + c * z
 
 
 @lru_cache(maxsize=64)
@@ -295,7 +296,7 @@ class Negotiation(Game[Talks, Act]):
             split = deal(state)
             points = [float(worth(b, v)) for b, v in zip(split, state.values, strict=True)]
         splits = _splits(state.counts, state.values)
-        best_product = max(_product(shares, state.reserves) for shares in splits)
+        best_product = _best_product(state.counts, state.values, state.reserves)
         enough = [shares[seat] for shares in splits if shares[1 - seat] >= points[1 - seat]]
         best_mine = max([points[seat], *enough])
         product_now = _product(points, state.reserves) if split else 0.0
@@ -353,6 +354,13 @@ def _splits(counts: Bundle, values: tuple[Bundle, Bundle]) -> frozenset[tuple[in
     )
 
 
+@lru_cache(maxsize=64)
+def _best_product(
+    counts: Bundle, values: tuple[Bundle, Bundle], reserves: tuple[int, int]
+) -> float:
+    return max(_product(shares, reserves) for shares in _splits(counts, values))
+
+
 def _product(points: Sequence[float], reserves: Sequence[int]) -> float:
     return max(0.0, points[0] - reserves[0]) * max(0.0, points[1] - reserves[1])
 
@@ -371,7 +379,8 @@ def _bundle(numbers: Sequence[int]) -> Bundle:
     return (numbers[0], numbers[1], numbers[2])
 
 
-def _items(counts: Sequence[int]) -> str:
+@lru_cache(maxsize=256)
+def _items(counts: Bundle) -> str:
     return ", ".join(
         f"{n} {name}{'' if n == 1 else 's'}" for n, name in zip(counts, ITEMS, strict=True)
     )

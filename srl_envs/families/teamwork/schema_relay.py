@@ -39,6 +39,7 @@ NOTHING = "none"
 LAYOUTS = ("lines", "row")
 _CORRECTED_SHARE = 0.4
 
+_write_json = json.JSONEncoder(ensure_ascii=False).encode
 _FAULTS = {
     "json_missing": "there is nothing in the block",
     "json_too_deep": f"it nests more than {MAX_DEPTH} deep",
@@ -151,8 +152,15 @@ def in_report(value: Any) -> str:
 
 def listing(state: Relay, step: int) -> str:
     """The fields of one step, for its seat."""
-    fields = asked(state, step)
-    return "".join(f"- {field.name}: {field.form.text} ({field.meaning})\n" for field in fields)
+    named = 0 if state.same_names else step
+    entries = [state.entries[index] for index in state.orders[step]]
+    return "".join([_column_text(field, named, forms[step]) for field, _, forms in entries])
+
+
+@lru_cache(maxsize=256)
+def _column_text(field: int, named: int, written: int) -> str:
+    name, form, meaning = _column(field, named, written)
+    return f"- {name}: {form.text} ({meaning})\n"
 
 
 class SchemaRelay(Game[Relay, str]):
@@ -192,16 +200,16 @@ class SchemaRelay(Game[Relay, str]):
             "Reply with one JSON object that has exactly the fields below, like this: "
             '<action>{"name": "Eva Lang", "count": 3}</action>\n'
         )
-        self._tasks = (
-            f"{common}You are player 1. {as_json}",
-            f"{common}You are player 2. {as_json}",
-            f"{common}You are player 3. Reply with the report in an action block. {{layout}}\n",
-        )
-        self._layouts = {
+        layouts = {
             "lines": "One line per field, in alphabetical order of the names, like this:\n"
             "<action>count: 3\nname: Eva Lang</action>",
             "row": "Two lines: the names in alphabetical order, then their values, both separated "
             "by |, like this:\n<action>count | name\n3 | Eva Lang</action>",
+        }
+        first, second = (f"{common}You are player {seat}. {as_json}" for seat in (1, 2))
+        third = f"{common}You are player 3. Reply with the report in an action block. "
+        self._tasks = {
+            layout: (first, second, f"{third}{text}\n") for layout, text in layouts.items()
         }
 
     def new(self, streams: Streams) -> Relay:
@@ -250,9 +258,7 @@ class SchemaRelay(Game[Relay, str]):
 
     def observe(self, state: Relay, seat: int) -> str:
         """The seat's task; on its turn also the text that it works from."""
-        task = self._tasks[seat]
-        if seat == SEATS - 1:
-            task = task.format(layout=self._layouts[state.layout])
+        task = self._tasks[state.layout][seat]
         step = len(state.sent)
         if step == SEATS:
             status = f"The relay is over. Score: {sum(state.scores) / SEATS:.3f}\n"
@@ -277,7 +283,7 @@ class SchemaRelay(Game[Relay, str]):
                 f"this is no strict JSON: {_FAULTS.get(fault.reason, 'it cannot be read')}"
             ) from None
         require_action(isinstance(given, dict), 'write one JSON object, like {"name": "Eva Lang"}')
-        text = json.dumps(given, ensure_ascii=False)
+        text = _write_json(given)
         require_action(
             len(text) <= MAX_JSON_CHARS, f"the JSON is longer than {MAX_JSON_CHARS} characters"
         )
