@@ -301,11 +301,13 @@ class SchemaRelay(Game[Relay, str]):
     def apply(self, state: Relay, actions: Mapping[int, str]) -> Relay:
         """Pass the text on."""
         (text,) = actions.values()
-        step = len(state.sent)
+        entries, prose, orders, layout, same_names, listed, sent, scores = state
+        step = len(sent)
         fields = asked(state, step)
         last = step == SEATS - 1
-        score = report_score(text, state.layout, fields) if last else json_score(text, fields)
-        return state._replace(sent=(*state.sent, text), scores=(*state.scores, score))
+        score = report_score(text, layout, fields) if last else json_score(text, fields)
+        sent, scores = (*sent, text), (*scores, score)
+        return Relay(entries, prose, orders, layout, same_names, listed, sent, scores)
 
     def returns(self, state: Relay) -> tuple[float, ...] | None:
         """The mean share of fields right over the three steps, the same for all."""
