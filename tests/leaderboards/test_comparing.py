@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from forging import make_bundle
 
-from leaderboards.board import PUBLISHED, read_board
+from leaderboards.board import PUBLISHED
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.cli.main import main
 from leaderboards.comparing import compare
@@ -31,9 +31,6 @@ def board_of(folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "board"
 
 
-@pytest.mark.xfail(
-    not read_board().groups, reason="the board on disk is of schema 1 and is played again"
-)
 def test_one_seed_of_the_published_board_is_reproduced_and_nothing_is_written(
     bundle: Bundle, capsys: pytest.CaptureFixture[str]
 ) -> None:

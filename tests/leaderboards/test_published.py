@@ -12,9 +12,6 @@ from leaderboards.verify import verify
 from srl_envs import list_envs
 
 ENTRIES = [entry for group in read_board().groups for entry in group.entries]
-pytestmark = pytest.mark.xfail(
-    not ENTRIES, reason="the board on disk is of schema 1 and is played again"
-)
 MOST_BYTES = 6 << 20
 REPLAYED = ("nim-v0", "schema_relay-v0", "negotiation-v0", "connect_four-v0.5x5x3")
 """One of every mode, and the one with models."""
@@ -22,6 +19,12 @@ REPLAYED = ("nim-v0", "schema_relay-v0", "negotiation-v0", "connect_four-v0.5x5x
 
 def name(entry: Entry) -> str:
     return f"{entry.bundle.protocol.name}-{entry.bundle.folder.name}"
+
+
+def test_nothing_is_set_aside_and_the_key_is_the_one_that_is_told() -> None:
+    board = read_board()
+    assert not board.set_aside
+    assert f"`{board.fingerprint}`" in (PUBLISHED / "README.md").read_text()
 
 
 def test_every_environment_is_on_the_board_and_checked_to_l2_at_least() -> None:
