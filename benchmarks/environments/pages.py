@@ -60,8 +60,10 @@ def index(specs: Sequence[EnvSpec]) -> str:
             "",
             f"All {len(specs)} are made by `srl_envs.make(id)` and played by `srl play ID POLICY ...`. "
             "How hard and how fair they",
-            "are, measured by their bots, is in [balance.md](balance.md); how to add one is in",
-            "[the guide](../guides/write_an_environment.md).",
+            "are, measured by their bots, is in [balance.md](balance.md); what policies that do not do "
+            "the task earn is",
+            "in [hackability.md](hackability.md); how to add one is in [the "
+            "guide](../guides/write_an_environment.md).",
             "",
             "| id | mode | seats | what it is | bots |",
             "|---|---|---|---|---|",

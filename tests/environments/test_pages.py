@@ -28,7 +28,12 @@ def test_the_list_is_not_stale() -> None:
 
 
 def test_there_is_a_page_per_environment_and_no_other() -> None:
-    expected = {"README.md", "balance.md", *(f"{spec.id}.md" for spec in pages.built_in())}
+    expected = {
+        "README.md",
+        "balance.md",
+        "hackability.md",
+        *(f"{spec.id}.md" for spec in pages.built_in()),
+    }
     assert {path.name for path in pages.FOLDER.iterdir()} == expected
 
 

@@ -7,7 +7,6 @@ import pytest
 import srl_envs
 from srl_envs.episode import Recorder
 from srl_envs.errors import ConfigError, PolicyError, SandboxError, TranscriptError
-from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
 
 
@@ -130,13 +129,9 @@ def test_a_changed_rule_breaks_the_replay(monkeypatch: pytest.MonkeyPatch) -> No
     transcript = played()
     monkeypatch.setattr("srl_envs.parallel.FORMAT_COST", 0.06)
     srl_envs.replay(transcript)  # nobody was charged, so nothing differs
-    observe = GameEnv._observations
-
-    def louder(self: GameEnv) -> dict[str, dict[str, object]]:
-        seen = observe(self)
-        return {a: {**told, "text": told["text"].upper()} for a, told in seen.items()}
-
-    monkeypatch.setattr(GameEnv, "_observations", louder)
+    game = type(srl_envs.make(transcript.env_id).game)
+    observe = game.observe
+    monkeypatch.setattr(game, "observe", lambda *told: observe(*told).upper())
     with pytest.raises(TranscriptError, match="digest differ"):
         srl_envs.replay(transcript)
 
