@@ -21,6 +21,7 @@ from leaderboards.keys import (
     fingerprint,
     is_signed,
     new_board_key,
+    public_key_fault,
 )
 from leaderboards.provenance import now
 from leaderboards.registration import FIRST_LINK, Request, Ticket, draw, read_log, write_json
@@ -79,6 +80,9 @@ def read_charter(board: Path) -> Charter | None:
         charter = build(Charter, content, CHARTER)
     except (OSError, ValueError, AttributeError, RecursionError, BundleError) as error:
         raise StoreError(f"{path} cannot be read: {error} Restore it.") from None
+    for public in (charter.public_key, *(former.public_key for former in charter.former)):
+        if fault := public_key_fault(public):
+            raise StoreError(f"{path} names the key {public[:80]!r}: {fault}. Restore it.")
     if not is_signed(charter.public_key, _PURPOSE, data):
         raise StoreError(
             f"{path} was edited: its signature is not by the key that it names. Restore it."

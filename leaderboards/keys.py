@@ -1,7 +1,8 @@
 """Ed25519 keys of boards and owners: where they lie, what they sign, and how a signature is checked.
 
 A signature covers a purpose and a value in canonical JSON, so that one made for a ticket is none for a
-verification. Source: RFC 8032, by the `cryptography` package.
+verification. Sources: RFC 8032, by the `cryptography` package; which public keys are refused, "Taming the
+Many EdDSAs", SSR 2020.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ SIGNATURE = "signature"
 PUBLIC = re.compile(r"ed25519:[0-9a-f]{64}")
 _HEX_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 _FINGERPRINT_DIGITS = 16
+_PRIME = 2**255 - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset({0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8})
+"""The y coordinates of the 8 points whose order divides 8; x differs in its sign alone."""
 
 
 class KeyFileError(SRLError, RuntimeError):
@@ -56,7 +61,7 @@ def is_signed(public: str, purpose: str, data: Mapping[str, Any]) -> bool:
     )
 
     signature = data.get(SIGNATURE)
-    if not isinstance(public, str) or not PUBLIC.fullmatch(public):
+    if public_key_fault(public):
         return False
     if not isinstance(signature, str) or not _HEX_SIGNATURE.fullmatch(signature):
         return False
@@ -67,6 +72,22 @@ def is_signed(public: str, purpose: str, data: Mapping[str, Any]) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def public_key_fault(public: object) -> str:
+    """Why nobody may be known by this public key; empty where somebody may.
+
+    A point of small order verifies one signature for many texts. A coordinate past the prime is a second
+    spelling of a key, and so a second fingerprint.
+    """
+    if not isinstance(public, str) or not PUBLIC.fullmatch(public):
+        return "not ed25519: and 64 hexadecimal digits"
+    coordinate = int.from_bytes(bytes.fromhex(public.partition(":")[2]), "little") % (1 << 255)
+    if coordinate >= _PRIME:
+        return "a second spelling of a point: its coordinate is not below the prime"
+    if coordinate in _SMALL_ORDER:
+        return "a point of small order, for which anybody can sign"
+    return ""
 
 
 def fingerprint(public: str) -> str:
@@ -87,7 +108,7 @@ def owner_key() -> SigningKey:
     """The key of whoever registers agents from this account; made on first use.
 
     Raises:
-        KeyFileError: it cannot be read or written, or its folder is not private.
+        KeyFileError: it cannot be read or written, or others can read or replace it.
     """
     path = _place(f"{OWNER}.pem")
     return _load(path) if path.exists() else _store(path, _generate())
@@ -142,9 +163,10 @@ def _place(name: str, board: Path | None = None) -> Path:
     """Where a key belongs.
 
     Raises:
-        KeyFileError: the folder lies under the board or in a repository.
+        KeyFileError: the folder lies under the board or in a repository, or others can write to it.
     """
     folder = keys_folder().resolve()
+    _require_private(folder)
     parents = [folder, *folder.parents]
     if board is not None and board.resolve() in parents:
         raise KeyFileError(
@@ -157,6 +179,27 @@ def _place(name: str, board: Path | None = None) -> Path:
                 "a folder outside."
             )
     return folder / name
+
+
+def _require_private(folder: Path) -> None:
+    """Refuse a folder where others could put another key in the place of ours.
+
+    Further up, a folder for everybody is fine where only owners may rename (the sticky bit, as ``/tmp``
+    has it), and so is one that is open to a group: many systems give each user one.
+    """
+    for place in (folder, *folder.parents):
+        try:
+            mode = place.stat().st_mode
+        except FileNotFoundError:  # made later, and then private
+            continue
+        except OSError as error:
+            raise KeyFileError(f"{place} cannot be read ({error.strerror}).") from None
+        everybody = mode & stat.S_IWOTH and not mode & stat.S_ISVTX
+        if everybody or (place == folder and mode & (stat.S_IWGRP | stat.S_IWOTH)):
+            raise KeyFileError(
+                f"{place} can be written by others, who could replace a key: `chmod go-w {place}`, or set "
+                f"{KEYS} to a folder of yours."
+            )
 
 
 def _store(path: Path, key: SigningKey) -> SigningKey:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.intake import BundleError, open_regular
-from leaderboards.keys import PUBLIC, SIGNATURE, SigningKey, is_signed
+from leaderboards.keys import SIGNATURE, SigningKey, is_signed, public_key_fault
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.provenance import now
 from srl_agents.records import canonical_json, digest
@@ -105,7 +105,7 @@ class Request:
             protocol_sha256=_text(data, "protocol_sha256", _HEX64),
             agents=_agents(data["agents"]),
             seeds=_count(data, "seeds"),
-            owner=_text(data, "owner", PUBLIC),
+            owner=_public_key(data, "owner"),
             signature=str(data[SIGNATURE]),
         )
         if not is_signed(request.owner, REQUEST_PURPOSE, data):
@@ -151,7 +151,7 @@ class Ticket:
             number=_count(data, "number"),
             nonce=_text(data, "nonce", _HEX64),
             when=_text(data, "when", _INSTANT),
-            board=_text(data, "board", PUBLIC),
+            board=_public_key(data, "board"),
             previous=_text(data, "previous", _HEX64),
             signature=str(data[SIGNATURE]),
         )
@@ -371,6 +371,12 @@ def _text(data: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
             f"{key} is {str(value)[:80]!r}, which is not of the form {pattern.pattern}."
         )
     return value
+
+
+def _public_key(data: Mapping[str, Any], key: str) -> str:
+    if fault := public_key_fault(data[key]):
+        raise TicketError(f"{key} is {str(data[key])[:80]!r}, no public key: {fault}.")
+    return str(data[key])
 
 
 def _count(data: Mapping[str, Any], key: str) -> int:
