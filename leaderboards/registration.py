@@ -286,7 +286,10 @@ def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
         StoreError: the log was edited or cannot be written.
         TicketError: the request is for a protocol that is not the one here.
     """
-    protocol = load_protocol(request.protocol)
+    try:
+        protocol = load_protocol(request.protocol)
+    except ConfigError as error:
+        raise TicketError(f"registration: {error}") from None
     if (protocol.name, protocol.sha256) != (request.protocol, request.protocol_sha256):
         raise TicketError(
             f"registration: it is for {request.protocol} with hash {request.protocol_sha256[:12]}; here "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leaderboards.cli.parser import OneLineParser
@@ -16,32 +18,69 @@ examples:
 
 Adds each request NAME.request.json to the board's registrations.jsonl and writes DIR/NAME.ticket.json for
 the entrant. A request that was drawn before gets its old ticket again. The board's key is made on first
-use, in ~/.config/srl/keys or $SRL_KEYS, never in the board.
+use, in ~/.config/srl/keys or $SRL_KEYS, never in the board. A request that cannot be drawn is set aside with
+its reason; the others are drawn.
+
+exit codes: 0 all are drawn, 1 some were set aside, 2 a mistake in the command, or a board that cannot draw.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What became of one request."""
+
+    request: str
+    """Its file."""
+    ticket: str = ""
+    """File of the ticket; empty if the request was set aside."""
+    protocol: str = ""
+    number: int | None = None
+    """Of the ticket."""
+    agents: tuple[str, ...] = ()
+    reason: str = ""
+    """Why it was set aside; empty if it was drawn."""
+
+
 def main(argv: list[str]) -> int:
-    """Exit code: 0 drawn, 2 the user has something to fix."""
+    """Exit code: 0 all drawn, 1 some set aside, 2 the user has something to fix."""
     options = _parser().parse_args(argv)
-
-    from leaderboards.charter import register
-    from leaderboards.registration import read_request, write_json
-
-    requests = [(path, read_request(path)) for text in options.requests for path in _files(text)]
-    targets = [_target(path, options.out) for path, _ in requests]
+    requests = [path for text in options.requests for path in _files(text)]
+    targets = [_target(path, options.out) for path in requests]
     if twice := next((target for target in targets if targets.count(target) > 1), None):
         raise ConfigError(f"{twice} would hold two tickets: rename a request, or leave out --out.")
     told = []
-    for target, (_, request) in zip(targets, requests, strict=True):
-        ticket = register(Path(options.board), request)
-        write_json(target, ticket.data)
-        told.append({"protocol": request.protocol, "number": ticket.number, "file": str(target)})
-        if not options.json:
-            names = ", ".join(agent.agent_id for agent in request.agents)
-            print(f"{target}: ticket {ticket.number} for {names} in {request.protocol}")
+    for path, target in zip(requests, targets, strict=True):
+        done = _draw(path, target, Path(options.board))
+        told.append(done)
+        if done.reason:
+            print(f"set aside: {path}: {done.reason}", file=sys.stderr)
+        elif not options.json:
+            names = ", ".join(done.agents)
+            print(f"{target}: ticket {done.number} for {names} in {done.protocol}")
+    bad = sum(bool(done.reason) for done in told)
+    if bad:
+        print(f"{bad} of {len(told)} requests set aside, the others are drawn", file=sys.stderr)
     if options.json:
-        print(json.dumps(told))
-    return 0
+        print(json.dumps([asdict(done) for done in told]))
+    return 1 if bad else 0
+
+
+def _draw(path: Path, target: Path, board: Path) -> Drawn:
+    """Draw one request, or say why not; what is wrong with the board itself is raised."""
+    from leaderboards.charter import register
+    from leaderboards.registration import TicketError, read_request, write_json
+
+    try:
+        request = read_request(path)
+        ticket = register(board, request)
+    except TicketError as error:
+        return Drawn(str(path), reason=str(error))
+    try:
+        write_json(target, ticket.data)
+    except ConfigError as error:  # a folder of the ticket's name, for example
+        return Drawn(str(path), reason=f"{error} It has ticket {ticket.number}: draw it again.")
+    names = tuple(agent.agent_id for agent in request.agents)
+    return Drawn(str(path), str(target), request.protocol, ticket.number, names)
 
 
 def _target(request: Path, out: str | None) -> Path:

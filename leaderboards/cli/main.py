@@ -37,7 +37,7 @@ HELP = "\n".join(
 
 
 def main(argv: list[str]) -> int:
-    """Exit code: 0 done, 1 a bundle was rejected, 2 the user has something to fix."""
+    """Exit code: 0 done, 1 a bundle or request was rejected, 2 the user has something to fix."""
     name, *rest = argv or [""]
     if name in ("--help", "-h"):
         print(HELP)

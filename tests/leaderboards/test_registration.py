@@ -219,6 +219,43 @@ def test_requests_are_a_strangers_files(tmp_path: Path) -> None:
     assert len(registrations(board)) == 2
 
 
+def test_a_bad_request_is_set_aside_and_the_others_are_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mail, board = tmp_path / "mail", tmp_path / "board"
+    good, owner = request("1").data, owner_key()
+    bad = {
+        "cut": b'{"agents": [',
+        "deep": b"[" * 100_000,
+        "edited": json.dumps({**good, "seeds": 3}).encode(),
+        "key": json.dumps({**good, "owner": "ed25519:01" + 62 * "0"}).encode(),
+        "number": b"9" * 5000,
+        "protocol": json.dumps(
+            owner.signed("registration/1", {**good, "protocol": "chess-v9"})
+        ).encode(),
+        "huge": b" " * ((1 << 20) + 1),
+    }
+    mail.mkdir()
+    for name, text in bad.items():
+        (mail / f"{name}.request.json").write_bytes(text)
+    os.mkfifo(mail / "pipe.request.json")
+    (mail / "link.request.json").symlink_to("/dev/zero")
+    for name, contents in {"blocked": "2", "ann": "1", "zoe": "3"}.items():
+        write_json(mail / f"{name}.request.json", request(contents).data)
+    (mail / "blocked.ticket.json" / "mine").mkdir(parents=True)
+    assert main(["draw", str(mail), "--board", str(board), "--json"]) == 1
+    out, err = capsys.readouterr()
+    told = {Path(done["request"]).name.partition(".")[0]: done for done in json.loads(out)}
+    aside = {name for name, done in told.items() if done["reason"]}
+    assert aside == {*bad, "pipe", "link", "blocked"}
+    assert "10 of 12 requests set aside, the others are drawn" in err
+    assert all(f"set aside: {mail / name}.request.json: " in err for name in aside)
+    assert read_ticket(mail / "ann.ticket.json").number == told["ann"]["number"] == 0
+    assert read_ticket(mail / "zoe.ticket.json").number == told["zoe"]["number"] == 2
+    (board / REGISTRATIONS).write_text("edited\n")
+    assert main(["draw", str(mail), "--board", str(board)]) == 2
+
+
 def test_a_protocol_is_registered_by_its_own_name(tmp_path: Path) -> None:
     """A short name would be drawn, and fit no bundle afterwards."""
     data = {**request("1").data, "protocol": "kuhn_poker"}
