@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import itertools
+import string
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -22,6 +23,8 @@ from srl_envs.families.coding.submissions import syntax_tree
 Role = Literal["binds", "reads", "sets attribute", "reads attribute", "keyword"]
 
 _ATTRIBUTES = METHODS | SPECIAL
+_TEMPLATES = "format"
+"""The one listed method that can read an attribute by its text."""
 _HIDDEN = frozenset(dir(builtins)) - BUILTINS
 
 
@@ -34,11 +37,13 @@ def one_form(program: str, given: frozenset[str] = frozenset()) -> str:
 
     Raises:
         IllegalMoveError: the program uses a name that is neither its own nor on the lists of
-            `golf_names`, imports something else, or has no second writing.
+            `golf_names`, imports something else, reads attributes by ``format``, or has no second
+            writing.
     """
     tree = syntax_tree(program)
     for node in ast.walk(tree):
         _require_listed_imports(node)
+        _require_plain_template(node)
     given = given - _HIDDEN
     uses = [use for node in ast.walk(tree) for use in _uses(node)]
     _require_known(uses, given)
@@ -76,6 +81,33 @@ def _require_listed_imports(node: ast.AST) -> None:
 
 def _require_module(name: str) -> None:
     require_action(name in MODULES, f"import only from {', '.join(MODULES)}; not {name[:40]}")
+
+
+def _require_plain_template(node: ast.AST) -> None:
+    """``format`` belongs to a text that stands there and names no attribute, as ``"{0.a}"`` does."""
+    if isinstance(node, ast.MatchClass):
+        require_action(_TEMPLATES not in node.kwd_attrs, "a pattern may not read the method format")
+    if isinstance(node, ast.Attribute) and node.attr == _TEMPLATES:
+        text = node.value.value if isinstance(node.value, ast.Constant) else None
+        require_action(
+            isinstance(text, str),
+            "format may be used of a text in quotes only, as in '{:03d}'.format(n); "
+            "format(n, '03d') and f-strings take any",
+        )
+        require_action(
+            _names_no_attribute(str(text)),
+            f"the format {ascii(text)[:40]} reads an attribute, or cannot be read",
+        )
+
+
+def _names_no_attribute(template: str) -> bool:
+    """False also for what `str.format` refuses."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError:
+        return False
+    fields = [(name, spec) for _, name, spec, _ in parts if name is not None]
+    return all("." not in name and _names_no_attribute(spec or "") for name, spec in fields)
 
 
 def _require_known(uses: list[tuple[Role, str]], given: frozenset[str]) -> None:

@@ -1,6 +1,7 @@
 """The size of a program in spec golf: nodes of its syntax tree, and data by its bytes.
 
-A node carries at most two bytes: its kind, and which of the known names it holds. A text, a number
+A node carries at most two bytes: its kind, and which of the known names it holds. A node of several
+names costs 1 for each; only an import holds two for 1, its member of few and its own name. A text, a number
 and a name that keeps its text carry one byte for each unit of their price. So there is no cheaper
 place for data than the program itself (docs/design/golf.md).
 """
@@ -29,11 +30,15 @@ def _price(node: ast.AST) -> int:
         return 0
     if isinstance(node, ast.Constant):
         return max(1, _bytes(node.value))
-    if isinstance(node, ast.Global | ast.Nonlocal):
-        return len(node.names)
     if isinstance(node, ast.keyword) and node.arg is not None and node.arg not in NAMES:
         return 1 + len(node.arg.encode())
-    return 1
+    return max(1, _names_in_lists(node))
+
+
+def _names_in_lists(node: ast.AST) -> int:
+    """Of ``global``, ``nonlocal``, the members of a class pattern, and whatever Python adds."""
+    lists = [value for _, value in ast.iter_fields(node) if isinstance(value, list)]
+    return sum(isinstance(item, str) for items in lists for item in items)
 
 
 def _bytes(value: object) -> int:

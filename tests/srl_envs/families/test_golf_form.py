@@ -7,6 +7,7 @@ import inspect
 import json
 import keyword
 import re
+import sys
 import types
 import zlib
 from typing import Any
@@ -69,6 +70,14 @@ def solved(program: str, data: Any) -> Any:
         ("def solve(data):\n    return dict(abc=0)", 12),
         # Global: a unit a name
         ("def solve(data):\n    global a, b, c\n    return 0", 9),
+        # Module, Match, Name, match_case, MatchClass, Name, Pass; each member is a name and a pattern
+        ("match max:\n case int(): pass", 7),
+        ("match max:\n case int(real=_): pass", 8),
+        ("match max:\n case int(real=_, imag=_): pass", 10),
+        ("match max:\n case int(real=_, imag=_, numerator=_): pass", 12),
+        # Module, ImportFrom, alias, whatever the alias is called
+        ("from math import pi", 3),
+        ("from math import pi as e", 3),
     ],
 )
 def test_size_is_nodes_and_data_by_bytes(program: str, size: int) -> None:
@@ -139,6 +148,7 @@ PLACES = {
     "variable": "def solve(data):\n    {word} = 1\n    return {word}",
     "function": "def {word}(): pass\ndef solve(data): return {word}.__name__",
     "function, by its text": "def {word}(): pass\ndef solve(data): return '%r' % {word}",
+    "coroutine": "async def {word}(): pass\ndef solve(data): return str({word})",
     "class": "class {word}: pass\ndef solve(data): return str({word})",
     "member": "class A:\n    {word} = 1\ndef solve(data): return A().{word}",
     "attribute": "def solve(data):\n    solve.{word} = 1\n    return solve.{word}",
@@ -151,9 +161,12 @@ PLACES = {
     "import": "import math as {word}\ndef solve(data): return {word}.pi",
     "imported name": "from math import pi as {word}\ndef solve(data): return {word}",
     "global": "def solve(data):\n    global {word}\n    {word} = 1",
+    "nonlocal": "def solve(data):\n    {word} = 1\n    def f():\n        nonlocal {word}\n        {word} = 2",
     "exception": "def solve(data):\n    try: 1\n    except KeyError as {word}: pass",
     "pattern": "def solve(data):\n    match data:\n        case [*{word}]: return {word}",
     "pattern of the rest": "def solve(data):\n    match data:\n        case {{**{word}}}: return 1",
+    "pattern of the whole": "def solve(data):\n    match data:\n        case [1] as {word}: return {word}",
+    "pattern of a constant": "def solve(data):\n    match data:\n        case None: return {word!r}",
     "pattern of a member": "class A:\n    {word} = 1\ndef solve(data):\n    match data:\n"
     "        case A({word}=1): return 1",
     "annotation": "def solve(data: {word!r}): return 1",
@@ -177,18 +190,25 @@ PLACES = {
     "brackets": "def solve(data): return {opened}1{closed}",
     "unused statement": "def solve(data):\n    return 1\n    {word!r}",
     "name of a module": "import {word}\ndef solve(data): return 1",
+    "module of a member": "from {word} import x\ndef solve(data): return 1",
     "member of a module": "from math import {word}\ndef solve(data): return 1",
     "unbound name": "def solve(data): return {word}",
+    "member in a format": "def solve(data): return '{{0.{word}}}'.format(solve)",
 }
+if sys.version_info >= (3, 12):
+    PLACES |= {
+        "parameter of a type": "def f[{word}](x: {word}): pass\ndef solve(data): return 1",
+        "parameters of a type": "def f[**{word}](): pass\ndef solve(data): return 1",
+        "types of a type": "def f[*{word}](): pass\ndef solve(data): return 1",
+    }
 
 WORDS = st.from_regex(r"[a-z_][a-z0-9]{0,40}", fullmatch=True).filter(
     lambda word: not keyword.iskeyword(word) and not word.startswith("__")
 )
 
 
-def outcome(place: str, word: str) -> tuple[str, int]:
-    """What runs and its size; ("", 0) for what is refused."""
-    program = PLACES[place].format(
+def program_at(place: str, word: str) -> str:
+    return PLACES[place].format(
         word=word,
         number=int.from_bytes(word.encode(), "big"),
         items=list(word.encode()),
@@ -197,6 +217,11 @@ def outcome(place: str, word: str) -> tuple[str, int]:
         opened="(" * len(word),
         closed=")" * len(word),
     )
+
+
+def outcome(place: str, word: str) -> tuple[str, int]:
+    """What runs and its size; ("", 0) for what is refused."""
+    program = program_at(place, word)
     try:
         return form(program), program_size(program)
     except IllegalMoveError:
@@ -216,9 +241,42 @@ def test_a_place_is_refused_or_erased_or_paid_by_its_bytes(place: str, word: str
         assert size - least >= len(word) - 1, written
 
 
+def data_fields(kinds: str) -> set[tuple[str, str]]:
+    """(node, field) of Python's grammar, as `ast` describes it, where a value of such a kind stands."""
+    return {
+        (name, field)
+        for name, node in vars(ast).items()
+        if isinstance(node, type)
+        and issubclass(node, ast.AST)
+        and f"{name}(" in (node.__doc__ or "")
+        for field in re.findall(rf"\b(?:{kinds})[?*]? (\w+)", str(node.__doc__))
+    }
+
+
+def test_every_field_of_the_grammar_that_holds_data_has_its_place() -> None:
+    """So a name or a text that a new Python lets a program write cannot go unseen."""
+    word = "qqq"
+    nodes = [n for place in PLACES for n in ast.walk(ast.parse(program_at(place, word)))]
+    met = {
+        (type(node).__name__, field)
+        for node in nodes
+        for field, value in ast.iter_fields(node)
+        if value == word or (isinstance(value, list) and word in value)
+    }
+    comments = {(node, field) for node, field in data_fields("string") if field == "type_comment"}
+    never_read = comments | {("TypeIgnore", "tag")}  # `syntax_tree` does not ask for type comments
+    few = {("Constant", "kind"), ("MatchSingleton", "value")}  # "u"; None, True or False
+    assert data_fields("identifier|string|constant") - met == never_read | few
+    assert data_fields("int") == {
+        ("AnnAssign", "simple"), ("FormattedValue", "conversion"), ("ImportFrom", "level"),
+        ("TypeIgnore", "lineno"), ("comprehension", "is_async"),
+    }  # fmt: skip
+
+
 def test_names_of_python_are_a_choice_among_few() -> None:
     """A node names one of these or of its own: with its kind under two bytes."""
     assert len(NAMES) < 1000
+    assert max(map(len, MODULES.values())) < 128
 
 
 # -- what runs text is not there ---------------------------------------------------------------
@@ -295,6 +353,50 @@ def test_what_runs_text_is_refused_or_has_lost_its_name(way: str) -> None:
     names = {n.id for n in nodes if isinstance(n, ast.Name)}
     assert not names & (set(dir(builtins)) - BUILTINS)
     assert TEXT not in program or program_size(program) > len(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("'{0.v0}'.format(data)", True),
+        ("'{.real}'.format(1)", True),
+        ("'{:{0.real}}'.format(1)", True),
+        ("'{a[0].real}'.format(a=[1])", True),
+        ("'{!r:>{w.real}}'.format(1, w=2)", True),
+        ("'{.real} {'.format(1)", True),
+        ("('{.re' 'al}').format(1)", True),
+        ("('{.re' + 'al}').format(1)", True),
+        ("f'{data}'.format(1)", True),
+        ("str.format('{.real}', 1)", True),
+        ("[*map('{.real}'.format, [1])]", True),
+        ("data.format(1)", True),
+        ("super().format(1)", True),
+        ("'{:03d}|{0!r:>{1}}|{{.real}}|{a[b]}'.format", False),
+        ("[*map('{:.2f}'.format, [1.5])]", False),
+        ("format(1.5, '.2f')", False),
+        ("dict(format=1)", False),
+    ],
+)
+def test_a_format_reads_no_attribute(value: str, refused: bool) -> None:
+    program = f"def solve(data): return {value}"
+    if not refused:
+        assert solved(form(program), 1) is not TypeError
+        return
+    with pytest.raises(IllegalMoveError, match="format"):
+        form(program)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "class S(str): pass\nS('').format += 1",
+        "match '{.real}':\n    case str(format=f): f(1)",
+        "from typing import Text as T\nT.format('{.real}', 1)",
+    ],
+)
+def test_no_other_syntax_reaches_the_method_format(statement: str) -> None:
+    with pytest.raises(IllegalMoveError, match="format"):
+        form(f"def solve(data): return 0\n{statement}")
 
 
 def test_a_refusal_is_short_and_names_what_is_refused() -> None:
