@@ -1,7 +1,8 @@
-"""Counting words and units of scripts other than Latin: ``42个``, ``3 штуки``, ``5センチ``.
+"""Counting words and units of scripts other than Latin: ``42个``, ``3 штуки``, ``5センチ``, ``42 μήλα``.
 
 Scripts that run words together are read by lists alone, because a following word may change the
 number: ``42万`` is 420000, ``42以上`` is 42 or more. Scripts with spaces have nouns, less known hedges.
+Thai, Lao, Khmer, Burmese and Tibetan run words together and have no list here: they stay unread.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ def _words(text: str) -> frozenset[str]:
 
 
 _RUN_TOGETHER = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-_SPACED = "\u0400-\u052f\u0590-\u05ff\u0600-\u065f\u066e-\u06ef\u0900-\u0963\u0966-\u0dff"
+_SPACED = (
+    "\u0370-\u0373\u0376\u0377\u037b-\u037d\u0386\u0388-\u03ff\u1f00-\u1fff"  # Greek
+    "\u0531-\u0588\u10a0-\u10ff\u1200-\u137f\u1c90-\u1cbf"  # Armenian, Georgian, Ethiopic
+    "\u0400-\u052f\u0590-\u05ff\u0600-\u065f\u066e-\u06ef\u0900-\u0963\u0966-\u0dff"
+)
 _TAIL = re.compile(
     rf"(?<=[0-9}})])\s{{0,4}}([{_RUN_TOGETHER}]{{1,12}}(?:\s[{_RUN_TOGETHER}]{{1,8}})?"
     rf"|[{_SPACED}]{{1,20}}\.?(?:\s[{_SPACED}]{{1,20}}\.?){{0,2}})\s?[。．.]?$"
 )
+_IN_MATHS = re.compile("[α-ω]+")
+"""Greek without an accent: symbols, such as ``3Ω``."""
 _MYRIADS = re.compile(r"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)\s?([万萬만亿億억])(?![0-9])")
 _POWERS = {"万": 4, "萬": 4, "만": 4, "亿": 8, "億": 8, "억": 8}
 
@@ -70,14 +77,22 @@ _UNITS = {
 _COUNTERS = _words(
     """
     个 個 箇 位 名 人 口 只 隻 条 條 张 張 本 匹 头 頭 台 臺 辆 輛 次 回 种 種 件 块 塊
-    枚 颗 顆 粒 杯 瓶 袋 盒 箱 组 組 对 對 双 雙 页 頁 岁 歲 歳 层 層 棵 朵 支 枝 根 把
+    枚 颗 顆 粒 杯 瓶 袋 盒 箱 组 組 页 頁 岁 歲 歳 层 層 棵 朵 支 枝 根 把
     道 题 題 场 場 步 篇 封 株 册 冊 架 艘 班 排 列 行 串 套 份 群 间 間 家 所 座 点 點
     票 句 字 つ コ こ 個分 通り 通 とおり ページ ポイント 羽 着 足 軒 曲 問 개 명
-    마리 권 장 대 번 살 가지 쌍 잔 병 송이 그루 자루
+    마리 권 장 대 번 살 가지 잔 병 송이 그루 자루
     켤레 채 점 쪽 회 조각 사람 шт штук штука штуки
     раз раза
     """
 )
+GROUPS = _words(
+    """
+    pair couple duo trio triplet twin quartet quintet quad brace ream quire
+    paar paire par pare paio paia para pary çift
+    对 對 双 雙 쌍 пара пары пар ζευγάρι ζευγάρια ζεύγος ζεύγη זוג זוגות जोड़ा जोड़े जोड़ी زوج أزواج
+    """
+)
+"""Nouns, less a plural s, that say how many things one of them is."""
 _HEDGES = re.compile(
     "[以超未不非无無没沒半或和与與及至到多少余餘约約満满近过過倍分错錯误誤假吗嗎]|^반$|이상|이하|초과|미만|정도|아니|또는"
     "|くらい|ぐらい|ほど|または|ない|から|まで|より|약간|보다|배"
@@ -95,6 +110,12 @@ _NO_NOUNS = _words(
     हजार लाख करोड़ गलत शायद
     أو ليس لا و تقريبا أكثر
     أقل ألف مليون من إلى خطأ
+    περίπου σχεδόν τουλάχιστον πάνω κάτω από λιγότερο λιγότερα περισσότερο περισσότερα όχι δεν μη
+    ή και ίσως μάλλον λάθος ψευδές πολύ μέχρι ως έως μισό τοις χίλια χιλιάδες εκατό εκατοντάδες
+    εκατομμύρια δισεκατομμύρια δωδεκάδα δωδεκάδες δεκάδες φορές επί συν πλην
+    մոտ մոտավորապես ոչ կամ և առնվազն ավելի պակաս գրեթե հազար միլիոն միլիարդ հարյուր սխալ
+    არა ან და დაახლოებით თითქმის მინიმუმ მეტი ნაკლები ათასი მილიონი ასი მცდარი
+    ገደማ ወይም አይደለም እና ሺህ ሚሊዮን
     ربما או לא אלף מיליון
     יותר פחות בערך
     """
@@ -120,9 +141,13 @@ def _counted(words: str) -> Counted | None:
         return Counted(_UNITS[words], "")
     if words in _COUNTERS:
         return Counted("", "")
+    if words[0] in GROUPS and not _HEDGES.search(words[1:]):
+        return Counted("", f"{words[0]} {words[1:]}".strip())
     if re.match(f"[{_SPACED}]", words):
         plain = words.lower().replace(".", "").split()
-        return None if _NO_NOUNS & set(plain) else Counted("", " ".join(plain))
+        if _NO_NOUNS & set(plain) or any(map(_IN_MATHS.fullmatch, plain)):
+            return None
+        return Counted("", " ".join(plain))
     for size in (2, 1):
         noun = words[size:].strip()
         if words[:size] in _COUNTERS and noun:

@@ -23,9 +23,15 @@ from srl_envs.rewards.notation import MAX_ANSWER_CHARS, unify
 from srl_envs.rewards.number import read_number
 from srl_envs.rewards.parser import parse
 from srl_envs.rewards.policy import AnswerPolicy
-from srl_envs.rewards.quantities import Quantity, read_clock, read_quantity, same_dimension
+from srl_envs.rewards.quantities import (
+    Quantity,
+    is_group,
+    read_clock,
+    read_quantity,
+    same_dimension,
+)
 from srl_envs.rewards.score import Score
-from srl_envs.rewards.structures import same_answer, scaled
+from srl_envs.rewards.structures import as_quotients, same_answer, scaled, tells_ratio
 from srl_envs.rewards.trees import Unreadable, show
 
 MATCH_REASONS = (
@@ -43,7 +49,7 @@ _ONE = Fraction(1)
 _DECIMAL_COMMA = re.compile(r"(?<![0-9,.])(0|[0-9]+(?!,[0-9]{3}(?![0-9]))),([0-9]+)(?![0-9,])")
 _LEADING = re.compile(
     r"^(?:(?:(?:so |thus )?(?:the )?(?:final |correct )?answer(?: is|:| =))?\s*"
-    r"(?:\\approx|=|\\therefore)?)\s*",
+    r"(?:=|\\therefore)?)\s*",
     re.IGNORECASE,
 )
 _ALL_REALS = re.compile(r"(?:the set of )?(?:all |the )?real(?: number)?s", re.IGNORECASE)
@@ -52,7 +58,10 @@ _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 
 _RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
 _TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
-_DROPPED = ("...", "\\forall", "\\exists", "\\neg", "\\phantom")
+_DROPPED = (
+    "...", "\\forall", "\\exists", "\\neg", "\\phantom", "\\not", "\\lnot", "\\sim", "\\cong", "\\approxeq",
+    "\\doteq", "?", "∼", "≃", "≅", "≒", "≁", "≉", "¬",
+)  # fmt: skip
 _WORD = re.compile(r"\\(?:begin|end)\{[a-z]*\}|(?<![\\A-Za-z])([A-Za-z]{3,})")
 _NAME_IN_MATHS = re.compile(
     r"[A-Za-z]{0,2}|and|or|sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|gcd|lcm"
@@ -178,9 +187,12 @@ class AnswerMatcher:
 
     def _by_kind(self, given: str, answer: str) -> tuple[Score, str]:
         exact, rounded = _approximation(answer)
+        rough = bool(rounded and not exact)
         answer = exact or rounded
         exact, rounded = _approximation(given)
-        if exact and exact == rounded:
+        if rounded and not exact and not rough and not self._may_be_rough(rounded):
+            return Score(0.0, "hedged"), "approximation"
+        if exact and (exact == rounded or (rounded and _far_apart(exact, rounded))):
             return _MISMATCH, "same sides"
         if exact and rounded:
             score, rule = self._by_kind(exact, answer)
@@ -192,6 +204,11 @@ class AnswerMatcher:
             if verdict is not None:
                 return verdict, rule
         return self._math(given, answer), "math"
+
+    def _may_be_rough(self, value: str) -> bool:
+        """Whether a sign of approximation may stand before a value; ``~B`` denies it."""
+        is_value = any(map(str.isdigit, value)) or self._as_number(value) is not None
+        return self.policy.approximation_sign_ok and (is_value or "\\pi" in value)
 
     def _reading(self, text: str, rule: str) -> str:
         """A text as the rule read it."""
@@ -304,6 +321,8 @@ class AnswerMatcher:
                 return score
         elif not self.policy.unit_missing_ok:
             return _WRONG_UNIT
+        if is_group(found) and not self.policy.group_words_ok:
+            return _WRONG_UNIT
         return self._math(found.number, wanted.number)
 
     def _math(
@@ -314,7 +333,8 @@ class AnswerMatcher:
         answer_factor: Fraction = _ONE,
     ) -> Score:
         try:
-            reference = scaled(parse(answer), answer_factor)
+            wanted = parse(answer)
+            reference = scaled(as_quotients(wanted), answer_factor)
         except Unreadable:
             same = "".join(given.split()) == "".join(answer.split())
             return _MATCH if same else Score(0.0, "unreadable_reference")
@@ -324,6 +344,9 @@ class AnswerMatcher:
             return Score(0.0, "unreadable")
         except RecursionError:  # where the caller's stack is deep
             return Score(0.0, "undecided")
+        if not self.policy.ratio_equals_number and tells_ratio(found) and not tells_ratio(wanted):
+            return _MISMATCH
+        found = as_quotients(found)
         try:
             if not same_answer(reference, scaled(found, given_factor), self.policy):
                 return _MISMATCH
@@ -372,18 +395,34 @@ def _without_labels(given: str, answer: str) -> tuple[str, str]:
 
 
 def _approximation(text: str) -> tuple[str, str]:
-    """What stands before and after a sign of approximation; a mere name before it is dropped."""
+    """What stands before and after a sign of approximation; a mere name before it is dropped.
+
+    The first is empty where nothing but the sign is told beside a value.
+    """
     exact, sign, rounded = (part.strip() for part in text.partition("\\approx"))
-    named = not exact or (len(exact) == 1 and exact.isalpha())
-    return ("", rounded) if sign and named else (exact, rounded)
+    name = exact.removesuffix("=").strip()
+    named = not name or (len(name) == 1 and name.isalpha())
+    return ("", rounded or exact) if sign and (named or not rounded) else (exact, rounded)
 
 
 def _rounds(exact: str, rounded: str) -> bool:
     """Whether ``exact`` rounds to the decimal that is said to be near it."""
     try:
-        return same_value(parse(exact), parse(rounded), rounded_digits=1)
+        sides = [as_quotients(parse(side)) for side in (exact, rounded)]
+        return same_value(sides[0], sides[1], rounded_digits=1)
     except (Unreadable, RecursionError):
         return False
+
+
+def _far_apart(exact: str, rounded: str) -> bool:
+    """Whether a number is a unit in the last digit, or more, from what is said to be near it."""
+    value, near = read_number(exact), read_number(rounded)
+    digits = rounded.lstrip("+-").strip()
+    if value is None or near is None or not digits.replace(".", "", 1).isdecimal():
+        return False
+    whole, _, part = digits.partition(".")
+    zeros = 0 if part else len(whole) - len(whole.rstrip("0"))
+    return abs(value - near) >= Fraction(10) ** (zeros - len(part))
 
 
 def _mathematical(*texts: str) -> bool:

@@ -46,7 +46,15 @@ _REWRITES = (
         "μ": "\\mu ", "σ": "\\sigma ", "φ": "\\phi ", "ω": "\\omega ", "ℓ": "\\ell ",
     }
 )  # fmt: skip
-_PIECE = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+|\\q?quad|\\(?:[A-Za-z]+|.)|\{,\}|~|[^\x00-\x7f]", re.DOTALL)
+_TILDE = re.compile(r"(?:^|(?<=[=:(]))(\s*)~(?=[^A-Za-z~]*[0-9A-Za-z\\])")
+_PRICE_ABOUT = re.compile(r"([$€£])~(?=[0-9.])")
+_STRUCK_OUT = re.compile(r"~~([^~]+)~~")
+_PIECE = re.compile(
+    r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+|\\q?quad|\\(?:[A-Za-z]+|.)|\{,\}|~"
+    r"|[\u0370-\u03ff\u1f00-\u1fff]{2,}|[^\x00-\x7f]",
+    re.DOTALL,
+)
+_GREEK_ACCENT = re.compile(r"[\u0386\u0388-\u0390\u03aa-\u03b0\u03ca-\u03ce\u1f00-\u1fff]")
 _UPRIGHT = re.compile(
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|textup|mathrm|mathtt|mathbf|mathit"
     r"|mathsf|mbox|hbox|operatorname|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
@@ -85,6 +93,10 @@ def unify(text: str) -> str:
         text = _DOLLARS_THEN_UNIT.sub(r"\1 ", _INNER_DOLLARS.sub(r" \1 ", text))
     if "\\over" in text or "\\vec" in text:
         text = _MARKED_NAME.sub(r"\1\2", text)
+    if "~" in text:
+        text = _STRUCK_OUT.sub(r"\\sout{\1}", text)
+        text = _PRICE_ABOUT.sub(r"~\1", text)
+        text = _TILDE.sub(r"\1\\approx ", text)
     text = _PIECE.sub(_rewrite, text)
     for _ in range(2):
         text = _UPRIGHT.sub(r" \1 ", text)
@@ -95,6 +107,8 @@ def _rewrite(piece: re.Match[str]) -> str:
     found = piece[0]
     if found[0] in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ":
         return f"^{{{found.translate(_SUPERSCRIPTS)}}}"
+    if len(found) > 1 and not found.isascii():  # Greek: a word has an accent, a product has none
+        return found if _GREEK_ACCENT.search(found) else "".join(_REWRITES.get(c, c) for c in found)
     return _REWRITES.get(found, found)
 
 

@@ -137,14 +137,13 @@ class _Parser:
         return Without(whole, self.ratio()) if self.eat("\\setminus") else whole
 
     def ratio(self) -> Node:
-        """``3:2`` is a quotient, ``1:2:3`` a group of its own."""
+        """``3:2`` and ``1:2:3`` are groups of their own."""
         items = [self.sum()]
         while self.eat(":"):
             items.append(_scalar(self.sum()))
         if len(items) == 1:
             return items[0]
-        parts = (_scalar(items[0]), *items[1:])
-        return Op("/", parts) if len(parts) == 2 else Group(":", parts, ":")
+        return Group(":", (_scalar(items[0]), *items[1:]), ":")
 
     def _eat_union(self, left: Node) -> bool:
         """A union sign, or the letter U between two sets."""
@@ -291,7 +290,7 @@ class _Parser:
             items = self._items()
             closing = self.need(*closers)
         matching = closing == closers[0]
-        if opening != "\\{" and len(items) == 1 and matching and not isinstance(items[0], Group):
+        if opening != "\\{" and len(items) == 1 and matching and not _is_bracketed(items[0]):
             return items[0]
         if opening == "{":
             opening, closing = "\\{", "\\}"
@@ -395,6 +394,10 @@ class _Parser:
         if len({len(row) for row in rows}) != 1:
             raise Unreadable("a matrix with uneven rows")
         return tuple(tuple(row) for row in rows)
+
+
+def _is_bracketed(node: Node) -> bool:
+    return isinstance(node, Group) and node.opening != ":"
 
 
 def _listed(items: list[Node], joint: str = "") -> Node:

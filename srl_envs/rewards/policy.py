@@ -17,6 +17,13 @@ class AnswerPolicy:
     """``1500 mL`` for ``1.5 L``."""
     percent_equals_number: bool = False
     """``25`` for ``25%``, beside ``0.25``, which always counts."""
+    ratio_equals_number: bool = False
+    """``3:4`` for ``0.75``. ``3/4`` for the ratio ``3:4`` always counts."""
+    approximation_sign_ok: bool = True
+    r"""``\approx 42``, ``≈42`` and ``~42`` for ``42``: the sign alone. Words such as ``about`` never
+    count. Where the reference has the sign it always counts."""
+    group_words_ok: bool = False
+    """``42 pairs`` for ``42``, though it is 84 things."""
     order_matters: bool = False
     """Bare lists such as ``1, 2`` must come in order; tuples always must."""
     unevaluated_ok: bool = False

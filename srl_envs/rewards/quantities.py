@@ -6,7 +6,8 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from srl_envs.rewards.counters import split_counted
+from srl_envs.rewards.counters import GROUPS, split_counted
+from srl_envs.rewards.hedges import is_hedge
 from srl_envs.rewards.units import read_unit
 from srl_envs.rewards.wording import month_number
 
@@ -25,7 +26,7 @@ _TAIL_CHARS = 60
 _CIRCLE = re.compile(r"\s?\^\s?(?:\\circ|\{\s?\\circ\s?\})\s*$")
 _FUNCTION = re.compile(r"\\|[a-z]{3}")
 _PRIMES = {"'": "ft", '"': "in"}
-_LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024fμµΩ"
+_LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1effμµΩ"
 _TAIL = re.compile(
     rf"(?:(?<=[0-9}})!.])|(?<=\\pi)(?=\s))(\s*)((?:[{_LETTER}¥₹]{{1,20}}\.?|/)"
     rf"(?:[ ·*/-]{{1,3}}\(?[{_LETTER}]{{1,20}}\)?\.?"
@@ -47,23 +48,20 @@ _CLOCK = re.compile(
     r"([0-9]{1,2})(?::([0-9]{2}))?(?::([0-9]{2}))?\s?(?:([ap])\.?\s?m\.?)?", re.IGNORECASE
 )
 _MAX_NOUN_WORDS = 3
-_WORDS = frozenset(
-    ("or", "and", "is", "not", "mod", "if", "for", "to", "in", "pi", "of", "with", "sin", "cos", "tan",
-     "log", "exp", "sqrt", "choose", "be", "are", "was", "were", "may", "might", "can", "could", "will",
-     "would", "should", "has", "have", "then", "but", "because", "since", "so", "than", "that", "this",
-     "it", "no", "wrong", "incorrect", "false", "maybe", "perhaps", "about", "approximately", "around",
-     "at", "least", "most", "more", "less", "fewer", "over", "under", "above", "below", "between",
-     "plus", "minus", "times", "divided", "multiplied", "by", "squared", "cubed", "factorial", "double",
+_NO_NOUNS = frozenset(
+    ("and", "is", "mod", "for", "to", "in", "pi", "of", "with", "sin", "cos", "tan",
+     "log", "exp", "sqrt", "choose", "be", "are", "was", "were", "can", "will", "has", "have", "at",
+     "times", "divided", "multiplied", "by", "squared", "cubed", "factorial", "double",
      "triple", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions",
-     "billion", "trillion", "half", "halves", "third", "thirds", "fifths", "sixths", "eighths", "tenth",
-     "tenths", "hundredths", "thousandths", "remainder", "base", "choices", "negative",
-     "twice", "thrice", "doubled", "tripled", "halved", "maximum", "minimum", "max", "score",
-     "gross", "lakh", "lakhs", "crore", "crores", "mio", "mrd", "mln", "mlrd", "bn", "tn", "bis",
+     "billion", "trillion", "half", "halves", "third", "thirds", "fifths", "sixths", "eighths", "tens",
+     "tenth", "tenths", "hundredths", "thousandths", "remainder", "base", "choices", "negative",
+     "twice", "thrice", "doubled", "tripled", "halved", "maximum", "minimum", "max", "score", "scores",
+     "gross", "grosses", "lakh", "lakhs", "crore", "crores", "mio", "mrd", "mln", "mlrd", "bn", "tn", "bis",
+     "thou", "grand", "mil", "mill", "fold", "off", "percent", "percentage", "basis", "permille",
+     "hex", "hexadecimal", "octal", "binary", "decimal",
      # the like in other languages
-     "nicht", "kein", "oder", "und", "mehr", "weniger", "etwa", "ungefähr", "mindestens", "höchstens",
-     "tausend", "millionen", "falsch", "ou", "et", "pas", "environ", "moins", "mille", "millions", "faux",
-     "más", "mas", "menos", "casi", "aproximadamente", "mil", "millones", "falso", "non", "circa", "più",
-     "meno", "quasi", "mila", "milioni", "não", "nao", "mais", "quase", "milhões", "sino", "sondern")
+     "und", "tausend", "millionen", "et", "mille", "y", "millones", "mila", "milioni", "milhões",
+     "sino", "sondern")
 )  # fmt: skip
 
 
@@ -88,7 +86,7 @@ def _number_and_unit(text: str, *, glued: bool) -> Quantity | None:
     circle = _CIRCLE.search(text)
     if circle and not _FUNCTION.search(text[: circle.start()].replace("\\frac", "")):
         return _measured(text[: circle.start()], "deg")
-    if text.endswith(("%", "€", "£", "¢", "$", "¥", "₹")) and len(text) > 1:
+    if text.endswith(("%", "‰", "€", "£", "¢", "$", "¥", "₹")) and len(text) > 1:
         return _measured(text[:-1], text[-1])
     if _PARTS.fullmatch(text):
         return _sum_of_parts(text)
@@ -128,22 +126,30 @@ def _sum_of_parts(text: str) -> Quantity | None:
 
 
 def _with_unit(number: str, name: str, *, spaced: bool) -> Quantity | None:
+    noun = name.rstrip(".").lower()
+    words = noun.split()
+    if any(map(is_hedge, words)):  # ``ca.`` is no centiampere
+        return None
     unit = read_unit(name)
     if unit and (spaced or len(name) > 1):
         return Quantity(number, unit.dimension, unit.factor)
-    noun = name.rstrip(".").lower()
-    words = noun.split()
     if (
         len(words) > _MAX_NOUN_WORDS
         or len(noun) < 3
         or not noun.replace(" ", "").isalpha()
-        or _WORDS & set(words)
+        or _NO_NOUNS & {*words, *(word.rstrip("s") for word in words)}
         or any(map(month_number, words))
     ):
         return None
     if len(words) == 1 and not spaced:
         return None
     return Quantity(number, f"things:{noun.rstrip('s')}", Fraction(1))
+
+
+def is_group(quantity: Quantity) -> bool:
+    """Whether what is counted are groups of a known size, such as ``42 pairs``."""
+    kind, _, noun = quantity.dimension.partition(":")
+    return kind == "things" and not GROUPS.isdisjoint({word.rstrip("s") for word in noun.split()})
 
 
 def same_dimension(left: Quantity, right: Quantity) -> bool:

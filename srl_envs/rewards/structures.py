@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -78,6 +79,8 @@ class _Comparison:
     def _values(self, reference: Node, given: Node) -> bool:
         if self.policy.any_constant_name and symbols(reference) - symbols(given) == {"C"}:
             given = _renamed(given, "c", "C")
+        if symbols(given) and not symbols(reference) and exact(reference) == 0:
+            return False  # letters times 0, such as ``up to 0``, say nothing
         if same_value(reference, given, rounded_digits=self.policy.rounded_digits):
             return True
         if not self.policy.tolerant or symbols(reference) or symbols(given):
@@ -397,6 +400,30 @@ def _solution_set(relation: Relation) -> tuple[Node, Node] | None:
         "!=": Union((Group("(", below, ")"), Group("(", above, ")"))),
     }
     return (left, sets[sign]) if sign in sets else None
+
+
+def tells_ratio(node: Node) -> bool:
+    """Whether an answer ends in ``a:b``."""
+    if isinstance(node, Relation):
+        return tells_ratio(node.sides[-1])
+    if isinstance(node, Many | Group):
+        return _is_ratio(node) or any(map(tells_ratio, node.items))
+    return False
+
+
+def as_quotients(node: Node) -> Node:
+    """Every ratio of two as what it is worth: ``3:4`` as ``3/4``."""
+    if isinstance(node, Relation):
+        return Relation(node.signs, tuple(map(as_quotients, node.sides)))
+    if not isinstance(node, Many | Group):
+        return node
+    if isinstance(node, Group) and _is_ratio(node):
+        return Op("/", node.items)
+    return replace(node, items=tuple(map(as_quotients, node.items)))
+
+
+def _is_ratio(node: Many | Group) -> bool:
+    return isinstance(node, Group) and node.opening == ":" and len(node.items) == 2
 
 
 def scaled(node: Node, factor: Fraction) -> Node:

@@ -56,7 +56,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Items in brackets: a tuple, an interval or a set, by its brackets."""
+    """Items in brackets: a tuple, an interval or a set, by its brackets; or a ratio, between colons."""
 
     opening: str
     items: tuple[Node, ...]
@@ -123,6 +123,8 @@ def show(node: Node) -> str:
         parts = [show(part) for part in node.args]
         infix = len(parts) == 2 and not node.name.isalpha()
         return f"({f' {node.name} '.join(parts)})" if infix else f"{node.name}({', '.join(parts)})"
+    if isinstance(node, Group) and node.opening == ":":
+        return ":".join(map(show, node.items))
     if isinstance(node, Group):
         return f"{node.opening}{', '.join(map(show, node.items))}{node.closing}"
     if isinstance(node, Many):

@@ -96,6 +96,8 @@ _PLAIN: Iterable[tuple[str, str, str]] = (
     ("yuan", "1", "cny rmb yuan"),
     ("rupee", "1", "₹ inr rs rupee rupees"),
     ("ratio", "0.01", "% percent pct percentage percents"),
+    ("ratio", "0.001", "‰ permille promille permil"),
+    ("ratio", "0.0001", "bp bps"),
     ("celsius", "1", "c celsius"),
     ("fahrenheit", "1", "f fahrenheit"),
 )  # fmt: skip

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from srl_envs.rewards.hedges import takes_back
+
 _CHOICE = re.compile(
     r"(?:(?:the )?(?:final )?(?:correct )?(?:answer|option|choice)(?: is)?:? ?)?"
     r"(?:option |choice )?(\()?([A-Za-z])(?:(\)|\.|:)(?: ?(.*))?)?",
     re.DOTALL | re.IGNORECASE,
 )
 _OTHER_LETTER = re.compile(r"\(?\b[A-Z]\b[).:]|\b(?:or|and)\b|^[A-Z]$|,\s*[A-Z]\b")
+_TAKEN_BACK = re.compile(
+    r"\W*\?\W*|(?:is|was|isn't|wasn't)(?: not)?(?: (?:it|true|right|correct|wrong|false|incorrect))?\W*",
+    re.IGNORECASE,
+)
+"""What follows a letter that is no option's own text."""
 _ARTICLE = re.compile(r"^(?:the|an|a) ")
 _SHORT_WORDS = frozenset(
     ("no", "yes", "odd", "all", "any", "red", "one", "two", "six", "ten", "up", "on", "off", "tie",
@@ -34,7 +41,6 @@ _UNITS = (
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
-_DENIALS = frozenset(("not", "no", "wrong", "never"))
 _WORD_LABEL = re.compile(
     r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20}){0,4})\s*=\s*(?=[^\s=])(.*)", re.DOTALL
 )
@@ -43,7 +49,7 @@ _WORD_LABEL = re.compile(
 def word_label(text: str) -> tuple[str, str]:
     """``total area = 12`` as (``total area``, ``12``); the label is empty where there is none."""
     found = _WORD_LABEL.fullmatch(text)
-    if found is None or _DENIALS & set(found[1].lower().split()):
+    if found is None or any(map(takes_back, found[1].lower().split())):
         return "", text
     label = found[1].lower()
     number = read_number_word(label)
@@ -73,7 +79,7 @@ def read_choice(text: str) -> str | None:
     found = _CHOICE.fullmatch(" ".join(text.split()))
     if found is None or (found[1] and found[3] != ")"):
         return None
-    if found[4] and _OTHER_LETTER.search(found[4]):
+    if found[4] and (_OTHER_LETTER.search(found[4]) or _TAKEN_BACK.fullmatch(found[4])):
         return None
     return found[2].upper()
 
