@@ -49,7 +49,7 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
     if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
         raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
     try:
-        json.dumps(dump(prompt), ensure_ascii=False).encode()
+        json.dumps(dump(prompt), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise ConfigError(
             f"{SHOWN}: it holds half of a surrogate pair, which is no text."

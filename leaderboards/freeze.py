@@ -48,7 +48,7 @@ def freeze(folder: Path = FOLDER) -> list[str]:
             )
         if key not in known:
             new[key] = protocol.sha256
-    text = json.dumps(known | new, indent=1, sort_keys=True) + "\n"
+    text = json.dumps(known | new, indent=1, sort_keys=True, allow_nan=False) + "\n"
     (folder / FROZEN).write_text(text, encoding="utf-8")
     return sorted(new)
 

@@ -246,7 +246,7 @@ def _note(board: Path, bundle: Bundle, action: str, reason: str) -> None:
     }
     try:
         with (board / CHANGELOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(line, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

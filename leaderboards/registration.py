@@ -241,7 +241,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         work.unlink(missing_ok=True)
         with work.open("x", encoding="utf-8") as file:  # never through a link that lies there
-            file.write(json.dumps(data, indent=1, sort_keys=True) + "\n")
+            file.write(json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
         work.replace(path)

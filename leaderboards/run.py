@@ -276,7 +276,7 @@ def _start(
         return header
     header = {**wanted, "agents": agents, "command": command, "started": now()}
     work = path.with_suffix(".tmp")
-    work.write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+    work.write_text(json.dumps(header, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     work.rename(path)
     return header
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -24,6 +25,24 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces, so that equal values have equal text and hash."""
     return _CANONICAL.encode(value)
+
+
+def plain_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON that every reader takes; a number that is not finite, unknown or without a bound, is null.
+
+    Args:
+        value: of what JSON has; keys of objects are text.
+        indent: spaces a level; None writes one line.
+    """
+    return json.dumps(_with_nulls(value), indent=indent, allow_nan=False)
+
+
+def _with_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_nulls(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 EXAMPLE = """\
@@ -87,7 +87,7 @@ def _write(
         index = write_site(data, Path(options.out), _counted(episodes, bar, total))
     if options.json:
         numbers = str(index.with_name("data.json"))
-        print(json.dumps({"index": str(index), "data": numbers, "boards": data["boards"]}))
+        print(plain_json({"index": str(index), "data": numbers, "boards": data["boards"]}))
     else:
         print(summary(data), f"open {index}", sep="\n")
     return 0

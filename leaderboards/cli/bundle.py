@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from leaderboards.cli.parser import OneLineParser
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 EXAMPLES = """\
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     made = [write_bundle(run, out, with_adapters=options.with_adapters) for run in runs]
     if options.json:
         told = [{"env": b.protocol.name, "root": b.root, "folder": str(b.folder)} for b in made]
-        print(json.dumps(told))
+        print(plain_json(told))
         return 0
     for bundle in made:
         print(f"{bundle.protocol.name}: {len(bundle.specs)} matches in {bundle.folder}")

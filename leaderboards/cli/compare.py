@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         if not options.json:
             print(sentence(found[-1]), flush=True)
     if options.json:
-        print(json.dumps([{**asdict(c), "reproduced": c.reproduced} for c in found]))
+        print(plain_json([{**asdict(c), "reproduced": c.reproduced} for c in found]))
     return 0 if all(comparison.reproduced for comparison in found) else 1
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leaderboards.cli.parser import OneLineParser
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 EXAMPLES = """\
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
     if bad:
         print(f"{bad} of {len(told)} requests set aside, the others are drawn", file=sys.stderr)
     if options.json:
-        print(json.dumps([asdict(done) for done in told]))
+        print(plain_json([asdict(done) for done in told]))
     return 1 if bad else 0
 
 

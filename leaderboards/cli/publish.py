@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import weights_option
+from srl_agents.records import plain_json
 
 if TYPE_CHECKING:
     from leaderboards.verify import Verdict
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         if verdict.accepted and not options.json:
             print(f"{folder}: {'added' if new else 'the board has the same claim: reproduced'}")
     if options.json:
-        print(json.dumps(told))
+        print(plain_json(told))
     elif board.is_dir():
         print(*describe(read_board(board)), sep="\n")
     return code

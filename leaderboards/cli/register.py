@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from leaderboards.cli.entrants import AGENTS, entrant_options, entrants_from
 from leaderboards.cli.parser import OneLineParser
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 EXAMPLES = f"""\
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         if not options.json:
             print(f"{path}: {', '.join(agent.agent_id for agent in agents)}")
     if options.json:
-        print(json.dumps({"owner": owner.public, "written": written}))
+        print(plain_json({"owner": owner.public, "written": written}))
     else:
         print(
             f"owner {fingerprint(owner.public)}; next: srl leaderboard draw {options.out} --board DIR"

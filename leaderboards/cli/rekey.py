@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import sources_of, weights_option
+from srl_agents.records import plain_json
 
 EXAMPLES = """\
 examples:
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     charter = read_charter(board)
     key = charter.fingerprint if charter else ""
     if options.json:
-        print(json.dumps({"fingerprint": key, "bundles": [asdict(done) for done in told]}))
+        print(plain_json({"fingerprint": key, "bundles": [asdict(done) for done in told]}))
     else:
         print(f"the board's key is now {key}")
     return 0 if all(done.level for done in told) else 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leaderboards.cli.entrants import AGENTS, entrant_options, entrants_from
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
             print(f"srl leaderboard run: interrupted; to go on: {command}", file=sys.stderr)
             return INTERRUPTED
     if options.json:
-        print(json.dumps(played))
+        print(plain_json(played))
         return 0
     for entry in played:
         print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")

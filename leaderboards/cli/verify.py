@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from leaderboards.cli.parser import OneLineParser
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         if not options.json:
             print(sentence(verdicts[-1]), flush=True)
     if options.json:
-        print(json.dumps([{**asdict(v), "accepted": v.accepted} for v in verdicts]))
+        print(plain_json([{**asdict(v), "accepted": v.accepted} for v in verdicts]))
     return 0 if all(verdict.accepted for verdict in verdicts) else 1
 
 

@@ -135,7 +135,7 @@ def _named(loaded: Iterable[Traversable], suffix: str) -> list[str]:
 
 
 def _call(name: str, value: Mapping[str, Any]) -> str:
-    return f"SRL.receive({json.dumps(name)},{embedded_json(value)});\n"
+    return f"SRL.receive({embedded_json(name)},{embedded_json(value)});\n"
 
 
 def _write(path: Path, text: str) -> None:

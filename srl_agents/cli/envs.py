@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ import numpy as np
 import tyro
 
 import srl_envs
+from srl_agents.records import plain_json
 from srl_envs.registry import EnvSpec
 
 DESCRIPTION = """List every environment that is installed, or explain one of them.
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
     if not options.env:
         specs = [srl_envs.spec(env_id) for env_id in srl_envs.list_envs()]
         if options.json:
-            print(json.dumps([asdict(spec) for spec in specs], indent=2))
+            print(plain_json([asdict(spec) for spec in specs], indent=2))
         else:
             _list(specs)
         return 0
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
     seat, observation, reply = sample_turn(spec)
     if options.json:
         sample = {"seat": seat, "observation": observation, "reply": reply}
-        print(json.dumps({**asdict(spec), "sample": sample}, indent=2))
+        print(plain_json({**asdict(spec), "sample": sample}, indent=2))
     else:
         print(explain(spec, seat, observation, reply))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -20,6 +19,7 @@ from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
 from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.records import plain_json
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError, UnknownEnvironmentError
 
@@ -46,7 +46,7 @@ class StatusOptions:
     run: tyro.conf.Positional[Path]
     """Folder of a run, or a league store."""
     json: bool = False
-    """Print JSON instead of tables."""
+    """Print JSON instead of tables; null where a number is unknown or an interval has no bound."""
     diagnostics: bool = False
     """Show equilibrium, cyclic share and exploiters too."""
     watch: float = 0.0
@@ -86,7 +86,7 @@ def status(argv: list[str]) -> int:
         with LeagueStore(path, mode="read") as store:
             statuses = read_status(store, with_diagnostics=options.diagnostics)
         _require(statuses, path)
-        print(json.dumps([_plain(status) for status in statuses], indent=2))
+        print(plain_json([_plain(status) for status in statuses], indent=2))
     else:
         width = None if sys.stdout.isatty() else _PIPED_COLUMNS
         Console(soft_wrap=True, width=width).print(_look(path, options), highlight=False)
@@ -293,7 +293,7 @@ def _plain(status: Status) -> dict[str, Any]:
 def _plain_partners(table: CrossPlay) -> dict[str, Any]:
     return {
         "ratings": [asdict(row) for row in table.ratings],
-        "mean": [[None if math.isnan(x) else x for x in row] for row in table.mean_NN.tolist()],
+        "mean": table.mean_NN.tolist(),
         "games": table.games_NN.tolist(),
     }
 
@@ -303,7 +303,7 @@ def _plain_diagnostics(found: Diagnostics) -> dict[str, Any]:
         "agents": list(found.agents),
         "nash": found.nash_N.tolist(),
         "nash_frequency": found.nash_frequency_N.tolist(),
-        "cyclic_share": None if math.isnan(found.cyclic_share) else found.cyclic_share,
-        "noise_share": None if math.isnan(found.noise_share) else found.noise_share,
+        "cyclic_share": found.cyclic_share,
+        "noise_share": found.noise_share,
         "exploitability": [asdict(row) for row in found.exploitability],
     }

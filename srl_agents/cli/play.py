@@ -15,6 +15,7 @@ import srl_envs
 from srl_agents.cli.human import HUMAN, Human, LeaveGameError
 from srl_agents.cli.transcript_view import TranscriptView
 from srl_agents.policies import text_policy
+from srl_agents.records import plain_json
 from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
@@ -129,7 +130,7 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
             path = _save(options.save, transcript, number, len(games))
             table.count(turn, transcript)
             if options.json:
-                print(json.dumps(_line(transcript, names, path)), flush=True)
+                print(plain_json(_line(transcript, names, path)), flush=True)
             else:
                 view.end(transcript, names, path, number if len(games) > 1 else None)
         if len(games) > 1 and not options.json:

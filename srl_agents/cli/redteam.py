@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.redteam import campaign, table
 from srl_envs.redteam.findings import Finding, Report, load_case, save_case
@@ -162,7 +162,7 @@ def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         data = {"command": command, "reports": [report.to_data() for report in reports]}
-        (folder / "report.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.json").write_text(plain_json(data, indent=1) + "\n", encoding="utf-8")
         (folder / "hackability.md").write_text(table.markdown(reports, command), encoding="utf-8")
         for report in reports:
             for finding in report.findings:
@@ -174,7 +174,7 @@ def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None
 def show(reports: Sequence[Report], *, as_json: bool) -> None:
     """The table and the findings on standard output."""
     if as_json:
-        print(json.dumps([report.to_data() for report in reports], indent=1))
+        print(plain_json([report.to_data() for report in reports], indent=1))
         return
     from rich.console import Console
     from rich.table import Table
@@ -220,5 +220,5 @@ def replay(folder: Path, *, as_json: bool) -> int:
         if not as_json:
             print(f"{'still there' if found else 'gone':12} {path.name}")
     if as_json:
-        print(json.dumps(rows, indent=1))
+        print(plain_json(rows, indent=1))
     return FOUND if any(row["present"] for row in rows) else 0

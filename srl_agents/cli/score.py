@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.recipes.loading import find_rubric, read_yaml
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.rewards import Rubric, RubricScore, summary
 
@@ -65,7 +66,7 @@ def main(argv: list[str]) -> int:
         write_scores(options.out, scores)
     result = {"file": str(options.file), "rubric": options.rubric, **summary(scores)}
     if options.json:
-        print(json.dumps(result, indent=2))
+        print(plain_json(result, indent=2))
     else:
         show(result)
     missing = len(scores) - result["judged"]
@@ -157,7 +158,7 @@ def write_scores(path: Path, scores: Sequence[RubricScore]) -> None:
                     name: None if part is None else {"value": part.value, "reason": part.reason}
                     for name, part in score.components.items()
                 }
-                file.write(json.dumps({"reward": score.reward, "components": components}) + "\n")
+                file.write(plain_json({"reward": score.reward, "components": components}) + "\n")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error}") from None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srl_agents.metrics.names import Record
+from srl_agents.records import plain_json
 
 METRICS = "metrics.jsonl"
 """Its name in a run's folder."""
@@ -36,13 +37,13 @@ class JSONLines:
         self._path = path
         kept = [line for line in read_lines(path) if line["update"] <= done]
         temporary = path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        temporary.write_text("".join(plain_json(line) + "\n" for line in kept))
         temporary.replace(path)
 
     def write(self, record: Record) -> None:
         """Append the record."""
         with self._path.open("a") as file:
-            file.write(json.dumps(record.as_json()) + "\n")
+            file.write(plain_json(record.as_json()) + "\n")
 
     def close(self) -> None:
         """Nothing is held."""

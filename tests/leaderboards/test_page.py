@@ -69,7 +69,7 @@ def test_the_overview_stands_whole_and_says_what_is_measured(page) -> None:
     box = find(page, "[aria-label=Environments] .grid-scroll")
     assert page.execute_script(inner, box) == 0
     (told,) = texts(page, "#measured")
-    for word in ("Elo", "strangers", "per seat", "ranked", "interval"):
+    for word in ("Elo", "strangers", "per seat", "ranked", "interval", "the farther one"):
         assert word in told
     assert texts(page, "[aria-label='Set aside'] li") == [f"nim-v0/{NASTY} {NASTY}"]
 
@@ -144,6 +144,8 @@ def test_every_mode_says_what_its_number_is(page, site: Path) -> None:
         (told,) = texts(go(page, site, f"board={board}"), "#measured")
         for word in (*words, "ranked by it", "95 % interval over seeds"):
             assert word in told, (board, word)
+        assert ("farther side" in told) is ("Elo" in told)
+        assert ("half of the 95 %" in told) is ("Elo" not in told)
 
 
 def test_names_that_have_room_are_not_cut(page, site: Path) -> None:

@@ -19,7 +19,7 @@
     const columns = [
       { label: "Environment", rem: 15, head: true, first: 1, value: (b) => b.name, cell: (b) => [el("a", { href: `#board=${b.slug}`, class: "name" }, b.name), el("div", { class: "summary" }, b.summary)] },
       { label: "Best agent", rem: 11, narrow: 6.8, first: 1, value: (b) => (best(b) ? best(b).agent.toLowerCase() : null), cell: leaders },
-      { label: "Value", rem: 8.4, narrow: 5.6, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits))] : ""), help: "Of the best agent, with half of its 95 % interval." },
+      { label: "Value", rem: 8.4, narrow: 5.6, number: true, cell: (b) => (best(b) ? [el("b", {}, valueText(b.metric, best(b).value)), " ", el("span", { class: "quiet" }, plusMinus(best(b).half_width, b.metric.digits))] : ""), help: "Of the best agent, and how far its 95 % interval reaches." },
       { label: "What it is", rem: 7.4, first: 1, value: (b) => b.mode, cell: (b) => [`${b.metric.name}${b.metric.unit === "return" ? "" : `, ${b.metric.unit}`}`, el("div", { class: "summary" }, b.mode)], help: "Rating, cross-play or focal return, by the kind of game." },
       number("Agents", 4.4, (b) => b.agents, (b) => whole(b.agents)),
       number("Matches", 5, (b) => b.matches, (b) => whole(b.matches), "Evaluation matches that count."),
@@ -64,7 +64,7 @@
 
   const ABOUT = "Language models and bots play each environment against, or with, the same opponents. A row says how well an agent did in evaluation matches, from every seat: "
     + "a rating in Elo where seats compete, its return with strangers where they cooperate, its own return per seat where interests are mixed. "
-    + "Agents are ranked within one environment only. The ± is half of the 95 % interval over seeds: agents whose intervals leave the same place open share it.";
+    + "Agents are ranked within one environment only. The ± is half of the 95 % interval over seeds; the sides of an Elo interval differ, and there it is the farther one. Agents whose intervals leave the same place open share it.";
 
   SRL.overviewPage = (data) => {
     const { boards, standing } = data;

@@ -114,7 +114,8 @@
       cooperative: "The number is cross-play: the mean return of an agent with partners it was not trained with, between 0 and 1.",
       mixed: "The number is the focal return: what an agent earned per seat that it held, between 0 and 1.",
     }[board.mode];
-    return `${number} Agents are ranked by it. The ± is half of the 95 % interval over seeds; a rank such as 2–4 names all places that the intervals leave open.`;
+    const reach = board.mode === "competitive" ? "how far the 95 % interval over seeds reaches to its farther side" : "half of the 95 % interval over seeds";
+    return `${number} Agents are ranked by it. The ± is ${reach}; a rank such as 2–4 names all places that the intervals leave open.`;
   };
 
   function reading(board) {

@@ -1,15 +1,24 @@
 """The dispatcher: finding commands, exit codes, and one line for what a user can fix."""
 
+import ast
+import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import leaderboards
+import srl_agents.cli
 from srl_agents.cli import main as dispatcher
 from srl_agents.cli.main import COMMAND_GROUP, main
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 SCRIPT = Path(sys.executable).with_name("srl")
@@ -29,6 +38,37 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.setattr(dispatcher.metadata, "entry_points", lambda group: [probe])
 
     return put
+
+
+NUMBERS = st.floats() | st.integers(-(2**53), 2**53)
+
+
+@given(
+    st.recursive(
+        NUMBERS | st.text(max_size=3), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+def test_json_for_others_has_null_for_what_is_not_finite(value: Any) -> None:
+    read = json.loads(plain_json({"x": (value,)}), parse_constant=pytest.fail)["x"]
+    if isinstance(value, float) and not math.isfinite(value):
+        assert read == [None]
+    elif isinstance(value, float | int | str):
+        assert read == [value]
+
+
+def test_no_command_and_no_page_writes_json_that_is_none() -> None:
+    """`plain_json`, or a refusal: a bare Infinity breaks whoever reads the answer."""
+    folders = [Path(package.__path__[0]) for package in (srl_agents.cli, leaderboards)]
+    loose = [
+        f"{path.name}:{call.lineno}"
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if "redteam" not in path.parts  # writes what is forged
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("json.dumps", "json.dump")
+        if "allow_nan" not in {keyword.arg for keyword in call.keywords}
+    ]
+    assert loose == []
 
 
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
     assert done.stdout.split() == ["2", "False"]
 
 
-def make_store(path: Path) -> None:
+def make_store(path: Path, seeds: int = 40) -> None:
     with LeagueStore(path) as store:
         for name, parent, step in (("tiny", None, 0), ("alice@3", "tiny", 3)):
             store.add_agent(
@@ -110,7 +110,7 @@ def make_store(path: Path) -> None:
                     role="main" if step else "anchor", step=step,
                 )
             )  # fmt: skip
-        for seed in range(40):
+        for seed in range(seeds):
             for seats in (("alice@3", "tiny"), ("tiny", "alice@3")):
                 spec = MatchSpec(
                     env_id="connect_four-v0", seed=seed, split="eval", seats=seats,
@@ -144,6 +144,18 @@ def test_league_status_shows_who_got_better(
     assert 0 < gain["low"] < 0.5 < gain["high"]
     assert gain["seeds"] == 40
     assert [row["agent"] for row in status["ratings"]] == ["alice@3", "tiny"]
+
+
+def test_what_one_seed_cannot_tell_is_null(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_store(tmp_path / "league.db", seeds=1)
+    assert main(["league", "status", str(tmp_path), "--json", "--diagnostics"]) == 0
+    (status,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    ends = {row["agent"]: (row["low"], row["high"]) for row in status["ratings"]}
+    assert ends == {"alice@3": (None, None), "tiny": (0.0, 0.0)}  # the anchor is the zero
+    gain = status["gains"]["alice@3"]
+    assert (gain["low"], gain["high"], gain["seeds"]) == (None, None, 1)
 
 
 def test_league_status_without_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
