@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
+from srl_envs.rewards.hedges import takes_back
 from srl_envs.rewards.number import MAX_EXPONENT, MAX_NUMBER_CHARS
 from srl_envs.rewards.trees import Num, Unreadable
 
@@ -21,8 +22,6 @@ _GREEK = frozenset(
      "rho", "sigma", "tau", "phi", "varphi", "psi", "omega", "xi", "eta", "zeta", "kappa", "chi",
      "Delta", "Omega", "Gamma", "Lambda", "Phi", "Psi", "Sigma", "Theta", "Xi", "ell")
 )  # fmt: skip
-_DENIALS = frozenset(("not", "no", "non", "nor", "but", "pas", "nie"))
-"""Short words that are no products of letters."""
 _CONSTANTS = {"pi": "pi", "Pi": "pi", "inf": "inf", "infty": "inf", "infinity": "inf", "oo": "inf"}
 
 
@@ -85,7 +84,7 @@ def _lexed(found: re.Match[str]) -> list[Token]:
         return [Token("sym", name) if name in _GREEK else Token("op", found["cmd"])]
     if name in ("or", "and"):
         return [Token("op", name)]
-    if len(name) > 3 or name.lower() in _DENIALS:
+    if len(name) > 3 or takes_back(name.lower()):  # ``not`` is no product of letters
         raise Unreadable(f"the word {name!r}")
     return [Token("const" if c == "e" else "sym", c) for c in name]
 

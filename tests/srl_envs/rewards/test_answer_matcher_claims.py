@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.rewards import AnswerMatcher, AnswerPolicy
+from srl_envs.rewards.hedges import _BLURS, _DENIALS
 
 ROWS = [
     json.loads(line)
@@ -96,3 +97,21 @@ def test_a_counting_word_changes_no_number(number: int, counter: str, gap: str) 
     assert matcher.compare(f"{number}{gap}{counter}", answer=str(number)).value == 1.0
     assert matcher.compare(str(number), answer=f"{number}{gap}{counter}").value == 1.0
     assert matcher.compare(f"{number + 1}{gap}{counter}", answer=str(number)).value == 0.0
+
+
+@given(
+    st.sampled_from([0, 1, 2, 12, 100]) | st.integers(0, 10**6),
+    st.sampled_from(sorted(_DENIALS | _BLURS)),
+    st.sampled_from([
+        "{w} {n}", "{w}{n}", "{n} {w}", "{n}{w}", "({w} {n})", "{n} ({w})", "{n}, {w}", "{w}: {n}",
+        "\\text{{{w} }}{n}", "{n}\\text{{ {w}}}", "x = {w} {n}", "{n} apples {w}", "{n} {w} apples",
+    ]),
+)  # fmt: skip
+def test_a_value_that_is_blurred_or_denied_never_counts(number: int, word: str, way: str) -> None:
+    given_text, answer = way.format(w=word, n=number), str(number)
+    matcher = AnswerMatcher()
+    assert matcher.compare(given_text, answer=answer).value == 0.0
+    assert matcher.score(reply=f"The answer is {given_text}", answer=answer).value == 0.0
+    if word in _DENIALS:
+        assert matcher.compare(f"{word} = {number}", answer=answer).value == 0.0
+        assert matcher.compare(f"{word} sum = {number}", answer=answer).value == 0.0
