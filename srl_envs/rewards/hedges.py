@@ -43,4 +43,4 @@ def takes_back(word: str) -> bool:
 
 def is_hedge(word: str) -> bool:
     """Whether a word, in lower case, is no noun beside a number: ``42 roughly``, ``42 or more``."""
-    return word in _DENIALS | _BLURS or (len(word) > 4 and word.endswith("ly"))
+    return word in _DENIALS or word in _BLURS or (len(word) > 4 and word.endswith("ly"))
