@@ -9,20 +9,42 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from hashlib import blake2b
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from srl_envs.draws import Draws, seed_words
-from srl_envs.errors import IllegalMoveError
+from srl_envs.errors import ConfigError, IllegalMoveError
 
 State = TypeVar("State")
 Action = TypeVar("Action")
+Instance = TypeVar("Instance")
 Mode = Literal["competitive", "cooperative", "mixed"]
 Split = Literal["train", "eval"]
 SPLITS: tuple[Split, ...] = ("train", "eval")
+HELD_OUT_SHARE = 4
+"""One of so many instances is kept for the eval split."""
+_MOST_DRAWS = 2000
+"""Draws after which an instance of the split is taken not to exist."""
+
+
+def seat_name(seat: int) -> str:
+    """What every prompt, move and view calls a seat: its PettingZoo agent, ``player_0``."""
+    return f"player_{seat}"
+
+
+def split_of_instance(*key: object) -> Split:
+    """The one split in which an instance may occur, from a hash of what names it.
+
+    Args:
+        *key: numbers, texts and tuples of these, the same for instances that are the same task.
+            What does not matter to the task, like the order of heaps, should not be in it.
+    """
+    digest = blake2b(repr(key).encode(), digest_size=4).digest()
+    return SPLITS[int.from_bytes(digest, "big") % HELD_OUT_SHARE == 0]
 
 
 class Streams:
@@ -54,6 +76,27 @@ class Streams:
         "train" where the entropy is no episode's.
         """
         return SPLITS[self._entropy[2]] if len(self._entropy) == 4 else "train"
+
+    def held(self, draw: Callable[[], Instance], key: Callable[[Instance], object]) -> Instance:
+        """Draw until an instance belongs to this episode's split, so that eval is never trained on.
+
+        Args:
+            draw: takes the next instance from a stream that goes on from call to call.
+            key: what names the instance to `split_of_instance`.
+
+        Raises:
+            ConfigError: no instance of the split turned up; the game's options leave too few.
+        """
+        split = self.split
+        for _ in range(_MOST_DRAWS):
+            instance = draw()
+            if split_of_instance(key(instance)) == split:
+                return instance
+        raise ConfigError(
+            f"none of {_MOST_DRAWS} instances drawn with these options belongs to split {split!r}: "
+            f"instances are divided by hash, and the options leave too few; widen them, or take the "
+            f"other split."
+        )
 
     def __getattr__(self, name: str) -> np.random.Generator:
         if name not in Streams._names:

@@ -1,18 +1,29 @@
 """The reply grammar: what of a model's text is a move.
 
-The text after the last ``</think>`` (the whole reply if there is none) must hold exactly one
-distinct ``<action>...</action>``. Nothing else is ever read as a move: no other bracket, no prose.
-All functions are linear in the length of the reply.
+A reply may think first. Its thought ends with the last ``</think>``, and what follows a ``<think>``
+that is never closed is thought as well: no move. Of the rest, the last ``<action>...</action>`` is the
+move; nothing else is ever read as one, no other bracket and no prose. Tags may be written in any
+case. All functions are linear in the length of the reply.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 OPEN, CLOSE = "<action>", "</action>"
 MAX_REPLY_CHARS = 65_536
-_TAG = re.compile(f"{OPEN}|{CLOSE}")
+_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}action\s{0,8}>", re.IGNORECASE)
+_THOUGHT = re.compile(r"<\s{0,8}(/?)\s{0,8}think(?:ing)?\s{0,8}>", re.IGNORECASE)
+_PAIRS = {
+    "(": ")", "[": "]", "{": "}", "<": ">", '"': '"', "'": "'", "`": "`", "*": "*", "_": "_",
+    "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb",
+}  # fmt: skip
+"""What may stand around a move, and what closes it."""
+_AFTER = ".,;:!\u3002"
+"""Punctuation that may stand behind a move."""
+_MOST_LAYERS = 8
 
 
 def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[None, str]:
@@ -33,22 +44,17 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
         body = rest[: -len(CLOSE)]
         if "<" not in body and len(body) <= max_action_chars:
             return body.strip(), None
-    tail = reply[reply.rfind("</think>") + 1 :]
-    start = tail.find(OPEN)
-    if start < 0:
-        return None, f"it has no {OPEN}...{CLOSE} block"
-    end = tail.find(CLOSE, start)
-    if end < 0:
-        return None, f"its {OPEN} block is never closed"
-    body = tail[start + len(OPEN) : end]
-    alone = tail.find(OPEN, start + 1) < 0 and tail.find(CLOSE, end + 1) < 0
-    if not alone or tail.find(CLOSE, 0, start) >= 0:
-        blocks = _blocks(tail)
-        if blocks is None:
-            return None, f"its {OPEN} and {CLOSE} tags do not pair up"
-        if len(blocks) > 1:
-            return None, f"it has {len(blocks)} different {OPEN} blocks; write exactly one"
-    body = body.strip()
+    said, thinks = _without_thought(reply)
+    tags = list(_TAG.finditer(said))
+    if not tags:
+        end = " after its thought, which is never closed" if thinks else ""
+        return None, f"it has no {OPEN}...{CLOSE} block{end}"
+    last = tags[-1]
+    if not last.group(1):
+        return None, f"its last {OPEN} block is never closed"
+    if len(tags) == 1 or tags[-2].group(1):
+        return None, f"its last {CLOSE} closes no {OPEN}"
+    body = said[tags[-2].end() : last.start()].strip()
     if len(body) > max_action_chars:
         return (
             None,
@@ -57,17 +63,33 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
     return body, None
 
 
-def _blocks(text: str) -> set[str] | None:
-    """The distinct bodies, or None where tags nest, overlap or stay open."""
-    bodies: set[str] = set()
-    start = 0
-    for tag in _TAG.finditer(text):
-        if (tag.group() == OPEN) == bool(start):
-            return None
-        if start:
-            bodies.add(text[start : tag.start()].strip())
-        start = 0 if start else tag.end()
-    return None if start else bodies
+def _without_thought(reply: str) -> tuple[str, bool]:
+    """What is said outside thoughts, and whether a thought is never closed."""
+    start, end, opened = 0, len(reply), False
+    for tag in _THOUGHT.finditer(reply):
+        if tag.group(1):
+            start, end, opened = tag.end(), len(reply), False
+        elif not opened:
+            end, opened = tag.start(), True
+    return reply[start:end], opened
+
+
+def bare_forms(body: str) -> Iterator[str]:
+    """The body without what may stand around a move, one layer after the other.
+
+    Emphasis, quotes, brackets in pairs and punctuation at the end: ``**4**``, ``[4]``, ``"4".``. A game
+    that refuses the body as it stands is asked for these in turn.
+    """
+    seen = body.strip()
+    for _ in range(_MOST_LAYERS):
+        inner = seen.rstrip(_AFTER)
+        if inner == seen and len(seen) > 1 and _PAIRS.get(seen[0]) == seen[-1]:
+            inner = seen[1:-1]
+        inner = inner.strip()
+        if inner == seen or not inner:
+            return
+        seen = inner
+        yield seen
 
 
 def action(body: object) -> str:

@@ -14,22 +14,21 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete
 from pettingzoo import ParallelEnv
 
-from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy
+from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy, seat_name
 from srl_envs.errors import (
     ConfigError,
     EpisodeOverError,
     IllegalMoveError,
     nearest,
 )
-from srl_envs.grammar import parse_reply, replies_of
+from srl_envs.grammar import bare_forms, parse_reply, replies_of
+from srl_envs.prompt_header import FORMAT_COST, write_header
 from srl_envs.registry import EnvSpec
 from srl_envs.seating import missing_action, require_text
 from srl_envs.spaces import AnyText, LegalText
 
 INVALID_MODES = ("retry", "forfeit", "random_legal")
 SHELL_OPTIONS = ("split", "invalid", "max_retries", "forfeit_after", "render_mode")
-FORMAT_COST = 0.05
-"""Reward units that one malformed or illegal reply costs."""
 FORMAT_FLOOR = -0.3
 """The ``format`` component of a seat never falls below this in one episode."""
 
@@ -58,7 +57,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             game's fallback move; "forfeit" ends the game at the first invalid reply;
             "random_legal" plays a random legal move instead (separates strategy from format).
         max_retries: extra tries per turn.
-        forfeit_after: fallback moves in one episode after which the seat forfeits.
+        forfeit_after: fallback moves in one episode after which the seat forfeits. A seat that made no
+            move of its own by the end forfeits as well.
         render_mode: "ansi" (render returns text), "human" (prints it) or None.
     """
 
@@ -96,8 +96,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.max_retries = max_retries
         self._attempts = max_retries + 1 if invalid == "retry" else 1
         self.forfeit_after = forfeit_after
+        self.header = write_header(game.mode, invalid, self._attempts, forfeit_after)
         self.max_cycles: int | None = None
-        self.possible_agents = [f"player_{seat}" for seat in range(game.seats)]
+        self.possible_agents = [seat_name(seat) for seat in range(game.seats)]
         self._name_and_version = spec.name, spec.version
         self._seated = tuple(enumerate(self.possible_agents))
         self._unpaid = (0.0,) * game.seats
@@ -113,7 +114,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         steps = game.max_turns * (max_retries + 1) + 2
         self._observation_space = Dict(
             {
-                "text": AnyText(game.max_observation_chars),
+                "text": AnyText(len(self.header) + game.max_observation_chars),
                 "turn": Discrete(steps),
                 "can_act": Discrete(2),
             }
@@ -171,6 +172,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._pending = game.to_move(self._state)
         self._tries = [0] * n
         self._fallbacks = [0] * n
+        self._moved: set[int] = set()
         self._format = [0.0] * n
         self.paid = (0.0,) * n
         self._errors = [""] * n
@@ -198,6 +200,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             raise EpisodeOverError("the episode is over (or not started): call reset().")
         accepted, bodies, problems = self._read_replies(actions)
         self._turn += 1
+        self._moved.update(accepted)
         faults: dict[int, Fault] = {}
         played = bodies
         if problems or self._accepted:  # some have to reply again, or did just now
@@ -217,6 +220,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
                 self._accepted, self._bodies = {}, {}
             self._pending = game.to_move(state)
             self.outcomes = game.returns(state)
+            if self.outcomes is not None and any(self._fallbacks):
+                self.forfeited = self._idle()
+                if self.forfeited:
+                    self.outcomes = self._forfeit_outcomes()
         ended = self.outcomes is not None
         truncated = not ended and self._turn == self.max_cycles
         paid = self._pay(self.outcomes or game.earned(self._state))
@@ -262,6 +269,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             "bodies": {str(seat): body for seat, body in self._bodies.items()},
             "tries": list(self._tries),
             "fallbacks": list(self._fallbacks),
+            "moved": sorted(self._moved),
             "format": list(self._format),
             "paid": list(self.paid),
             "errors": list(self._errors),
@@ -295,6 +303,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             seat: self.game.parse(self._state, seat, body) for seat, body in self._bodies.items()
         }
         self._tries, self._fallbacks = list(data["tries"]), list(data["fallbacks"])
+        self._moved = set(data["moved"])
         self._format, self._errors = list(data["format"]), list(data["errors"])
         self.paid = tuple(data["paid"])
         self.outcomes = None if data["outcomes"] is None else tuple(data["outcomes"])
@@ -359,10 +368,26 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             try:
                 accepted[seat] = game.parse(state, seat, body)
             except IllegalMoveError as error:
-                problems[seat] = "illegal", str(error)
-            else:
-                bodies[seat] = body
+                meant = self._meant(seat, body)
+                if meant is None:
+                    problems[seat] = "illegal", str(error)
+                    continue
+                body, accepted[seat] = meant
+            bodies[seat] = body
         return accepted, bodies, problems
+
+    def _meant(self, seat: int, body: str) -> tuple[str, Any] | None:
+        """The legal move that a refused body names with marks around it or in another case."""
+        game, state = self.game, self._state
+        forms = list(bare_forms(body))
+        for form in forms:
+            try:
+                return form, game.parse(state, seat, form)
+            except IllegalMoveError:
+                continue
+        wanted = {form.casefold() for form in (body, *forms)}
+        listed = [move for move in game.legal(state, seat) or () if move.casefold() in wanted]
+        return (listed[0], game.parse(state, seat, listed[0])) if len(listed) == 1 else None
 
     def _sort_replies(
         self,
@@ -392,6 +417,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         for seat in seats:
             if self._tries[seat]:
                 self._tries[seat], self._errors[seat] = 0, ""
+
+    def _idle(self) -> tuple[int, ...]:
+        """Seats for which default moves alone were played: short games forfeit them as well."""
+        return tuple(s for s, n in enumerate(self._fallbacks) if n and s not in self._moved)
 
     def _forfeit_outcomes(self) -> tuple[float, ...]:
         """Outcome per seat; where several forfeit at once, the mean, so that no seat's number counts."""
@@ -440,7 +469,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, dict[str, Any]]]:
         """Observations, rewards and infos of all seats; the text of each is written once."""
         game, state, pending, turn = self.game, self._state, self._pending, self._turn
-        attempts, tries, errors = self._attempts, self._tries, self._errors
+        attempts, tries, errors, header = self._attempts, self._tries, self._errors, self.header
         observations: dict[str, Observation] = {}
         rewards: dict[str, float] = {}
         infos: dict[str, dict[str, Any]] = {}
@@ -448,7 +477,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             label, cost = faults.get(seat, _NO_FAULT) if faults else _NO_FAULT
             acts = seat in pending
             observations[agent] = {
-                "text": game.observe(state, seat) + errors[seat],
+                "text": header + game.observe(state, seat) + errors[seat],
                 "turn": turn,
                 "can_act": 1 if acts else 0,
             }

@@ -55,6 +55,9 @@ class EnvSpec:
     numeric: str = ""
     """``package.module:Class`` of the `srl_envs.wrappers.numeric.Features` that make the numeric twin;
     empty where there is none."""
+    held_out: bool = False
+    """Whether no instance of the eval split can occur in train (`srl_envs.core.Streams.held`), with the
+    default options."""
 
     @property
     def name(self) -> str:
@@ -77,6 +80,7 @@ def register(
     bots: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     numeric: str = "",
+    held_out: bool = False,
 ) -> None:
     """Add an environment under a versioned id. Nothing is imported until it is made.
 
@@ -107,7 +111,7 @@ def register(
             )
     spec = EnvSpec(
         id=id, entry_point=entry_point, mode=mode, seats=seats, summary=summary,
-        bots=dict(bots or {}), options=dict(options or {}), numeric=numeric,
+        bots=dict(bots or {}), options=dict(options or {}), numeric=numeric, held_out=held_out,
     )  # fmt: skip
     if _SPECS.get(id, spec) != spec:
         raise ConfigError(
