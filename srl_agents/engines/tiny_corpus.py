@@ -81,25 +81,37 @@ def code_duel(share: float, difficulty: int) -> Source:
     return Source(env_id="code_duel-v0", options=options, share=share, skill=0.4)
 
 
+def small_game(env_id: str, share: float, **options: Any) -> Source:
+    """A game whose rules are one token and whose state is short."""
+    return Source(env_id=env_id, options=options, share=share, skill=0.4)
+
+
 SOURCES: tuple[Source, ...] = (
-    connect_four(0.16, 5, 5, 3, skill=0.15),
-    connect_four(0.12, 5, 4, 3, skill=0.15),
-    connect_four(0.24, 6, 7, 4, skill=0.25),
+    connect_four(0.12, 5, 5, 3, skill=0.15),
+    connect_four(0.09, 5, 4, 3, skill=0.15),
+    connect_four(0.18, 6, 7, 4, skill=0.25),
     connect_four(0.01, 4, 4, 3),
     connect_four(0.01, 6, 6, 4),
     connect_four(0.01, 7, 8, 4),
     connect_four(0.01, 8, 9, 5),
-    math_duel(0.10, 1, 1),
-    math_duel(0.07, 1, 3),
-    math_duel(0.10, 1, 5),
+    math_duel(0.08, 1, 1),
+    math_duel(0.05, 1, 3),
+    math_duel(0.07, 1, 5),
     math_duel(0.01, 1, 10),
     math_duel(0.02, 2, 5),
     math_duel(0.01, 3, 5),
     math_duel(0.01, 4, 5),
     math_duel(0.01, 5, 5),
-    code_duel(0.04, 1),
-    code_duel(0.04, 2),
-    code_duel(0.03, 3),
+    code_duel(0.03, 1),
+    code_duel(0.03, 2),
+    code_duel(0.02, 3),
+    small_game("nim-v0", 0.04),
+    small_game("kuhn_poker-v0", 0.03),
+    small_game("blotto-v0", 0.04),
+    small_game("iterated_dilemma-v0", 0.03),
+    small_game("public_goods-v0", 0.03),
+    small_game("commons-v0", 0.03),
+    small_game("negotiation-v0", 0.03),
 )
 
 
@@ -108,7 +120,7 @@ def draw(
 ) -> list[Sample]:
     """``count`` samples of the bots' games on random seeds."""
     samples: list[Sample] = []
-    games = _GAMES[source.env_id](source, rng, split)
+    games = _GAMES.get(source.env_id, _bots_games)(source, rng, split)
     while len(samples) < count:
         samples += next(games)
     return samples[:count]
@@ -251,7 +263,7 @@ def _code_duel_games(
         ]
         state = env.get_state()["state"] | {"programs": programs, "passed": [0, 0]}
         seat = int(rng.integers(2))
-        text = env.game.observe(env.game.decode(state), seat)
+        text = env.header + env.game.observe(env.game.decode(state), seat)
         yield [writing, _coding_sample(source, text, bots, naive, skilled)]
 
 
@@ -277,8 +289,25 @@ def _short_attack(reply: str) -> str:
     return action(f"\n{json.dumps(inputs)}\n")
 
 
+def _bots_games(source: Source, rng: np.random.Generator, split: str) -> Iterator[list[Sample]]:
+    """Positions of games between all the bots, with what the random and the strong bot would reply."""
+    bots = _bots(source, rng)
+    players = {name: bot for name, bot in bots.items() if name != "held_out"}
+    for texts in _observations(source, rng, split, players):
+        yield [
+            Sample(
+                source.name,
+                text,
+                naive=tuple(bots["random"](text) for _ in range(3)),
+                skilled=tuple(bots["strong"](text) for _ in range(2)),
+            )
+            for text in texts
+        ]
+
+
 _GAMES: Mapping[str, Callable[[Source, np.random.Generator, str], Iterator[list[Sample]]]] = {
     "connect_four-v0": _connect_four_games,
     "math_duel-v0": _math_duel_games,
     "code_duel-v0": _code_duel_games,
 }
+"""Games of which more is taught than what bots reply."""

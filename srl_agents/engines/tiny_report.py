@@ -27,6 +27,11 @@ BOARDS: tuple[dict[str, int], ...] = (
     {"rows": 5, "cols": 5, "k": 3},
     {"rows": 5, "cols": 4, "k": 3},
 )
+SMALL_GAMES = (
+    "nim-v0", "kuhn_poker-v0", "blotto-v0", "iterated_dilemma-v0", "public_goods-v0", "commons-v0",
+    "negotiation-v0",
+)  # fmt: skip
+"""Further games whose moves the model writes; the strong bot's tables show what is left to learn."""
 CODE_TOKENS = 160
 """Room for a program of the corpus."""
 Options = Mapping[str, Any]
@@ -146,7 +151,8 @@ def coding_positions(
         programs = [str(parse_reply(bot(text), 8192)[0]) for bot in bots]
         state = env.game.decode(data | {"programs": programs, "passed": [0, 0]})
         seat = int(rng.integers(2))
-        attacking.append(Position(env.game.observe(state, seat), env.game, state, seat))
+        told = env.header + env.game.observe(state, seat)
+        attacking.append(Position(told, env.game, state, seat))
     return writing, attacking
 
 
@@ -236,7 +242,18 @@ def measure(player: TinyPlayer) -> dict[str, dict[str, float]]:
         report[f"math_duel difficulty {difficulty}"] = _measure_math(player, difficulty)
     for difficulty in (1, 2, 3):
         report[f"code_duel difficulty {difficulty}"] = _measure_code(player, difficulty)
+    for env_id in SMALL_GAMES:
+        report[env_id] = _measure_small(player, env_id)
     return report
+
+
+def _measure_small(player: TinyPlayer, env_id: str) -> dict[str, float]:
+    cases = positions(env_id, {}, 200)
+    return {
+        "legal": legal_share(player, cases, max_new_tokens=32),
+        "prompt tokens": _longest(player, cases),
+        "prompt tokens, median": float(np.median([len(player.encode(c.text)) for c in cases])),
+    }
 
 
 def _measure_board(player: TinyPlayer, options: Options) -> dict[str, float]:
@@ -318,7 +335,7 @@ def model_card(
     lines = ["| environment | measured |", "| --- | --- |"]
     for name, row in report.items():
         cells = ", ".join(
-            f"{key} {value:.0f}" if key == "prompt tokens" else f"{key} {value:.2f}"
+            f"{key} {value:.0f}" if key.startswith("prompt tokens") else f"{key} {value:.2f}"
             for key, value in row.items()
         )
         lines.append(f"| {name} | {cells} |")

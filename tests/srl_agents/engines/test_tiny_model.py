@@ -88,6 +88,13 @@ def test_writes_legal_programs_and_attacks(difficulty: int) -> None:
     assert sum(shares) / 2 >= 0.82
 
 
+@pytest.mark.parametrize("env_id", tiny_report.SMALL_GAMES)
+def test_knows_small_games_in_short_prompts(env_id: str) -> None:
+    cases = tiny_report.positions(env_id, {}, 60)
+    assert tiny_report.legal_share(player(), cases, max_new_tokens=32) >= 0.9
+    assert np.median([len(player().encode(case.text)) for case in cases]) < 150
+
+
 @pytest.mark.parametrize("options", BOARDS)
 def test_prefers_columns_that_win_at_once(options: dict[str, int]) -> None:
     """Far from always: what training has to amplify must be there, but weak."""
