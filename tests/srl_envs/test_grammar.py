@@ -2,39 +2,53 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_envs.grammar import CLOSE, MAX_REPLY_CHARS, OPEN, action, parse_reply
+from srl_envs.grammar import CLOSE, MAX_REPLY_CHARS, OPEN, action, bare_forms, parse_reply
 
 LIMIT = 6
 PIECES = [
-    OPEN, CLOSE, action("a"), "</think>", "<think>", "a", "b", " ", "\n", "<", "action>", "4; 2",
-    "é\ud800",
+    OPEN, CLOSE, action("a"), "</think>", "<think>", "<Thinking>", "</ THINK >", "<ACTION >",
+    "< /Action>", "a", "b", " ", "\n", "<", "action>", "4; 2", "é\ud800",
 ]  # fmt: skip
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join)
 
 
+def tag_at(text: str, position: int) -> tuple[str, int]:
+    """Name of the tag that begins here ("" if none) and where it ends."""
+    end = text.find(">", position)
+    if text[position] != "<" or end < 0:
+        return "", position + 1
+    words = text[position + 1 : end].lower()
+    name = "".join(words.split())
+    if name.strip("/") not in ("action", "think", "thinking") or name.count("/") > 1:
+        return "", position + 1
+    if (not name.startswith("/") and "/" in name) or len(words.split("/")[-1].split()) != 1:
+        return "", position + 1
+    return name.replace("thinking", "think"), end + 1
+
+
 def slowly(reply: str, limit: int) -> str | None:
-    """The grammar spelled out: cut, walk over every character, count, compare."""
+    """The grammar spelled out: walk over every character, drop thoughts, remember the last tags."""
     if len(reply) > MAX_REPLY_CHARS:
         return None
-    tail = reply.rsplit("</think>", maxsplit=1)[-1]
-    bodies, body, inside = [], "", False
-    position = 0
-    while position < len(tail):
-        if tail.startswith(OPEN, position):
-            if inside:
-                return None
-            inside, body, position = True, "", position + len(OPEN)
-        elif tail.startswith(CLOSE, position):
-            if not inside:
-                return None
-            inside, position = False, position + len(CLOSE)
-            bodies.append(body.strip())
-        else:
-            body += tail[position]
-            position += 1
-    if inside or len(set(bodies)) != 1:
+    start, end, position = 0, len(reply), 0
+    while position < len(reply):
+        name, after = tag_at(reply, position)
+        if name == "/think":
+            start, end = after, len(reply)
+        elif name == "think" and end == len(reply):
+            end = position
+        position = after
+    tags = []
+    position, said = 0, reply[start:end]
+    while position < len(said):
+        name, after = tag_at(said, position)
+        if name.endswith("action"):
+            tags.append((name, position, after))
+        position = after
+    if [name for name, _, _ in tags[-2:]] != ["action", "/action"]:
         return None
-    return bodies[0] if len(bodies[0]) <= limit else None
+    body = said[tags[-2][2] : tags[-1][1]].strip()
+    return body if len(body) <= limit else None
 
 
 @settings(max_examples=500)
@@ -45,7 +59,7 @@ def test_agrees_with_the_grammar_spelled_out(reply: str) -> None:
     assert (body is None) == (reason is not None)
 
 
-@given(st.text(max_size=LIMIT).filter(lambda text: OPEN not in text and CLOSE not in text))
+@given(st.text(max_size=LIMIT).filter(lambda text: "<" not in text))
 def test_a_written_action_is_read_back(body: str) -> None:
     assert parse_reply(f"Let me see. {action(body)} That is it.", LIMIT) == (body.strip(), None)
 
@@ -56,11 +70,15 @@ def test_a_written_action_is_read_back(body: str) -> None:
         ("<action>3</action>", "3"),
         ("<action> 3\n</action>", "3"),
         ("<action></action>", ""),
-        ("<action>3</action> so <action> 3 </action>", "3"),
+        ("<Action>3</ACTION>", "3"),
+        ("< action >3</ action >", "3"),
+        ("<action>3</action> no, <action>4</action>", "4"),
+        ("The form is <action>...</action>. Mine: <action>4</action>", "4"),
+        ("I write <action> and then <action>4</action>", "4"),
         ("<think><action>1</action></think><action>2</action>", "2"),
+        ("<THINKING>1</Thinking><action>2</action>", "2"),
         ("<action>1</action></think>a</think> <action>2</action>", "2"),
-        ("</think><action>1</action></think><action>2</action>", "2"),
-        ("<think>never closed <action>2</action>", "2"),
+        ("<action>2</action> <think>was that right? <action>3</action>", "2"),
         ("<action>a<b</action>", "a<b"),
         ("<action>123456</action>", "123456"),
     ],
@@ -76,16 +94,13 @@ def test_accepts(reply: str, body: str) -> None:
         ("3", "no <action>"),
         ("[3] (3) `3` \\boxed{3} <answer>3</answer>", "no <action>"),
         ("<action>2</action></think>", "no <action>"),
-        ("<Action>3</Action>", "no <action>"),
-        ("<action >3</action >", "no <action>"),
+        ("<think>never closed <action>2</action>", "thought, which is never closed"),
+        ("<think>a</think> <think> <action>2</action>", "thought, which is never closed"),
         ("<action>3", "never closed"),
         ("</action>3<action>", "never closed"),
-        ("<action>1</action><action>2</action>", "2 different"),
-        ("<action>1</action><action>2</action><action>3</action>", "3 different"),
-        ("<action><action>3</action></action>", "pair up"),
-        ("<action>3</action></action>", "pair up"),
-        ("</action><action>3</action>", "pair up"),
-        ("<action>3</action><action>", "pair up"),
+        ("<action>3</action><action>4", "never closed"),
+        ("<action><action>3</action></action>", "closes no"),
+        ("<action>3</action></action>", "closes no"),
         ("<action>1234567</action>", "7 characters; at most 6"),
         ("x" * (MAX_REPLY_CHARS + 1), "at most 65536 are read"),
     ],
@@ -96,11 +111,30 @@ def test_refuses_and_says_why(reply: str, reason: str) -> None:
     assert reason in (why or "")
 
 
-def test_many_blocks_are_read_in_one_pass() -> None:
-    blocks = "".join(action(number % 10) for number in range(3000))
-    assert parse_reply(blocks, LIMIT) == (
-        None,
-        "it has 10 different <action> blocks; write exactly one",
-    )
-    assert parse_reply(action("5") * 3000, LIMIT) == ("5", None)
+def test_many_tags_are_read_in_one_pass() -> None:
+    assert parse_reply("".join(action(n % 10) for n in range(3000)), LIMIT) == ("9", None)
     assert parse_reply(OPEN * 8000, LIMIT)[0] is None
+    assert parse_reply("< " * 30_000, LIMIT)[0] is None
+    assert parse_reply("<think>" * 9000, LIMIT)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "forms"),
+    [
+        ("4", []),
+        ("4.", ["4"]),
+        ("**4**", ["*4*", "4"]),
+        ("[`4`].", ["[`4`]", "`4`", "4"]),
+        ("\u201ccall\u201d!", ["\u201ccall\u201d", "call"]),
+        ("-4", []),
+        ("(4", []),
+        ("...", []),
+        ("", []),
+    ],
+)
+def test_marks_around_a_move_come_off_one_by_one(body: str, forms: list[str]) -> None:
+    assert list(bare_forms(body)) == forms
+
+
+def test_bare_forms_end_soon() -> None:
+    assert len(list(bare_forms("(" * 4000 + "1" + ")" * 4000))) <= 8
