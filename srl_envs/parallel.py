@@ -52,7 +52,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         spec: what the registry knows of the environment.
         game: the rules.
         rules: the options that ``game`` was made with, for transcripts.
-        split: "train" and "eval" draw from disjoint streams; `reset` may override it.
+        split: "train" and "eval" draw from disjoint streams, and never the same instance where
+            ``spec.held_out``; `reset` may override it.
         invalid: "retry" asks the same seat again, at most ``max_retries`` times, then takes the
             game's fallback move; "forfeit" ends the game at the first invalid reply;
             "random_legal" plays a random legal move instead (separates strategy from format).

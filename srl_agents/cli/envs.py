@@ -23,7 +23,7 @@ Examples:
 """
 
 SHELL_OPTIONS = {
-    "split": "train or eval: drawn from disjoint streams (train)",
+    "split": "train or eval: no instance is in both where the game is held out (train)",
     "invalid": "a reply that is no move: retry, forfeit or random_legal (retry)",
     "max_retries": "extra tries per turn, each costs 0.05 (2)",
     "forfeit_after": "default moves taken for a seat before it forfeits (3)",
@@ -92,7 +92,12 @@ def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
     return "\n".join(
         [
             f"{spec.id}: {spec.summary}",
-            f"{spec.mode}, {spec.seats} seats",
+            f"{spec.mode}, {spec.seats} seats, "
+            + (
+                "eval instances never occur in train"
+                if spec.held_out
+                else "train and eval share starts"
+            ),
             "",
             f"Bots: {', '.join(spec.bots) or 'none'}",
             "",

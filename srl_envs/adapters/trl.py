@@ -162,7 +162,7 @@ def rows(seeds: Iterable[int], *, split: Split = "train", system: str = "") -> l
 
     Args:
         seeds: of the episodes.
-        split: "train" and "eval" draw from disjoint instances.
+        split: "train" and "eval" never draw the same instance where the game's ``spec.held_out``.
         system: text of a system message; none if empty.
 
     Returns:
