@@ -1,35 +1,39 @@
 """Codewords duet: two seats lead each other to their target words by one-word clues.
 
-Cooperative, in turns. 25 words lie open. Each seat has a key that only it sees: 9 targets, 3 deadly
-words, the rest neutral. 3 words are targets in both keys, so there are 15 targets in all; of the 3
-deadly words of a key one is a target in the other, one is deadly there too, one is neutral. A turn is a
-clue (a word and a number) by one seat and the guesses of the other, in order of its confidence, which
-count by the key of the seat that gave the clue: a target is found, a neutral word ends the turn, a
-deadly one the game. Seats alternate for ``turns`` turns.
+Cooperative, in turns. 25 words lie open, in an order of its own for each seat. Each seat has a key that
+only it sees: 9 targets, 3 deadly words, the rest neutral. 3 words are targets in both keys, so there are
+15 targets in all; of the 3 deadly words of a key one is a target in the other, one is deadly there too,
+one is neutral. A turn is a clue by one seat and the guesses of the other, the surest first, which count
+by the key of the seat that gave the clue. Seats alternate for ``turns`` turns.
 
-The outcome is the share of the targets that were found, times 0.25 once a deadly word was guessed. A
-draft kept half of it, which paid guessing at random twice as much. Now one random guess a turn earns
-0.07, as does the random bot, the floor; a team that passes earns 0; the strong bots, who know an
-association table and agree on nothing else, 0.75. A pair that knew both keys would earn 1.
+Which words a clue fits is settled by a list of associations (`srl_envs.lexicon.associations`). A clue must
+fit a target that is left, and the game says how many it fits. A guess finds a target only if the clue fits
+it; any other guess ends the turn, a deadly one the game. The outcome is the share of the targets that were
+found, times 0.25 once a deadly word was guessed.
 
-Guesses come in one action rather than one by one: half the replies, and the answer to a right guess
-seldom changes the next. A clue must be a word of `srl_envs.lexicon`, so that no code can be spelled
-out letter by letter. Partners who agree on what a word stands for beforehand cannot be told from
-partners who understand each other; the held-out bot is there to tell them apart.
+So a clue has its meaning by rule. With free clues, a pair that agreed on the number of a subset as the
+clue's place in the dictionary (13 to 15 bits a clue) found everything without understanding a word. Now {bits}
+
+Conventions remain possible: partners may agree which of several fitting clues stands for what. They
+cannot be told from understanding within one team, so leaderboards score the game by cross-play with
+partners that a policy has never met.
+
+{measured}
+Instances are held out by the set of words on the board, so no seat's start occurs in both splits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.errors import ConfigError
-from srl_envs.lexicon import associations, common_words
-from srl_envs.messages import whole_number
+from srl_envs.lexicon import associations
 
 BOARD = 25
 TARGET, DEADLY, NEUTRAL = "T", "D", "."
@@ -37,7 +41,6 @@ TARGETS = 15
 """In both keys together."""
 DEADLY_FACTOR = 0.25
 PASS = "pass"
-MAX_NUMBER = 9
 LEAST_CLUES = 3
 """Nouns under fewer clues are too hard to hint at, and stay off the board."""
 _KEYS = (
@@ -48,22 +51,20 @@ _KEYS = (
     *((NEUTRAL, NEUTRAL),) * 7,
 )  # fmt: skip
 """What a word is in the first and in the second key."""
-_FOUND = {TARGET: "found", DEADLY: "deadly", NEUTRAL: "neutral"}
 _SHOWN_CHARS = 24
-
-
-class Clue(NamedTuple):
-    """A word and how many words it is meant for; no word is a pass."""
-
-    word: str
-    number: int
+_CLUE = re.compile(r"(?:(?:my )?clue(?: is)?:? )?([a-z]+)(?: \d)?")
+"""A number behind the word is what other rules of this game ask for; here it says nothing."""
+_GUESSES = re.compile(r"(?:(?:my )?guess(?:es)?(?: is| are)?:? )?(.*)")
 
 
 class Turn(NamedTuple):
     """One clue and what came of it."""
 
     giver: int
-    clue: Clue
+    clue: str
+    """Empty for a pass."""
+    number: int
+    """Targets left of the giver that the clue fits."""
     guesses: tuple[int, ...] | None = None
     """Indices of the words that counted; None while the guesses are due."""
 
@@ -74,18 +75,20 @@ class Board(NamedTuple):
     words: tuple[str, ...]
     keys: tuple[str, str]
     """Per seat: one of `TARGET`, `DEADLY`, `NEUTRAL` for each word."""
+    orders: tuple[tuple[int, ...], tuple[int, ...]]
+    """Per seat: the words' indices as it reads them."""
     giver: int
     """Who gives the next clue, or gave the present one."""
     turns: tuple[Turn, ...] = ()
     found: frozenset[int] = frozenset()
     missed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-    """Per guessing seat: words that are neutral in the other's key."""
+    """Per guessing seat: words that are neutral in the other's key, by a guess that the clue fits."""
     over: bool = False
     dead: bool = False
     sheets: tuple[str, str] = ("", "")
-    """Per seat: the board and the own key in words."""
-    logs: tuple[str, str] = ("", "")
-    """Per seat: the turns that are done, in words."""
+    """Per seat: its name, the board and the own key in words."""
+    log: str = ""
+    """The turns that are done, in words."""
 
     @property
     def guessing(self) -> bool:
@@ -93,24 +96,24 @@ class Board(NamedTuple):
         return bool(self.turns) and self.turns[-1].guesses is None
 
 
-Move = Clue | tuple[int, ...]
-"""A clue, or the guesses as indices."""
+Move = str | tuple[int, ...]
+"""A clue, empty for a pass, or the guesses as indices."""
+
+
+@lru_cache(maxsize=1)
+def clues_of() -> Mapping[str, frozenset[str]]:
+    """Noun -> the clues that fit it, by the packaged associations."""
+    table: dict[str, set[str]] = {}
+    for clue, nouns in associations().items():
+        for noun in nouns:
+            table.setdefault(noun, set()).add(clue)
+    return {noun: frozenset(clues) for noun, clues in table.items()}
 
 
 @lru_cache(maxsize=1)
 def board_nouns() -> tuple[str, ...]:
     """Nouns that may lie on the board, sorted."""
-    counts: dict[str, int] = {}
-    for nouns in associations().values():
-        for noun in nouns:
-            counts[noun] = counts.get(noun, 0) + 1
-    return tuple(sorted(noun for noun, count in counts.items() if count >= LEAST_CLUES))
-
-
-@lru_cache(maxsize=1)
-def clue_words() -> frozenset[str]:
-    """Every word that may be a clue on some board."""
-    return frozenset({*common_words(), *associations(), *board_nouns()})
+    return tuple(sorted(noun for noun, clues in clues_of().items() if len(clues) >= LEAST_CLUES))
 
 
 def too_close(word: str, other: str) -> bool:
@@ -134,10 +137,16 @@ def close_nouns(noun: str) -> frozenset[str]:
     return frozenset(other for other in board_nouns() if too_close(noun, other))
 
 
+@cache
+def close_clues(noun: str) -> frozenset[str]:
+    """Clues of the association table that are too close to ``noun``."""
+    return frozenset(clue for clue in associations() if too_close(noun, clue))
+
+
 def open_words(state: Board, guesser: int) -> list[int]:
-    """Indices of the words that ``guesser`` may guess."""
+    """Indices of the words that ``guesser`` may guess, in its own order."""
     closed = state.found | state.missed[guesser]
-    return [index for index in range(BOARD) if index not in closed]
+    return [index for index in state.orders[guesser] if index not in closed]
 
 
 def left_to_find(state: Board, giver: int) -> list[int]:
@@ -146,8 +155,15 @@ def left_to_find(state: Board, giver: int) -> list[int]:
     return [index for index in range(BOARD) if key[index] == TARGET and index not in state.found]
 
 
+def fitting_clues(words: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """Clues that the board ``words`` allows and that fit one of ``targets`` at least, sorted."""
+    table = clues_of()
+    fitting: set[str] = set().union(*(table[word] for word in targets))
+    return sorted(fitting.difference(*(close_clues(word) for word in words)))
+
+
 class CodewordsDuet(Game[Board, Move]):
-    """Observation: rules, the words, the own key, all turns. Action: ``word number``, or guesses.
+    """Observation: rules, the words, the own key, all turns. Action: a clue, or guesses.
 
     Args:
         turns: clues in all, 3 to 15.
@@ -166,31 +182,30 @@ class CodewordsDuet(Game[Board, Move]):
         self.turns = turns
         self.max_turns = 2 * turns
         self._rules = (
-            "Codewords duet: you and your partner look for 15 target words among 25, together.\n"
-            "Each of you has a secret key with 9 targets (3 are in both keys) and 3 deadly words.\n"
-            "One gives a clue: one word, and how many targets of its own key the clue is meant for. "
-            "The other guesses words by that clue. A target is found; a neutral word ends the turn; "
-            "a word that is deadly in the key of the one who gave the clue ends the game.\n"
-            f"Then you swap. There are {turns} clues in all.\n"
-            "You are both paid the share of the 15 targets that is found, only a quarter of it if a "
-            "deadly word was guessed.\n"
-            "A clue must be one common English word, unlike every word on the board.\n\n"
+            "Codewords duet: you and your partner look for 15 target words among 25.\n"
+            "Each of you has a secret key of these words: 9 targets (3 of them are in both keys) and 3 "
+            "deadly words.\n"
+            f"In turn, one gives a one-word clue and the other guesses, for {turns} clues in all. A "
+            "clue must fit a target of the giver's key; the game tells how many it fits. The other "
+            "guesses up to that many words, the surest first.\n"
+            "A guess finds a word that is a target in the giver's key and fits the clue. Any other "
+            "guess ends the turn, and the whole game if the word is deadly in the giver's key.\n"
+            f"Payoff: both get (targets found) / {TARGETS}, but a quarter of it if a deadly word was "
+            "guessed.\n"
+            "Reply with one clue, like this: <action>ocean</action>, or with guesses and commas, like "
+            f"this: <action>sail, wave</action>. <action>{PASS}</action> skips.\n\n"
         )
 
     def new(self, streams: Streams) -> Board:
-        """Draw the words and the keys; who gives the first clue is a fair coin."""
+        """Draw the words, the keys and the orders; who gives the first clue is a fair coin."""
         rng = streams.instance
-        nouns = board_nouns()
-        words: list[str] = []
-        for index in rng.permutation(len(nouns)):
-            if close_nouns(nouns[index]).isdisjoint(words):
-                words.append(nouns[index])
-            if len(words) == BOARD:
-                break
+        words = streams.held(lambda: _draw_words(rng), sorted)
         both = [_KEYS[i] for i in rng.permutation(BOARD)]
         keys = "".join(mine for mine, _ in both), "".join(theirs for _, theirs in both)
-        sheets = _sheet(words, keys[0]), _sheet(words, keys[1])
-        return Board(tuple(words), keys, int(streams.seats.integers(2)), sheets=sheets)
+        orders = tuple(rng.permutation(BOARD).tolist()), tuple(rng.permutation(BOARD).tolist())
+        sheets = tuple(_sheet(words, keys[seat], orders[seat], seat) for seat in (0, 1))
+        giver = int(streams.seats.integers(2))
+        return Board(tuple(words), keys, orders, giver, sheets=(sheets[0], sheets[1]))
 
     def to_move(self, state: Board) -> tuple[int, ...]:
         """The giver, or the other one where guesses are due."""
@@ -201,7 +216,7 @@ class CodewordsDuet(Game[Board, Move]):
     def observe(self, state: Board, seat: int) -> str:
         """Rules, words, own key, turns so far and what is to do."""
         found = f"Found: {_names(state, sorted(state.found))}\n" if state.found else ""
-        return f"{self._rules}{state.sheets[seat]}{state.logs[seat]}{found}{self._status(state, seat)}\n"
+        return f"{self._rules}{state.sheets[seat]}{state.log}{found}{self._status(state, seat)}\n"
 
     def _status(self, state: Board, seat: int) -> str:
         if state.over:
@@ -209,22 +224,19 @@ class CodewordsDuet(Game[Board, Move]):
         if self.to_move(state) != (seat,):
             return "Wait for your partner."
         if not state.guessing:
-            left = _names(state, left_to_find(state, seat))
             return (
-                f"Your targets still to find: {left}\n"
-                f"Clue {len(state.turns) + 1} of {self.turns}: give a word and a number from 1 to "
-                f"{MAX_NUMBER}, like this: <action>ocean 2</action> (or <action>{PASS}</action>)"
+                f"Clues that fit: {', '.join(_clues(state)) or 'none'}\n"
+                f"Give clue {len(state.turns) + 1} of {self.turns}, one of these."
             )
-        clue = state.turns[-1].clue
+        turn = state.turns[-1]
         return (
-            f"Open to guess: {_names(state, open_words(state, seat))}\n"
-            f"Your partner's clue is {clue.word} {clue.number}. Guess 1 to {clue.number + 1} open "
-            f"words, the surest first, separated by commas, like this: <action>{state.words[0]}, "
-            f"{state.words[1]}</action> (or <action>{PASS}</action>)"
+            f"Open words: {_names(state, open_words(state, seat))}\n"
+            f"The clue of {seat_name(turn.giver)} is {turn.clue} {turn.number}: it fits {turn.number} "
+            f"of the targets left. Guess."
         )
 
     def parse(self, state: Board, seat: int, body: str) -> Move:
-        """A clue as ``word number``, or guesses separated by commas; ``pass`` for either."""
+        """A clue, or guesses separated by commas; ``pass`` for either."""
         text = " ".join(body.lower().split())
         if state.guessing:
             return _read_guesses(state, seat, text)
@@ -233,20 +245,20 @@ class CodewordsDuet(Game[Board, Move]):
     def apply(self, state: Board, actions: Mapping[int, Move]) -> Board:
         """Note the clue, or hold the guesses against the giver's key until one is wrong."""
         (move,) = actions.values()
-        if isinstance(move, Clue):
-            passed = not move.word
-            turn = Turn(state.giver, move, () if passed else None)
-            state = state._replace(turns=(*state.turns, turn))
-            return self._next_turn(state) if passed else state
-        return self._next_turn(_guess(state, move))
+        if not isinstance(move, str):
+            return self._next_turn(_guess(state, move))
+        nouns = associations().get(move, ())
+        number = sum(state.words[i] in nouns for i in left_to_find(state, state.giver))
+        turn = Turn(state.giver, move, number, None if move else ())
+        state = state._replace(turns=(*state.turns, turn))
+        return state if move else self._next_turn(state)
 
     def _next_turn(self, state: Board) -> Board:
         """Swap the roles, unless the seat to come has nothing left to give clues for."""
         over = state.dead or len(state.found) == TARGETS or len(state.turns) == self.turns
         other = 1 - state.giver
         giver = other if left_to_find(state, other) else state.giver
-        logs = state.logs[0] + _line(state, 0), state.logs[1] + _line(state, 1)
-        return state._replace(giver=giver, over=over, logs=logs)
+        return state._replace(giver=giver, over=over, log=state.log + _line(state))
 
     def returns(self, state: Board) -> tuple[float, ...] | None:
         """The share of targets found, a quarter of it after a deadly guess; the same for both."""
@@ -255,16 +267,21 @@ class CodewordsDuet(Game[Board, Move]):
         share = len(state.found) / TARGETS * (DEADLY_FACTOR if state.dead else 1.0)
         return (share, share)
 
+    def legal(self, state: Board, seat: int) -> Sequence[str] | None:
+        """The clues that fit, and a pass; guesses are too many to list."""
+        return None if state.guessing else (*_clues(state), PASS)
+
     def fallback(self, state: Board, seat: int) -> str:
         """A pass."""
         return PASS
 
     def sample(self, state: Board, seat: int, rng: np.random.Generator) -> str:
-        """A random clue of the association table, or random guesses."""
+        """A random clue that fits, or random guesses."""
         if state.guessing:
             words = [state.words[index] for index in open_words(state, seat)]
-            return random_guesses(words, state.turns[-1].clue.number, rng)
-        return random_clue(state.words, rng)
+            return random_guesses(words, state.turns[-1].number, rng)
+        clues = _clues(state)
+        return clues[int(rng.integers(len(clues)))] if clues else PASS
 
     def components(self, state: Board, seat: int) -> Mapping[str, float]:
         """``found``: targets; ``deadly``: 1 after a deadly guess; ``clues``: how many were given."""
@@ -279,8 +296,8 @@ class CodewordsDuet(Game[Board, Move]):
         mine, theirs = (state, other) if seat == 0 else (other, state)
         return state._replace(
             keys=(mine.keys[0], theirs.keys[1]),
+            orders=(mine.orders[0], theirs.orders[1]),
             sheets=(mine.sheets[0], theirs.sheets[1]),
-            logs=(mine.logs[0], theirs.logs[1]),
         )
 
     def encode(self, state: Board) -> Any:
@@ -288,9 +305,10 @@ class CodewordsDuet(Game[Board, Move]):
         return {
             "words": list(state.words),
             "keys": list(state.keys),
+            "orders": [list(order) for order in state.orders],
             "giver": state.giver,
             "turns": [
-                [turn.giver, list(turn.clue), None if turn.guesses is None else list(turn.guesses)]
+                [*turn[:3], None if turn.guesses is None else list(turn.guesses)]
                 for turn in state.turns
             ],
             "found": sorted(state.found),
@@ -298,68 +316,97 @@ class CodewordsDuet(Game[Board, Move]):
             "over": state.over,
             "dead": state.dead,
             "sheets": list(state.sheets),
-            "logs": list(state.logs),
+            "log": state.log,
         }
 
     def decode(self, data: Any) -> Board:
         """The inverse of `encode`."""
         turns = (
-            Turn(giver, Clue(*clue), None if guesses is None else tuple(guesses))
-            for giver, clue, guesses in data["turns"]
+            Turn(giver, clue, number, None if guesses is None else tuple(guesses))
+            for giver, clue, number, guesses in data["turns"]
         )
         first, second = (frozenset(missed) for missed in data["missed"])
+        own, others = map(tuple, data["orders"])
         return Board(
-            tuple(data["words"]), (data["keys"][0], data["keys"][1]), data["giver"], tuple(turns),
-            frozenset(data["found"]), (first, second), data["over"], data["dead"],
-            (data["sheets"][0], data["sheets"][1]), (data["logs"][0], data["logs"][1]),
+            tuple(data["words"]), (data["keys"][0], data["keys"][1]), (own, others), data["giver"],
+            tuple(turns), frozenset(data["found"]), (first, second), data["over"], data["dead"],
+            (data["sheets"][0], data["sheets"][1]), data["log"],
         )  # fmt: skip
 
 
-def _names(state: Board, indices: list[int]) -> str:
+def _draw_words(rng: np.random.Generator) -> list[str]:
+    """Nouns of which no two are too close, in random order."""
+    nouns = board_nouns()
+    words: list[str] = []
+    for index in rng.permutation(len(nouns)):
+        if close_nouns(nouns[index]).isdisjoint(words):
+            words.append(nouns[index])
+        if len(words) == BOARD:
+            break
+    return words
+
+
+def _names(state: Board, indices: Sequence[int]) -> str:
     return ", ".join([state.words[index] for index in indices])
 
 
-def _sheet(words: list[str], key: str) -> str:
+def _clues(state: Board) -> list[str]:
+    """What the giver may say."""
+    targets = [state.words[index] for index in left_to_find(state, state.giver)]
+    return fitting_clues(state.words, targets)
+
+
+def _sheet(words: list[str], key: str, order: tuple[int, ...], seat: int) -> str:
     """The board and one key, for the seat that holds it."""
-    lines = [f"Words: {', '.join(words)}\n"]
+    lines = [f"You are {seat_name(seat)}.\nWords: {', '.join([words[i] for i in order])}\n"]
     for name, mark in (("targets", TARGET), ("deadly words", DEADLY)):
-        marked = [word for word, what in zip(words, key, strict=True) if what == mark]
+        marked = [words[i] for i in order if key[i] == mark]
         lines.append(f"Your {name}: {', '.join(marked)}\n")
     return "".join(lines)
 
 
-def _line(state: Board, seat: int) -> str:
-    """The turn that has just ended, for one seat."""
+def _line(state: Board) -> str:
+    """The turn that has just ended, the same for both."""
     turn, number = state.turns[-1], len(state.turns)
-    giver, guesser = ("you", "partner") if turn.giver == seat else ("partner", "you")
-    if not turn.clue.word:
-        return f"Clue {number}, {giver}: {PASS}.\n"
-    key = state.keys[turn.giver]
-    results = [f"{state.words[guess]} ({_FOUND[key[guess]]})" for guess in turn.guesses or ()]
-    clue = f"{turn.clue.word} {turn.clue.number}"
-    return f"Clue {number}, {giver}: {clue}. Guesses, {guesser}: {', '.join(results) or PASS}.\n"
+    giver, guesser = seat_name(turn.giver), seat_name(1 - turn.giver)
+    if not turn.clue:
+        return f"Clue {number} by {giver}: {PASS}.\n"
+    results = [f"{state.words[guess]} ({_verdict(state, turn, guess)})" for guess in turn.guesses or ()]
+    clue = f"{turn.clue} {turn.number}"
+    return f"Clue {number} by {giver}: {clue}. {guesser} guessed: {', '.join(results) or PASS}.\n"
 
 
-def _read_clue(state: Board, text: str) -> Clue:
+def _verdict(state: Board, turn: Turn, guess: int) -> str:
+    """What a guess turned out to be; whether a word that the clue does not fit is a target is not told."""
+    mark, fits = state.keys[turn.giver][guess], state.words[guess] in associations()[turn.clue]
+    if mark == DEADLY:
+        return "deadly"
+    if not fits:
+        return "does not fit the clue"
+    return "found" if mark == TARGET else "neutral"
+
+
+def _read_clue(state: Board, text: str) -> str:
     if text == PASS:
-        return Clue("", 0)
-    word, _, digits = text.partition(" ")
-    number = whole_number(digits, 1, MAX_NUMBER)
-    if number is None:
-        number = 0
-    require_action(number > 0, f"write one word and a number from 1 to {MAX_NUMBER}, like: ocean 2")
-    shown = repr(word[:_SHOWN_CHARS])
-    require_action(word in clue_words(), f"{shown} is not in the list of common words")
-    near = next((other for other in state.words if too_close(word, other)), None)
-    require_action(near is None, f"{shown} is too much like {near!r} on the board")
-    return Clue(word, number)
+        return ""
+    said = _CLUE.fullmatch(text)
+    require_action(said is not None, f"write one clue of your list, or {PASS}")
+    word = said.group(1) if said else ""
+    if word not in _clues(state):
+        shown = repr(word[:_SHOWN_CHARS])
+        require_action(word in associations(), f"{shown} is not in the list of clues")
+        near = next((other for other in state.words if too_close(word, other)), None)
+        require_action(near is None, f"{shown} is too much like {near!r} on the board")
+        require_action(False, f"{shown} fits none of your targets; choose from your list")
+    return word
 
 
 def _read_guesses(state: Board, seat: int, text: str) -> tuple[int, ...]:
     if text == PASS:
         return ()
-    most = state.turns[-1].clue.number + 1
-    words = [word.strip() for word in text.split(",")]
+    most = state.turns[-1].number
+    listed = _GUESSES.fullmatch(text)
+    words = [word.strip(" .") for word in (listed.group(1) if listed else text).split(",")]
     require_action(len(words) <= most, f"{len(words)} guesses are too many; give at most {most}")
     require_action(len(set(words)) == len(words), "a word stands twice among the guesses")
     allowed = {state.words[index]: index for index in open_words(state, seat)}
@@ -369,32 +416,22 @@ def _read_guesses(state: Board, seat: int, text: str) -> tuple[int, ...]:
 
 
 def _guess(state: Board, guesses: tuple[int, ...]) -> Board:
-    """Take guesses in their order until one is no target."""
-    key, guesser = state.keys[state.giver], 1 - state.giver
-    hits = 0
-    while hits < len(guesses) and key[guesses[hits]] == TARGET:
-        hits += 1
+    """Take guesses in their order until one finds nothing."""
+    turn, key = state.turns[-1], state.keys[state.giver]
+    verdicts = [_verdict(state, turn, guess) for guess in guesses]
+    hits = next((n for n, told in enumerate(verdicts) if told != "found"), len(guesses))
     counted = guesses[: hits + 1]
-    missed = list(state.missed)
-    missed[guesser] |= set(counted[hits:])
+    missed, guesser = list(state.missed), 1 - state.giver
+    missed[guesser] |= {guesses[n] for n in range(len(counted)) if verdicts[n] == "neutral"}
     return state._replace(
-        turns=(*state.turns[:-1], state.turns[-1]._replace(guesses=counted)),
+        turns=(*state.turns[:-1], turn._replace(guesses=counted)),
         found=state.found | set(guesses[:hits]),
         missed=(missed[0], missed[1]),
         dead=any(key[guess] == DEADLY for guess in counted),
     )
 
 
-def random_clue(words: tuple[str, ...], rng: np.random.Generator) -> str:
-    """A random clue of the association table that the board allows."""
-    clues = list(associations())
-    for index in rng.permutation(len(clues)):
-        if not any(too_close(clues[index], word) for word in words):
-            return f"{clues[index]} {int(rng.integers(1, 4))}"
-    return PASS
-
-
 def random_guesses(words: list[str], number: int, rng: np.random.Generator) -> str:
-    """One or more of the open words, at most one more than the clue's number."""
-    count = int(rng.integers(1, min(number + 1, len(words)) + 1))
+    """One or more of the open words, at most the clue's number."""
+    count = int(rng.integers(1, min(number, len(words)) + 1))
     return ", ".join(words[index] for index in rng.choice(len(words), count, replace=False))

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from srl_envs.families.words.codewords_duet import (
-    PASS,
-    random_clue,
-    random_guesses,
-    too_close,
-)
+from srl_envs.families.words.codewords_duet import PASS, clues_of, random_guesses
 from srl_envs.grammar import action
 from srl_envs.lexicon import associations
 
 Bot = Callable[[str], str]
 
-_WORDS = re.compile(r"^Words: (.*)$", re.MULTILINE)
-_TARGETS = re.compile(r"^Your targets still to find: (.*)$", re.MULTILINE)
+_TARGETS = re.compile(r"^Your targets: (.*)$", re.MULTILINE)
 _DEADLY = re.compile(r"^Your deadly words: (.*)$", re.MULTILINE)
+_WORDS = re.compile(r"^Words: (.*)$", re.MULTILINE)
 _FOUND = re.compile(r"^Found: (.*)$", re.MULTILINE)
-_OPEN = re.compile(r"^Open to guess: (.*)$", re.MULTILINE)
-_CLUE = re.compile(r"^Your partner's clue is (\w+) (\d)\.", re.MULTILINE)
-_SMALL_DOUBT, _LARGE_DOUBT = 0.05, 1.0
+_MISSED = re.compile(r"^Clue \d+ by (player_\d): .*?([a-z]+) \(neutral\)", re.MULTILINE)
+_ME = re.compile(r"^You are (player_\d)\.$", re.MULTILINE)
+_CLUES = re.compile(r"^Clues that fit: (.*)$", re.MULTILINE)
+_OPEN = re.compile(r"^Open words: (.*)$", re.MULTILINE)
+_CLUE = re.compile(r"^The clue of player_\d is (\w+) (\d):", re.MULTILINE)
+_DEADLY_PRICE = 3.0
+"""Words that a deadly guess is reckoned to cost."""
 
 
 class Seen(NamedTuple):
@@ -34,9 +32,12 @@ class Seen(NamedTuple):
 
     words: tuple[str, ...]
     targets: tuple[str, ...]
-    """Still to be found by the partner; empty where guesses are due."""
+    """Of the own key, not found yet."""
     deadly: tuple[str, ...]
-    found: tuple[str, ...]
+    closed: frozenset[str]
+    """Found, or known to be neutral in our key: the partner will not guess them."""
+    clues: tuple[str, ...]
+    """To choose from; empty where guesses are due, or where none fits."""
     open: tuple[str, ...]
     """Words to guess from; empty where a clue is due."""
     clue: str
@@ -50,9 +51,14 @@ def read(text: str) -> Seen:
         found = pattern.search(text)
         return tuple(found.group(1).split(", ")) if found else ()
 
-    clue = _CLUE.search(text)
+    me, clue, found = _ME.search(text), _CLUE.search(text), listed(_FOUND)
+    if me is None:
+        raise ValueError("the text holds no game of codewords duet")
+    missed = {word for giver, word in _MISSED.findall(text) if giver == me.group(1)}
+    clues = listed(_CLUES)
     return Seen(
-        listed(_WORDS), listed(_TARGETS), listed(_DEADLY), listed(_FOUND), listed(_OPEN),
+        listed(_WORDS), tuple(word for word in listed(_TARGETS) if word not in found),
+        listed(_DEADLY), missed.union(found), () if clues == ("none",) else clues, listed(_OPEN),
         clue.group(1) if clue else "", int(clue.group(2)) if clue else 0,
     )  # fmt: skip
 
@@ -64,101 +70,79 @@ def random_bot(rng: np.random.Generator) -> Bot:
         seen = read(text)
         if seen.open:
             return action(random_guesses(list(seen.open), seen.number, rng))
-        return action(random_clue(seen.words, rng))
+        return action(rng.choice(seen.clues) if seen.clues else PASS)
 
     return act
 
 
 def middle_bot(rng: np.random.Generator) -> Bot:
-    """One word at a time: a clue that fits a target and no deadly word; the likeliest guess."""
+    """Any clue that fits no deadly word; guesses one word that the clue fits."""
 
     def act(text: str) -> str:
         seen = read(text)
         if seen.open:
-            return action(_guesses(seen, 1, rng))
-        fitting = [
-            clue
-            for clue, nouns in _legal_clues(seen.words).items()
-            if nouns & set(seen.targets) and not nouns & set(seen.deadly)
-        ]
-        return action(f"{rng.choice(fitting)} 1" if fitting else PASS)
+            return action(rng.choice(_fitting(seen.clue, seen.open) or seen.open))
+        safe = [c for c in seen.clues if not set(seen.deadly).intersection(associations()[c])]
+        return action(rng.choice(safe or seen.clues) if seen.clues else PASS)
 
     return act
 
 
-def strong_bot(rng: np.random.Generator) -> Bot:
-    """The clue that fits most targets and little else; guesses as many words as the clue says."""
+def strong_bot(_rng: np.random.Generator) -> Bot:
+    """The clue of most expected finds; guesses all words that it may mean, own deadly words last."""
 
     def act(text: str) -> str:
         seen = read(text)
-        if seen.open:
-            return action(_guesses(seen, seen.number, rng))
-        return action(_best_clue(seen, _SMALL_DOUBT, most=9))
+        if not seen.open:
+            return action(_best_clue(seen, most=9))
+        fitting = _fitting(seen.clue, seen.open)
+        # what is deadly in our key is so in the partner's one time in three
+        order = sorted(fitting, key=lambda word: (word in seen.deadly, word not in seen.targets))
+        return action(", ".join(order[: seen.number]) or PASS)
 
     return act
 
 
 def held_out_bot(rng: np.random.Generator) -> Bot:
-    """At most two words a clue, none of them in doubt; guesses by likeness to other words as well."""
+    """Aims at two words a clue at most; guesses by likeness to other words, and only what seems likely."""
 
     def act(text: str) -> str:
         seen = read(text)
         if not seen.open:
-            return action(_best_clue(seen, _LARGE_DOUBT, most=2))
+            return action(_best_clue(seen, most=2))
         order = sorted(seen.open, key=lambda word: (-_likeness(seen.clue, word), rng.random()))
-        likely = [word for word in order if _likeness(seen.clue, word) > 0][: seen.number]
-        return action(", ".join(likely or order[:1]))
+        likely = [word for word in order if _likeness(seen.clue, word) > 0]
+        return action(", ".join(likely[: min(seen.number, 2)]) or PASS)
 
     return act
 
 
-def _legal_clues(words: tuple[str, ...]) -> dict[str, set[str]]:
-    """Clue -> those of ``words`` that it brings to mind."""
-    board = set(words)
-    fitting = {clue: board.intersection(nouns) for clue, nouns in associations().items()}
-    return {
-        clue: nouns
-        for clue, nouns in fitting.items()
-        if nouns and not any(too_close(clue, word) for word in words)
-    }
+def _fitting(clue: str, words: Sequence[str]) -> list[str]:
+    nouns = associations().get(clue, ())
+    return [word for word in words if word in nouns]
 
 
-def _best_clue(seen: Seen, doubt: float, most: int) -> str:
-    """The clue whose first nouns on the board are targets; ``doubt`` counts against the others."""
-    best, worth = PASS, -np.inf
-    for clue in _legal_clues(seen.words):
-        there = [noun for noun in associations()[clue] if noun in seen.words]
-        fitting = [noun for noun in there if noun not in seen.found]
-        wrong = [at for at, noun in enumerate(fitting) if noun not in seen.targets]
-        number = min(wrong[0] if wrong else len(fitting), most)
-        deadly = sum(noun in seen.deadly for noun in fitting)
-        value = number - doubt * len(wrong) - 4 * doubt * deadly
-        if number and value > worth:
-            best, worth = f"{clue} {number}", value
-    return best
+def _best_clue(seen: Seen, most: int) -> str:
+    """The clue whose guesses, taken at random from what it fits, find most; deadly ones cost."""
 
+    def value(clue: str) -> float:
+        fitting = [word for word in _fitting(clue, seen.words) if word not in seen.closed]
+        aims = sum(word in seen.targets for word in fitting)
+        deadly = sum(word in seen.deadly for word in fitting)
+        sure, chance = 1.0, 0.0
+        for guess in range(min(aims, most)):
+            left = len(fitting) - guess
+            chance -= sure * _DEADLY_PRICE * deadly / left
+            sure *= (aims - guess) / left
+            chance += sure
+        return chance
 
-def _guesses(seen: Seen, count: int, rng: np.random.Generator) -> str:
-    """The first open words under the clue in the table; one at random where it knows none."""
-    fitting = [word for word in associations().get(seen.clue, ()) if word in seen.open]
-    if fitting:
-        return ", ".join(fitting[:count])
-    return str(rng.choice(seen.open))
-
-
-@lru_cache(maxsize=1)
-def _clues_of() -> dict[str, set[str]]:
-    """Noun -> its clues."""
-    table: dict[str, set[str]] = {}
-    for clue, nouns in associations().items():
-        for noun in nouns:
-            table.setdefault(noun, set()).add(clue)
-    return table
+    return max(seen.clues, key=value, default=PASS)
 
 
 def _likeness(clue: str, word: str) -> float:
     """1 where the table joins the two, else the share of clues in common if ``clue`` is a noun."""
     if word in associations().get(clue, ()):
         return 1.0
-    ours, theirs = _clues_of().get(clue, set()), _clues_of().get(word, set())
+    ours, theirs = (clues_of().get(noun, frozenset()) for noun in (clue, word))
     return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Split, Streams, require_action, seat_name, split_of_instance
 from srl_envs.errors import ConfigError
 from srl_envs.lexicon import associations, undercover_pairs
 
@@ -47,6 +48,7 @@ FUNCTION_WORDS = frozenset(
 """May be said again."""
 ODD_PAY, TEAM_PAY, VOTE_PAY = 1.0, 0.25, 0.25
 
+_VOTE = re.compile(r"(?:(?:i |my )?vote(?: is)?(?: for)?:? )?(?:player[_ ]?)?(\d)")
 _HINT = re.compile(rf"[a-z]+(?: [a-z]+){{0,{MAX_HINT_WORDS - 1}}}")
 
 
@@ -132,8 +134,31 @@ def said_words(state: Party) -> set[str]:
     return {word for word in said if len(word) > 2} - FUNCTION_WORDS
 
 
+@cache
+def related_words(word: str) -> frozenset[str]:
+    """All words that are joined to ``word`` by pairs of the list, over others too."""
+    reached, new = {word}, [word]
+    while new:
+        at = new.pop()
+        for pair in undercover_pairs():
+            if at in pair:
+                new += {*pair} - reached
+                reached |= {*pair}
+    return frozenset(reached)
+
+
+@cache
+def pairs_of(split: Split) -> tuple[tuple[str, str], ...]:
+    """The pairs of one split. Words that pairs join stay together, so no word is in both."""
+    return tuple(
+        pair
+        for pair in undercover_pairs()
+        if split_of_instance(sorted(related_words(pair[0]))) == split
+    )
+
+
 class Undercover(Game[Party, Move]):
-    """Observation: rules, the own word, hints and votes so far. Action: a hint, or a player's number.
+    """Observation: rules, the own word, hints and votes so far. Action: a hint, or ``player_3``.
 
     Args:
         rounds: rounds of hints, each with a vote: 1 to 3.
@@ -153,26 +178,27 @@ class Undercover(Game[Party, Move]):
         self.rounds = rounds
         self.max_turns = rounds * (SEATS + 1)
         self._rules = (
-            f"Undercover: {SEATS} players each hold a word. Four hold the same word, one holds another "
-            "that is much like it. Nobody knows who is the odd one, not even the odd one.\n"
+            f"Undercover: {SEATS} players each hold a word. Four hold the same word; the odd one holds "
+            "another that is much like it. Nobody is told who is the odd one, not even the odd one.\n"
             "In each round every player in turn gives a hint at its word; then all vote at the same "
-            "time. The player with most votes is out; with a tie nobody is. "
-            f"There are {rounds} rounds.\n"
-            "If the odd one is voted out it loses and the others win; else it wins and they lose. "
-            "A vote for the odd one pays in any case.\n"
-            f"A hint has 1 to {MAX_HINT_WORDS} words, like this: <action>found in water</action>\n"
-            "It must not contain your word or a part of it, nor words that were used before. "
-            f"To say nothing write <action>{SILENCE}</action>\n"
-            "A vote is the number of a player, like this: <action>3</action>\n\n"
+            "time. The player with most votes is out; with a tie nobody is. The game ends when the odd "
+            f"one is out, or after {rounds} {'round' if rounds == 1 else 'rounds'}.\n"
+            f"A hint has 1 to {MAX_HINT_WORDS} words. It must not contain your word, {SHARED_LETTERS} "
+            "letters of it in a row, or a word of an earlier hint.\n"
+            f"Payoff: the odd one gets {ODD_PAY:g}, or -{ODD_PAY:g} if it is voted out. Each of the "
+            f"others gets {TEAM_PAY} if the odd one is voted out, else -{TEAM_PAY}, plus {VOTE_PAY} "
+            "times the share of its own votes that named the odd one.\n"
+            "Reply with a hint, like this: <action>found in water</action>, or, when all vote, with a "
+            f"player, like this: <action>{seat_name(3)}</action>. <action>{SILENCE}</action> gives no "
+            "hint.\n\n"
         )
         self._heads = tuple(
-            f"{self._rules}You are player {n + 1}. Your word: " for n in range(SEATS)
+            f"{self._rules}You are {seat_name(n)}. Your word: " for n in range(SEATS)
         )
 
     def new(self, streams: Streams) -> Party:
         """Draw the pair and which of it is the odd word; seat and order come from the seats' stream."""
-        rng = streams.instance
-        pairs = undercover_pairs()
+        rng, pairs = streams.instance, pairs_of(streams.split)
         first, second = pairs[int(rng.integers(len(pairs)))]
         words = (first, second) if rng.integers(2) else (second, first)
         odd = int(streams.seats.integers(SEATS))
@@ -197,14 +223,14 @@ class Undercover(Game[Party, Move]):
     def _status(self, state: Party, seat: int) -> str:
         if self._over(state):
             return (
-                f"The game is over. The odd one was player {state.odd + 1} with {state.words[1]}; the "
+                f"The game is over. The odd one was {seat_name(state.odd)} with {state.words[1]}; the "
                 f"others had {state.words[0]}."
             )
         if seat in state.out:
             return "You are out; wait for the end."
         order, said = speakers(state), said_now(state)
         if said == len(order):
-            others = ", ".join(str(other + 1) for other in sorted(order) if other != seat)
+            others = ", ".join(seat_name(other) for other in sorted(order) if other != seat)
             return f"Vote now: who is the odd one? Choose from {others}."
         if order[said] != seat:
             return "Wait for the others."
@@ -214,9 +240,11 @@ class Undercover(Game[Party, Move]):
         """A hint in lower case, or the seat that is voted for."""
         order = speakers(state)
         if said_now(state) == len(order):
-            others = {str(other + 1): other for other in order if other != seat}
-            require_action(body in others, f"write one number out of {', '.join(sorted(others))}")
-            return others[body]
+            others = [other for other in sorted(order) if other != seat]
+            named = _VOTE.fullmatch(" ".join(body.lower().split()))
+            vote = int(named.group(1)) if named else -1
+            require_action(vote in others, f"name one of {', '.join(map(seat_name, others))}")
+            return vote
         text = " ".join(body.lower().split())
         if text == SILENCE:
             return text
@@ -243,17 +271,18 @@ class Undercover(Game[Party, Move]):
         if said_now(state) < len(order):
             ((seat, text),) = actions.items()
             hint = Hint(len(state.votes), seat, str(text))
-            line = f'Round {hint.round + 1}, player {seat + 1}: "{hint.text}"\n'
+            line = f'Round {hint.round + 1}, {seat_name(seat)}: "{hint.text}"\n'
             return state._replace(hints=(*state.hints, hint), log=state.log + line)
         votes = tuple(int(actions[seat]) if seat in actions else -1 for seat in range(SEATS))
         gone = voted_out(votes)
-        named = ", ".join(f"{s + 1} for {v + 1}" for s, v in enumerate(votes) if v >= 0)
+        cast = [(s, v) for s, v in enumerate(votes) if v >= 0]
+        named = ", ".join(f"{seat_name(s)} for {seat_name(v)}" for s, v in cast)
         number = len(state.votes) + 1
         if gone is None:
             line = f"Vote {number}: {named}. A tie: nobody is out.\n"
         else:
             what = "the odd one" if gone == state.odd else "not the odd one"
-            line = f"Vote {number}: {named}. Player {gone + 1} is out and was {what}.\n"
+            line = f"Vote {number}: {named}. {seat_name(gone)} is out and was {what}.\n"
         out = state.out if gone is None else (*state.out, gone)
         return state._replace(votes=(*state.votes, votes), out=out, log=state.log + line)
 
@@ -262,11 +291,11 @@ class Undercover(Game[Party, Move]):
         return payoffs(state) if self._over(state) else None
 
     def legal(self, state: Party, seat: int) -> Sequence[str] | None:
-        """The numbers that may be voted for; hints are too many to list."""
+        """The seats that may be voted for; hints are too many to list."""
         order = speakers(state)
         if said_now(state) < len(order):
             return None
-        return [str(other + 1) for other in sorted(order) if other != seat]
+        return [seat_name(other) for other in sorted(order) if other != seat]
 
     def fallback(self, state: Party, seat: int) -> str:
         """No hint; a vote for the next player who is still in."""
@@ -274,13 +303,13 @@ class Undercover(Game[Party, Move]):
         if said_now(state) < len(order):
             return SILENCE
         others = ((seat + step) % SEATS for step in range(1, SEATS))
-        return str(next(other for other in others if other in order) + 1)
+        return seat_name(next(other for other in others if other in order))
 
     def sample(self, state: Party, seat: int, rng: np.random.Generator) -> str:
         """A random clue of the association table, or a random vote."""
-        numbers = self.legal(state, seat)
-        if numbers is not None:
-            return str(numbers[int(rng.integers(len(numbers)))])
+        names = self.legal(state, seat)
+        if names is not None:
+            return names[int(rng.integers(len(names)))]
         return random_hint(word_of(state, seat), said_words(state), rng)
 
     def components(self, state: Party, seat: int) -> Mapping[str, float]:

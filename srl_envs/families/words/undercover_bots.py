@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from srl_envs.core import seat_name
 from srl_envs.families.words.undercover import (
     FUNCTION_WORDS,
+    SEATS,
     SILENCE,
     gives_away,
     random_hint,
@@ -20,13 +22,14 @@ from srl_envs.lexicon import associations
 
 Bot = Callable[[str], str]
 
-_SEAT = re.compile(r"^You are player (\d)\. Your word: (\w+)$", re.MULTILINE)
-_HINT = re.compile(r'^Round (\d), player (\d): "([^"\n]*)"$', re.MULTILINE)
-_CHOICES = re.compile(r"^Vote now: .* Choose from ([\d, ]+)\.$", re.MULTILINE)
+_SEAT = re.compile(r"^You are player_(\d)\. Your word: (\w+)$", re.MULTILINE)
+_HINT = re.compile(r'^Round (\d), player_(\d): "([^"\n]*)"$', re.MULTILINE)
+_NUMBER = re.compile(r"\d")
+_CHOICES = re.compile(r"^Vote now: .* Choose from ([^.]+)\.$", re.MULTILINE)
 
 
 class Seen(NamedTuple):
-    """What a bot reads; players by their number, from 1."""
+    """What a bot reads; players by their number, from 0."""
 
     me: int
     word: str
@@ -42,7 +45,7 @@ class Seen(NamedTuple):
 
     def misfits(self, word: str) -> dict[int, float]:
         """Player -> how many of its hints fit ``word`` less well than the table would have it."""
-        counts = dict.fromkeys(range(1, 6), 0.0)
+        counts = dict.fromkeys(range(SEATS), 0.0)
         for player, hint in self.hints:
             if player != self.me:
                 counts[player] += 1.0 - fit(hint, word)
@@ -59,7 +62,7 @@ def read(text: str) -> Seen:
         int(seat.group(1)),
         seat.group(2),
         tuple((int(player), hint) for _, player, hint in _HINT.findall(text)),
-        tuple(int(n) for n in choices.group(1).split(", ")) if choices else (),
+        tuple(int(n) for n in _NUMBER.findall(choices.group(1))) if choices else (),
     )
 
 
@@ -74,7 +77,12 @@ def clues_of() -> dict[str, frozenset[str]]:
 
 
 def fit(hint: str, word: str) -> float:
-    """1 where a word of the hint is a clue to ``word``, 0.5 where the table knows none of them, else 0."""
+    """1 where a word of the hint is a clue to ``word``, 0.5 where the table knows none of them, else 0.
+
+    Silence fits nothing: it is what the odd one would hide behind.
+    """
+    if hint == SILENCE:
+        return 0.0
     words = set(hint.split())
     if words & clues_of().get(word, frozenset()):
         return 1.0
@@ -87,7 +95,7 @@ def random_bot(rng: np.random.Generator) -> Bot:
     def act(text: str) -> str:
         seen = read(text)
         if seen.choices:
-            return action(rng.choice(seen.choices))
+            return action(seat_name(rng.choice(seen.choices)))
         return action(random_hint(seen.word, seen.said(), rng))
 
     return act
@@ -105,7 +113,7 @@ def middle_bot(rng: np.random.Generator) -> Bot:
     def act(text: str) -> str:
         seen = read(text)
         if seen.choices:
-            return action(_worst(seen, seen.word, rng))
+            return action(seat_name(_worst(seen, seen.word, rng)))
         return action(_hint(seen, seen.word, rng))
 
     return act
@@ -118,7 +126,7 @@ def strong_bot(rng: np.random.Generator) -> Bot:
         seen = read(text)
         theirs = _others_word(seen)
         if seen.choices:
-            return action(_worst(seen, theirs, rng))
+            return action(seat_name(_worst(seen, theirs, rng)))
         return action(_hint(seen, theirs, rng))
 
     return act
@@ -137,7 +145,8 @@ def held_out_bot(rng: np.random.Generator) -> Bot:
         silent = [
             player for player, hint in seen.hints if hint == SILENCE and player in seen.choices
         ]
-        return action(rng.choice(silent) if silent else _worst(seen, seen.word, rng))
+        worst = rng.choice(silent) if silent else _worst(seen, seen.word, rng)
+        return action(seat_name(worst))
 
     return act
 

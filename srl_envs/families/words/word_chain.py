@@ -15,13 +15,22 @@ ordinary ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import (
+    SPLITS,
+    Game,
+    Split,
+    Streams,
+    require_action,
+    seat_name,
+    split_of_instance,
+)
 from srl_envs.errors import ConfigError
 from srl_envs.lexicon import common_words
 
@@ -33,6 +42,7 @@ START_FOLLOWERS = 20
 _RUNNING, _DRAW = -1, 2
 _DRAWS_BEFORE_LISTING = 8
 _SHOWN_CHARS = 24
+_SAID = re.compile(r"(?:(?:my )?word(?: is)?:? )?(\S*)")
 
 
 class Vocabulary(NamedTuple):
@@ -98,16 +108,20 @@ def playable(words: tuple[str, ...], rules: Rules) -> Iterator[str]:
             yield word
 
 
-@lru_cache(maxsize=8)
-def first_words(rules: Rules) -> tuple[str, ...]:
-    """Common words that many words can follow, sorted."""
+@lru_cache(maxsize=16)
+def first_words(rules: Rules, split: Split) -> tuple[str, ...]:
+    """Common words that many words can follow, sorted: those of which the ending is in ``split``.
+
+    What can follow depends on the last letters alone, so words that end alike are one task.
+    """
     fitting = (word for word, level in common_words().items() if level <= START_LEVEL)
     counts = dict.fromkeys(vocabulary(rules.link, rules.followers).by_start, -1)
     chosen = []
     for word in sorted(fitting):
         start = word[-rules.link :]
         if counts.get(start, 0) < 0:
-            counts[start] = sum(1 for _ in playable((word,), rules))
+            held = split_of_instance(start) == split
+            counts[start] = sum(1 for _ in playable((word,), rules)) if held else 0
         if counts.get(start, 0) > START_FOLLOWERS:  # one of them may be the word itself
             chosen.append(word)
     return tuple(chosen)
@@ -148,7 +162,7 @@ class WordChain(Game[Chain, str]):
                 raise ConfigError(f"word_chain: {name}={value!r}; give {low} to {high}.")
         self.rules = Rules(link, letters, growth, turns, followers)
         self.max_turns = turns
-        if not first_words(self.rules):
+        if not all(first_words(self.rules, split) for split in SPLITS):
             raise ConfigError(
                 f"word_chain: no word can begin a game of {self.rules}; lower letters, link or "
                 "followers."
@@ -157,15 +171,19 @@ class WordChain(Game[Chain, str]):
         example = {1: "lemon, night", 2: "lemon, once", 3: "begin, ginger"}[link]
         grows = f", growing by 1 after every {growth} words" if growth else ""
         self._rules_text = (
-            "Word chain: two players say English words in turn. Who has no word left loses.\n"
+            "Word chain: two players say English words in turn. Who has no word left, or gives up, "
+            "loses.\n"
             f"A word must begin with {ending} of the word before, as in: {example}.\n"
             f"It must be a common word, not said before, with enough letters ({letters} at first"
             f"{grows}).\n"
             f"A word is refused if fewer than {followers} common words of enough letters could "
-            "follow it, such as most words that end in -ing.\n"
-            f"The game is a draw after {turns} words.\n"
-            "Reply with one word, like this: <action>lemon</action>\n"
-            f"If you know none, write <action>{GIVE_UP}</action> and lose.\n\n"
+            "follow it. Most words that end in -ing are.\n"
+            f"Payoff: 1 if you win, -1 if you lose, 0 for a draw after {turns} words.\n"
+            "Reply with one word, like this: <action>lemon</action>. To give up, write "
+            f"<action>{GIVE_UP}</action>.\n\n"
+        )
+        self._heads = tuple(
+            f"{self._rules_text}You are {seat_name(seat)}.\nWords so far: " for seat in (0, 1)
         )
 
     @property
@@ -175,7 +193,7 @@ class WordChain(Game[Chain, str]):
 
     def new(self, streams: Streams) -> Chain:
         """A first word from the list, and a fair coin for the first mover."""
-        first = first_words(self.rules)
+        first = first_words(self.rules, streams.split)
         word = first[int(streams.instance.integers(len(first)))]
         return Chain((word,), int(streams.seats.integers(2)))
 
@@ -195,13 +213,15 @@ class WordChain(Game[Chain, str]):
             )
         else:
             status = "Wait for the other player."
-        return f"{self._rules_text}Words so far: {', '.join(words)}\n{status}\n"
+        return f"{self._heads[seat]}{', '.join(words)}\n{status}\n"
 
     def parse(self, state: Chain, seat: int, body: str) -> str:
         """The word in lower case, or ``give up``."""
-        word = body.lower()
-        if word == GIVE_UP:
-            return word
+        word = " ".join(body.lower().split())
+        if word in (GIVE_UP, f"i {GIVE_UP}"):
+            return GIVE_UP
+        said_so = _SAID.fullmatch(word)
+        word = said_so.group(1) if said_so else word
         shown = repr(body[:_SHOWN_CHARS])
         require_action(word.isascii() and word.isalpha(), f"{shown} is not one word of letters a-z")
         start = state.words[-1][-self.rules.link :]
@@ -266,8 +286,8 @@ class WordChain(Game[Chain, str]):
         return Chain(tuple(words), mover, result)
 
     def render(self, state: Chain) -> str:
-        """The words so far; seat 0 or 1 is on move."""
-        return f"{', '.join(state.words)}\nseat {state.mover} is on move"
+        """The words so far, and who is on move."""
+        return f"{', '.join(state.words)}\n{seat_name(state.mover)} is on move"
 
 
 def random_word(words: tuple[str, ...], rules: Rules, rng: np.random.Generator) -> str:
