@@ -92,6 +92,7 @@ register(
         "followers": "words that must be able to follow each word, 1 to 50 (5)",
     },
     numeric=f"{_NUMERIC}.words:WordChainFeatures",
+    held_out=True,
 )
 
 register(
@@ -319,6 +320,7 @@ register(
         "talk": "whether a message may go with a move (true)",
     },
     numeric=f"{_NUMERIC}.bargaining:NegotiationFeatures",
+    held_out=True,
 )
 
 register(
@@ -333,6 +335,7 @@ register(
         "held_out": f"{_WORDS}.codewords_duet_bots:held_out_bot",
     },
     options={"turns": "clues in all, 3 to 15 (9)"},
+    held_out=True,
 )
 
 register(
@@ -355,6 +358,7 @@ register(
         "purse": "coins of each seat, 20 to 60 (30)",
     },
     numeric=f"{_NUMERIC}.bargaining:AuctionFeatures",
+    held_out=True,
 )
 
 register(
@@ -371,6 +375,7 @@ register(
         "held_out": f"{_WORDS}.undercover_bots:held_out_bot",
     },
     options={"rounds": "rounds of hints, each with a vote: 1 to 3 (2)"},
+    held_out=True,
 )
 
 register(

@@ -18,6 +18,7 @@ instead of the draft's JSON: fewer ways to be refused, and nothing to quote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Split, Streams, require_action, seat_name, split_of_instance
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.messages import Spoken, join_body, quoted, split_body, whole_number
 
@@ -41,6 +42,14 @@ SHRINKS_BY = 5
 """Per cent and turn."""
 MAX_MESSAGE_CHARS = 200
 ACCEPT, WALK = "accept", "walk"
+EXAMPLE = "offer 0 0 1"
+"""Legal with any items, and a poor offer: whoever copies it gives nearly everything away."""
+_NUMBER = r"(\d{1,4})"
+_OFFER = re.compile(
+    rf"(?:i )?offer:? {_NUMBER}(?: books?)?,? {_NUMBER}(?: hats?)?,?(?: and)? {_NUMBER}(?: balls?)?"
+)
+_ACCEPT = re.compile(r"(?:i )?accept(?: (?:the|your|this) offer)?")
+_WALK = re.compile(r"(?:i )?walk(?: away)?")
 
 Bundle = tuple[int, int, int]
 """How many of each item."""
@@ -99,6 +108,12 @@ _COUNTS = tuple(
 """Where the points can be spread in two ways at least; three of each, for one, never make ten."""
 
 
+@lru_cache(maxsize=2)
+def counts_of(split: Split) -> tuple[Bundle, ...]:
+    """The items of one split; which of the three kinds there are most of does not matter."""
+    return tuple(counts for counts in _COUNTS if split_of_instance(tuple(sorted(counts))) == split)
+
+
 @lru_cache(maxsize=64)
 def _moves(counts: Bundle) -> tuple[str, ...]:
     """Every offer as an action body."""
@@ -139,34 +154,35 @@ class Negotiation(Game[Talks, Act]):
         self._rules = self._write_rules()
 
     def _write_rules(self) -> str:
+        late = range(SHRINKS_FROM, self.max_turns + 1)
+        factors = ", ".join(f"{100 * shrunk(turn):.0f}% in turn {turn}" for turn in late)
         text = (
             "Two players share books, hats and balls. Each knows only what the items are worth to "
             f"itself; all of them together are worth {TOTAL} points to either.\n"
-            f"They take turns, {self.max_turns} at most. In your turn, make an offer, accept the "
-            "other's last offer, or walk away.\n"
-            "A deal pays you the points of the items you get"
+            f"They take turns, {self.max_turns} at most: make an offer, accept the other's last offer, "
+            f"or walk away. In turn {self.max_turns} one can only accept or walk.\n"
+            f"Payoff: your points / {TOTAL}. A deal gives you the points of the items you get"
         )
-        if self.max_turns >= SHRINKS_FROM:
-            text += f"; from turn {SHRINKS_FROM} on, {SHRINKS_BY}% less for every further turn"
+        if factors:
+            text += f", but less if it is accepted late: {factors}"
         text += (
-            f". If somebody walks, or turn {self.max_turns} passes without a deal, you get your "
-            "reserve. What the other gets does not count for you.\n"
-            "To offer, say how many books, hats and balls YOU get, in this order; the other gets the "
-            "rest: <action>offer 1 0 2</action>\n"
-            f"To accept: <action>{ACCEPT}</action>\nTo walk away: <action>{WALK}</action>\n"
+            ". If somebody walks away, there is no deal and you have your reserve.\n"
+            "Reply with an offer of how many books, hats and balls YOU get (the other gets the rest), "
+            f"like this: <action>{EXAMPLE}</action>, or with <action>{ACCEPT}</action> or "
+            f"<action>{WALK}</action>.\n"
         )
         if self.talk:
             text += (
-                f"You may add a message of at most {MAX_MESSAGE_CHARS} characters. It goes on a line "
-                "of its own, the move below it, like this: <action>say: your message\n"
-                "offer 1 0 2</action>\n"
+                f"A message of at most {MAX_MESSAGE_CHARS} characters may stand on a line above the "
+                f"move, like this: <action>say: your message\n{EXAMPLE}</action>\n"
             )
         return text + "\n"
 
     def new(self, streams: Streams) -> Talks:
         """Draw items, values, reserves and the seat that opens."""
         rng = streams.draws("instance")
-        counts = _COUNTS[rng.integers(len(_COUNTS))]
+        items = counts_of(streams.split)
+        counts = items[rng.integers(len(items))]
         possible = valuations(counts)
         mine, theirs = rng.sample(len(possible), 2)
         first = RESERVES[rng.integers(len(RESERVES))]
@@ -189,7 +205,7 @@ class Negotiation(Game[Talks, Act]):
         """Rules, items, own values and reserve, past turns, and what can be done now."""
         counts, values = state.counts, state.values[seat]
         head = (
-            f"Items: {_items(counts)}. To you a book is worth {values[0]}, a hat {values[1]}, a ball "
+            f"You are {seat_name(seat)}. Items: {_items(counts)}. To you a book is worth {values[0]}, a hat {values[1]}, a ball "
             f"{values[2]}. Your reserve: {state.reserves[seat]}.\n"
         )
         return f"{self._rules}{head}{state.logs[seat]}{self._status(state, seat)}\n"
@@ -198,10 +214,10 @@ class Negotiation(Game[Talks, Act]):
         mover = self.to_move(state)
         if not mover:
             points = self._points(state)[seat]
-            return f"It is over. You get {points:g} points."
+            return f"It is over. You have {points:g} points."
         turn = len(state.acts) + 1
         if mover[0] != seat:
-            return f"Turn {turn} of {self.max_turns}: the other moves."
+            return f"Turn {turn} of {self.max_turns}: {seat_name(mover[0])} moves."
         if turn == self.max_turns:
             choice = "accept or walk, it is the last turn"
         elif turn == 1:
@@ -212,23 +228,27 @@ class Negotiation(Game[Talks, Act]):
 
     def parse(self, state: Talks, seat: int, body: str) -> Act:
         """A move, and a message where talk is on."""
-        example = ACCEPT if len(state.acts) + 1 == self.max_turns else "offer 1 0 2"
+        example = ACCEPT if len(state.acts) + 1 == self.max_turns else EXAMPLE
         spoken = Spoken("", body)
         if self.talk:
             spoken = split_body(body, MAX_MESSAGE_CHARS, example=example)
-        words = spoken.move.split()
-        if words == [WALK]:
+        move = " ".join(spoken.move.lower().split())
+        if _WALK.fullmatch(move):
             return Act(WALK, message=spoken.message)
-        if words == [ACCEPT]:
+        if _ACCEPT.fullmatch(move):
             require_action(bool(state.acts), "there is no offer yet that you could accept")
             return Act(ACCEPT, message=spoken.message)
-        if not words or words[0] != "offer":
-            raise IllegalMoveError(f"the move must be like {example}, or {WALK}")
+        offer = _OFFER.fullmatch(move)
+        if offer is None:
+            raise IllegalMoveError(
+                f"the move must be like {example}, or {WALK}; an offer has three numbers: books, hats "
+                "and balls for you"
+            )
         require_action(
             len(state.acts) + 1 < self.max_turns,
             f"nobody could answer an offer in the last turn: {ACCEPT} or {WALK}",
         )
-        return Act("offer", _read_bundle(words[1:], state.counts), spoken.message)
+        return Act("offer", _read_bundle(offer.groups(), state.counts), spoken.message)
 
     def apply(self, state: Talks, actions: Mapping[int, Act]) -> Talks:
         """The mover's act is added."""
@@ -366,11 +386,10 @@ def _product(points: Sequence[float], reserves: Sequence[int]) -> float:
 
 
 def _read_bundle(words: Sequence[str], counts: Bundle) -> Bundle:
-    require_action(len(words) == 3, "an offer has three numbers: books, hats and balls for you")
     numbers = [whole_number(word, 0, n) for word, n in zip(words, counts, strict=True)]
     if None in numbers:
         raise IllegalMoveError(
-            f"there are {_items(counts)}; you cannot get {' '.join(w[:8] for w in words)}"
+            f"there are {_items(counts)}; you cannot get {' '.join(words)}"
         )
     return _bundle([n for n in numbers if n is not None])
 
@@ -388,12 +407,12 @@ def _items(counts: Bundle) -> str:
 
 def _line(state: Talks, seat: int, mover: int, act: Act) -> str:
     """The turn that ``mover`` takes in ``state``, as ``seat`` reads it."""
-    mine = mover == seat
+    mine, other = mover == seat, seat_name(1 - seat)
     if act.kind == "offer":
         gets = act.keeps if mine else rest(state.counts, act.keeps)
         points = worth(gets, state.values[seat])
-        did = f"offer: you get {_items(gets)} ({points} points), the other gets the rest"
+        did = f"offer: you get {_items(gets)} ({points} points), {other} gets the rest"
     else:
         did = "accepts" if act.kind == ACCEPT else "walks away"
-    said = f"  {'You' if mine else 'Other'} said: {quoted(act.message)}\n" if act.message else ""
-    return f"Turn {len(state.acts) + 1}, {'you' if mine else 'other'}: {did}.\n{said}"
+    said = f"  {'You' if mine else other} said: {quoted(act.message)}\n" if act.message else ""
+    return f"Turn {len(state.acts) + 1}, {'you' if mine else other}: {did}.\n{said}"

@@ -28,12 +28,12 @@ from srl_envs.grammar import action
 from srl_envs.messages import join_body
 
 _HEAD = re.compile(
-    r"^Items: (\d) books?, (\d) hats?, (\d) balls?\. To you a book is worth (\d+), a hat (\d+), a ball "
+    r"^You are player_\d\. Items: (\d) books?, (\d) hats?, (\d) balls?\. To you a book is worth (\d+), a hat (\d+), a ball "
     r"(\d+)\. Your reserve: (\d)\.$",
     re.MULTILINE,
 )
 _OFFER = re.compile(
-    r"^Turn \d, (you|other): offer: you get (\d) books?, (\d) hats?, (\d) balls?", re.MULTILINE
+    r"^Turn \d, (you|player_\d): offer: you get (\d) books?, (\d) hats?, (\d) balls?", re.MULTILINE
 )
 _NOW = re.compile(r"^Turn (\d) of (\d), your move:", re.MULTILINE)
 _KEENNESS = 0.7
@@ -75,12 +75,13 @@ def read_view(text: str) -> View:
     if head is None or now is None:
         raise ValueError("the text holds no turn of a negotiation")
     numbers = list(map(int, head.groups()))
-    offers: dict[str, list[Bundle]] = {"you": [], "other": []}
+    mine: list[Bundle] = []
+    theirs: list[Bundle] = []
     for who, a, b, c in _OFFER.findall(text):
-        offers[who].append((int(a), int(b), int(c)))
+        (mine if who == "you" else theirs).append((int(a), int(b), int(c)))
     return View(
         (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), numbers[6],
-        tuple(offers["you"]), tuple(offers["other"]), int(now.group(1)), int(now.group(2)),
+        tuple(mine), tuple(theirs), int(now.group(1)), int(now.group(2)),
         "say:" in text.partition("\n\n")[0],
     )  # fmt: skip
 

@@ -19,19 +19,24 @@ others their gains.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.messages import whole_number
 
 SEATS = 4
+LEAST_BID = 9
+"""The seller keeps an item for which nobody bids as much."""
 LARGEST_VALUE = 20
 LARGEST_ERROR = 4
 """By which an estimate of a shared value may be off, either way."""
+_BID = re.compile(r"(?:(?:i |my )?bid(?: is)?:? )?(\d+)(?: coins?)?")
 PRICES = ("first", "second")
 VALUES = ("private", "shared")
 
@@ -65,12 +70,12 @@ def settle(bids: Sequence[int], lot: Sequence[int], first_price: bool) -> tuple[
         first_price: whether the winner pays its own bid, or the second highest one.
 
     Returns:
-        ``(winner, price)``; (-1, 0) where nobody bid.
+        ``(winner, price)``; (-1, 0) where nobody bid. The price is `LEAST_BID` at least.
     """
     winner = max(lot, key=lambda seat: bids[seat])  # the first of the highest
     if not bids[winner]:
         return -1, 0
-    return winner, bids[winner] if first_price else sorted(bids)[-2]
+    return winner, bids[winner] if first_price else max(LEAST_BID, sorted(bids)[-2])
 
 
 class SealedAuction(Game[Sale, int]):
@@ -108,12 +113,12 @@ class SealedAuction(Game[Sale, int]):
         self._kinds = VALUES if values == "any" else (values,)
         self.max_observation_chars = 1800 + 110 * items
         self._rules = (
-            f"Four players, P1 to P4, each with {purse} coins, bid for {items} items, one after the "
-            "other. All bids for an item are made at the same moment; the highest gets it.\n"
-            "Your points are the values of the items you get minus the prices you pay. Coins that "
-            "you keep are worth nothing more.\n"
-            "Reply with your bid, a whole number of coins, like this: <action>5</action> "
-            "(0 is no bid.)\n\n"
+            f"Four players with {purse} coins each bid for {items} items, one after the other. All bid "
+            "at the same time and in secret; the highest bid gets the item, and a lot settles equal "
+            f"bids. A bid is {LEAST_BID} coins at least, or 0 for none.\n"
+            f"Payoff: your points / {purse}, at most 1. Your points are the values of the items you get "
+            "minus the prices you pay; coins that you keep are worth nothing.\n"
+            "Reply with your bid, like this: <action>19</action>\n\n"
         )
 
     def new(self, streams: Streams) -> Sale:
@@ -123,14 +128,18 @@ class SealedAuction(Game[Sale, int]):
         shared = self._kinds[int(rng.integers(len(self._kinds)))] == "shared"
         items = self.max_turns
         truths: tuple[int, ...] = ()
-        values_SI = rng.integers(0, LARGEST_VALUE + 1, (SEATS, items))
         if shared:
-            truth_I = rng.integers(0, LARGEST_VALUE + 1, items)
-            errors_SI = rng.integers(-LARGEST_ERROR, LARGEST_ERROR + 1, (SEATS, items))
-            values_SI = truth_I + errors_SI
-            truths = tuple(truth_I.tolist())
+            truths = tuple(rng.integers(0, LARGEST_VALUE + 1, items).tolist())
+
+        def draw() -> tuple[int, ...]:
+            """What one seat reads of the items."""
+            if not shared:
+                return tuple(rng.integers(0, LARGEST_VALUE + 1, items).tolist())
+            errors_I = rng.integers(-LARGEST_ERROR, LARGEST_ERROR + 1, items).tolist()
+            return tuple(truth + error for truth, error in zip(truths, errors_I, strict=True))
+
+        values = tuple(streams.held(draw, sorted) for _ in range(SEATS))
         lots = tuple(tuple(streams.chance.permutation(SEATS).tolist()) for _ in range(items))
-        values = tuple(map(tuple, values_SI.tolist()))
         return Sale(first_price, shared, values, truths, lots, (self.purse,) * SEATS)
 
     def to_move(self, state: Sale) -> tuple[int, ...]:
@@ -139,7 +148,9 @@ class SealedAuction(Game[Sale, int]):
 
     def observe(self, state: Sale, seat: int) -> str:
         """Rules, this sale's price and values, past items, and the next one."""
-        pays = "its own bid" if state.first_price else "the second highest bid"
+        pays = "its own bid"
+        if not state.first_price:
+            pays = f"the second highest bid, {LEAST_BID} at least"
         if state.shared:
             worth = (
                 f"An item is worth the same to all, 0 to {LARGEST_VALUE} points. You only know an "
@@ -149,28 +160,30 @@ class SealedAuction(Game[Sale, int]):
             worth = f"An item has another worth to each player, 0 to {LARGEST_VALUE} points"
         own = " ".join(map(str, state.values[seat]))
         return (
-            f"{self._rules}The winner pays {pays}. {worth}.\nYou are P{seat + 1}. Your "
+            f"{self._rules}The winner pays {pays}. {worth}.\nYou are {seat_name(seat)}. Your "
             f"{'estimates' if state.shared else 'values'} of the items, in order: {own}\n"
             f"{state.log}{self._status(state, seat)}\n"
         )
 
     def _status(self, state: Sale, seat: int) -> str:
-        text = f"You have {state.gains[seat]} points and {state.money[seat]} coins. "
+        text = f"You have {state.gains[seat]} points and {state.money[seat]} coins.\n"
         item = len(state.bids)
         if item == self.max_turns:
             return f"{text}It is over."
         what = "estimated at" if state.shared else "worth"
         return (
             f"{text}Item {item + 1} of {self.max_turns}, {what} {state.values[seat][item]} to you: "
-            f"bid 0 to {state.money[seat]}."
+            f"bid {_range(state.money[seat])}."
         )
 
     def parse(self, state: Sale, seat: int, body: str) -> int:
         """A bid that the purse can pay."""
-        bid = whole_number(body, 0, state.money[seat])
-        if bid is None:
+        said = _BID.fullmatch(" ".join(body.lower().split()))
+        bid = whole_number(said.group(1), 0, state.money[seat]) if said else None
+        if bid is None or 0 < bid < LEAST_BID:
             raise IllegalMoveError(
-                f"a bid is a whole number from 0 to {state.money[seat]}, the coins you have"
+                f"a bid is one whole number: {_range(state.money[seat])}, as you have "
+                f"{state.money[seat]} coins"
             )
         return bid
 
@@ -205,15 +218,16 @@ class SealedAuction(Game[Sale, int]):
 
     def legal(self, state: Sale, seat: int) -> Sequence[str]:
         """Every bid that the purse can pay."""
-        return _BIDS[: state.money[seat] + 1]
+        return bids_of(state.money[seat])
 
     def fallback(self, state: Sale, seat: int) -> str:
         """No bid."""
         return "0"
 
     def sample(self, state: Sale, seat: int, rng: np.random.Generator) -> str:
-        """Any bid up to the largest value."""
-        return str(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
+        """Any bid up to the largest value, the chance of none being as if there were no least bid."""
+        bid = int(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
+        return str(bid if bid >= LEAST_BID else 0)
 
     def components(self, state: Sale, seat: int) -> Mapping[str, float]:
         """``won``: share of the items. ``overbid``: share of own bids above the own value or estimate.
@@ -259,7 +273,17 @@ class SealedAuction(Game[Sale, int]):
         )  # fmt: skip
 
 
-_BIDS = tuple(map(str, range(61)))
+@lru_cache(maxsize=128)
+def bids_of(money: int) -> tuple[str, ...]:
+    """Every bid that so many coins can pay."""
+    return ("0", *map(str, range(LEAST_BID, money + 1)))
+
+
+def _range(money: int) -> str:
+    """The bids that so many coins can pay, in words."""
+    if money <= LEAST_BID:
+        return f"0 or {LEAST_BID}" if money == LEAST_BID else "0"
+    return f"0, or {LEAST_BID} to {money}"
 
 
 def _plus(numbers: tuple[int, ...], seat: int, more: int) -> tuple[int, ...]:
@@ -270,7 +294,7 @@ def _plus(numbers: tuple[int, ...], seat: int, more: int) -> tuple[int, ...]:
 def _describe(state: Sale, bids: Sequence[int], winner: int, price: int) -> str:
     """One item as every seat reads it."""
     item = len(state.bids)
-    made = ", ".join(f"P{seat} {bid}" for seat, bid in enumerate(bids, 1))
-    sold = f"P{winner + 1} gets it for {price}" if winner >= 0 else "nobody gets it"
+    made = ", ".join(f"{seat_name(seat)} {bid}" for seat, bid in enumerate(bids))
+    sold = f"{seat_name(winner)} gets it for {price}" if winner >= 0 else "nobody gets it"
     truth = f"; it was worth {state.truths[item]}" if state.shared else ""
     return f"Item {item + 1}: bids {made}; {sold}{truth}.\n"

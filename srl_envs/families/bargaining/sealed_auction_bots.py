@@ -9,15 +9,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from srl_envs.families.bargaining.sealed_auction import LARGEST_ERROR, LARGEST_VALUE, SEATS
+from srl_envs.families.bargaining.sealed_auction import (
+    LARGEST_ERROR,
+    LARGEST_VALUE,
+    LEAST_BID,
+    SEATS,
+)
 from srl_envs.grammar import action
 
 _HEAD = re.compile(
-    r"^You are P(\d)\. Your (values|estimates) of the items, in order: ([-\d ]+)$", re.MULTILINE
+    r"^You are player_(\d)\. Your (values|estimates) of the items, in order: ([-\d ]+)$", re.MULTILINE
 )
-_ITEM = re.compile(r"^Item \d+: bids P1 (\d+), P2 (\d+), P3 (\d+), P4 (\d+);", re.MULTILINE)
+_ITEM = re.compile(r"^Item \d+: bids player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+);", re.MULTILINE)
 _TRUTH = re.compile(r"^Item \d+: .*; it was worth (\d+)\.$", re.MULTILINE)
-_NOW = re.compile(r"Item (\d+) of \d+, [a-z ]+ -?\d+ to you: bid 0 to (\d+)\.$", re.MULTILINE)
+_NOW = re.compile(
+    r"^You have -?\d+ points and (\d+) coins\.\nItem (\d+) of \d+, [a-z ]+ -?\d+ to you: bid ", re.MULTILINE
+)
 _FIRST = "The winner pays its own bid."
 _RIVALS = tuple(15 * (n / 8) ** (1 / 3) for n in range(1, 9))
 """Highest of three bids that are three quarters of private values: eight equally likely cases."""
@@ -48,7 +55,7 @@ def read_view(text: str) -> View:
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no item of a sealed auction")
-    seat = int(head.group(1)) - 1
+    seat = int(head.group(1))
     values = tuple(map(int, head.group(3).split()))
     bids = [list(map(int, found)) for found in _ITEM.findall(text)]
     rivals = tuple(max(bid for s, bid in enumerate(made) if s != seat) for made in bids)
@@ -56,8 +63,8 @@ def read_view(text: str) -> View:
         seat,
         _FIRST in text,
         head.group(2) == "estimates",
-        values[int(now.group(1)) - 1],
-        int(now.group(2)),
+        values[int(now.group(2)) - 1],
+        int(now.group(1)),
         rivals,
         tuple(
             int(truth) - rival for truth, rival in zip(_TRUTH.findall(text), rivals, strict=False)
@@ -70,7 +77,8 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Any bid up to the largest value."""
 
     def act(text: str) -> str:
-        return action(int(rng.integers(min(read_view(text).money, LARGEST_VALUE) + 1)))
+        bid = int(rng.integers(min(read_view(text).money, LARGEST_VALUE) + 1))
+        return action(bid if bid >= LEAST_BID else 0)
 
     return act
 
@@ -80,7 +88,7 @@ def truthful_bot(_rng: np.random.Generator) -> Callable[[str], str]:
 
     def act(text: str) -> str:
         view = read_view(text)
-        return _bid(view, view.value)
+        return _bid(view, view.value, view.value)
 
     return act
 
@@ -91,7 +99,7 @@ def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
     def act(text: str) -> str:
         view = read_view(text)
         wanted = 0.8 * view.value if view.first_price else view.value
-        return _bid(view, wanted + int(rng.integers(-1, 2)))
+        return _bid(view, wanted + int(rng.integers(-1, 2)), view.value)
 
     return act
 
@@ -106,7 +114,8 @@ def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
         view = read_view(text)
         if not view.first_price:
             # the estimate at which it ties with the next one sets the price that it must fear
-            return _bid(view, worth_if_won(view.value, SEATS - 2) if view.shared else view.value)
+            worth = worth_if_won(view.value, SEATS - 2) if view.shared else float(view.value)
+            return _bid(view, worth, worth)
         if view.shared:
             worth = worth_if_won(view.value, SEATS - 1)
             # a rival's bid is as far below what the item is worth as it was before
@@ -114,7 +123,7 @@ def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
         else:
             worth = float(view.value)
             rivals = [*_RIVALS, *map(float, view.rivals)]
-        return _bid(view, best_bid(worth, rivals))
+        return _bid(view, best_bid(worth, rivals), worth)
 
     return act
 
@@ -126,7 +135,7 @@ def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
         view = read_view(text)
         value = view.value - 3 if view.shared else view.value
         share = rng.uniform(2 / 3, 0.9) if view.first_price else 0.95
-        return _bid(view, share * value)
+        return _bid(view, share * value, value)
 
     return act
 
@@ -151,11 +160,15 @@ def worth_if_won(estimate: int, below: int) -> float:
 def best_bid(worth: float, rivals: Sequence[float]) -> int:
     """The bid that gains most if the highest rival bid is one of ``rivals``; a tie wins half."""
     gains = []
-    for bid in range(LARGEST_VALUE + 1):
+    for bid in range(LEAST_BID, LARGEST_VALUE + 1):
         wins = sum((bid > rival) + 0.5 * (bid == rival) for rival in rivals)
         gains.append((worth - bid) * wins)
-    return int(np.argmax(gains))
+    return LEAST_BID + int(np.argmax(gains)) if max(gains) > 0 else 0
 
 
-def _bid(view: View, wanted: float) -> str:
-    return action(min(max(round(wanted), 0), view.money))
+def _bid(view: View, wanted: float, worth: float) -> str:
+    """As much as is wanted, the least bid where the item is worth more than that; else none."""
+    bid = min(round(wanted), view.money)
+    if bid < LEAST_BID:
+        bid = LEAST_BID if worth > LEAST_BID and view.money >= LEAST_BID else 0
+    return action(bid)

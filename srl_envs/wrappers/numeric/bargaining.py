@@ -16,7 +16,12 @@ from srl_envs.families.bargaining.negotiation import (
     bundles,
 )
 from srl_envs.families.bargaining.negotiation_bots import read_view as read_talks
-from srl_envs.families.bargaining.sealed_auction import LARGEST_ERROR, LARGEST_VALUE, SealedAuction
+from srl_envs.families.bargaining.sealed_auction import (
+    LARGEST_ERROR,
+    LARGEST_VALUE,
+    SealedAuction,
+    bids_of,
+)
 from srl_envs.families.bargaining.sealed_auction_bots import read_view as read_sale
 from srl_envs.wrappers.numeric.features import Features, Reading, filled, floats, one_hot
 
@@ -65,7 +70,7 @@ class AuctionFeatures(Features):
     def __init__(self, game: SealedAuction) -> None:
         self._items, self._purse = game.max_turns, game.purse
         self.size = 2 + 1 + 4 * self._items
-        self.actions = tuple(map(str, range(game.purse + 1)))
+        self.actions = bids_of(game.purse)
 
     def read(self, text: str) -> Reading:
         """The sale."""
@@ -75,4 +80,4 @@ class AuctionFeatures(Features):
         values += [value / _HIGHEST_ESTIMATE for value in view.values]
         for past in (view.rivals, view.gaps):
             values += filled([coins / self._purse for coins in past], self._items)
-        return Reading(floats(values), self.mask(map(str, range(view.money + 1))))
+        return Reading(floats(values), self.mask(bids_of(view.money)))
