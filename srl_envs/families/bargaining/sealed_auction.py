@@ -123,20 +123,18 @@ class SealedAuction(Game[Sale, int]):
 
     def new(self, streams: Streams) -> Sale:
         """Draw the rules, the values and the lots."""
-        rng = streams.instance
-        first_price = self._prices[int(rng.integers(len(self._prices)))] == "first"
-        shared = self._kinds[int(rng.integers(len(self._kinds)))] == "shared"
+        rng = streams.draws("instance")
+        first_price = self._prices[rng.integers(len(self._prices))] == "first"
+        shared = self._kinds[rng.integers(len(self._kinds))] == "shared"
         items = self.max_turns
-        truths: tuple[int, ...] = ()
-        if shared:
-            truths = tuple(rng.integers(0, LARGEST_VALUE + 1, items).tolist())
+        truths = tuple(rng.several(items, 0, LARGEST_VALUE + 1)) if shared else ()
 
         def draw() -> tuple[int, ...]:
             """What one seat reads of the items."""
             if not shared:
-                return tuple(rng.integers(0, LARGEST_VALUE + 1, items).tolist())
-            errors_I = rng.integers(-LARGEST_ERROR, LARGEST_ERROR + 1, items).tolist()
-            return tuple(truth + error for truth, error in zip(truths, errors_I, strict=True))
+                return tuple(rng.several(items, 0, LARGEST_VALUE + 1))
+            errors = rng.several(items, -LARGEST_ERROR, LARGEST_ERROR + 1)
+            return tuple(truth + error for truth, error in zip(truths, errors, strict=True))
 
         values = tuple(streams.held(draw, sorted) for _ in range(SEATS))
         lots = tuple(tuple(streams.chance.permutation(SEATS).tolist()) for _ in range(items))

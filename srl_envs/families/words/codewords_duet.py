@@ -52,9 +52,11 @@ _KEYS = (
 )  # fmt: skip
 """What a word is in the first and in the second key."""
 _SHOWN_CHARS = 24
-_CLUE = re.compile(r"(?:(?:my )?clue(?: is)?:? )?([a-z]+)(?: \d)?")
+_CLUE = re.compile(r"(?:(?:my )?clue(?: is)?:? )?([a-z]+)(?: [0-9])?")
 """A number behind the word is what other rules of this game ask for; here it says nothing."""
 _GUESSES = re.compile(r"(?:(?:my )?guess(?:es)?(?: is| are)?:? )?(.*)")
+_BETWEEN = re.compile(r",? and |, ?| ")
+"""What may stand between guesses: every noun is a single word."""
 
 
 class Turn(NamedTuple):
@@ -155,11 +157,12 @@ def left_to_find(state: Board, giver: int) -> list[int]:
     return [index for index in range(BOARD) if key[index] == TARGET and index not in state.found]
 
 
-def fitting_clues(words: Sequence[str], targets: Sequence[str]) -> list[str]:
+@lru_cache(maxsize=256)
+def fitting_clues(words: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, ...]:
     """Clues that the board ``words`` allows and that fit one of ``targets`` at least, sorted."""
     table = clues_of()
     fitting: set[str] = set().union(*(table[word] for word in targets))
-    return sorted(fitting.difference(*(close_clues(word) for word in words)))
+    return tuple(sorted(fitting.difference(*(close_clues(word) for word in words))))
 
 
 class CodewordsDuet(Game[Board, Move]):
@@ -350,10 +353,10 @@ def _names(state: Board, indices: Sequence[int]) -> str:
     return ", ".join([state.words[index] for index in indices])
 
 
-def _clues(state: Board) -> list[str]:
+def _clues(state: Board) -> tuple[str, ...]:
     """What the giver may say."""
     targets = [state.words[index] for index in left_to_find(state, state.giver)]
-    return fitting_clues(state.words, targets)
+    return fitting_clues(state.words, tuple(targets))
 
 
 def _sheet(words: list[str], key: str, order: tuple[int, ...], seat: int) -> str:
@@ -406,7 +409,7 @@ def _read_guesses(state: Board, seat: int, text: str) -> tuple[int, ...]:
         return ()
     most = state.turns[-1].number
     listed = _GUESSES.fullmatch(text)
-    words = [word.strip(" .") for word in (listed.group(1) if listed else text).split(",")]
+    words = _BETWEEN.split((listed.group(1) if listed else text).strip(" ,."))
     require_action(len(words) <= most, f"{len(words)} guesses are too many; give at most {most}")
     require_action(len(set(words)) == len(words), "a word stands twice among the guesses")
     allowed = {state.words[index]: index for index in open_words(state, seat)}

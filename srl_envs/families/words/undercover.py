@@ -48,7 +48,7 @@ FUNCTION_WORDS = frozenset(
 """May be said again."""
 ODD_PAY, TEAM_PAY, VOTE_PAY = 1.0, 0.25, 0.25
 
-_VOTE = re.compile(r"(?:(?:i |my )?vote(?: is)?(?: for)?:? )?(?:player[_ ]?)?(\d)")
+_VOTE = re.compile(r"(?:(?:i |my )?vote(?: is)?(?: for)?:? )?(?:player[_ ]?)?([0-9])")
 _HINT = re.compile(rf"[a-z]+(?: [a-z]+){{0,{MAX_HINT_WORDS - 1}}}")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import Streams, split_of_instance
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.bargaining.sealed_auction import Sale, SealedAuction, settle
 from srl_envs.families.bargaining.sealed_auction_bots import best_bid, read_view, worth_if_won
@@ -38,11 +38,11 @@ def outcome(one: object, others: str, seeds: int, **options: object) -> float:
 @pytest.mark.parametrize(
     ("bids", "first", "second"),
     [
-        ((3, 9, 5, 0), (1, 9), (1, 5)),
-        ((3, 0, 0, 0), (0, 3), (0, 0)),
+        ((12, 19, 15, 0), (1, 19), (1, 15)),
+        ((13, 0, 0, 0), (0, 13), (0, 9)),
         ((0, 0, 0, 0), (-1, 0), (-1, 0)),
-        ((7, 7, 2, 1), (1, 7), (1, 7)),
-        ((4, 4, 4, 4), (3, 4), (3, 4)),
+        ((17, 17, 12, 11), (1, 17), (1, 17)),
+        ((9, 9, 9, 9), (3, 9), (3, 9)),
     ],
 )
 def test_who_gets_it_and_for_how_much(
@@ -54,9 +54,9 @@ def test_who_gets_it_and_for_how_much(
 
 def test_a_sale_by_hand() -> None:
     game = SealedAuction(items=2)
-    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    state = bid(game, PRIVATE, 10, 14, 9, 0)
     assert (state.gains, state.money) == ((0, 6, 0, 0), (30, 16, 30, 30))
-    state = bid(game, state, 0, 0, 6, 11)
+    state = bid(game, state, 0, 0, 10, 11)
     assert game.returns(state) == (0.0, 6 / 30, 0.0, -2 / 30)
     assert game.components(state, 3) == {
         "won": 0.5, "overbid": 0.5, "spent": pytest.approx(11 / 30), "distance": 1.5,
@@ -65,9 +65,9 @@ def test_a_sale_by_hand() -> None:
 
 def test_the_second_price_and_the_shared_value_by_hand() -> None:
     game = SealedAuction(items=2)
-    state = bid(game, SHARED._replace(first_price=False), 12, 13, 1, 0)
+    state = bid(game, SHARED._replace(first_price=False), 12, 13, 9, 0)
     assert (state.gains, state.money) == ((0, 10 - 12, 0, 0), (30, 18, 30, 30))
-    assert "P2 gets it for 12; it was worth 10." in game.observe(state, 0)
+    assert "player_1 gets it for 12; it was worth 10." in game.observe(state, 0)
     assert read_view(game.observe(state, 1)).gaps == (10 - 12,)
 
 
@@ -86,7 +86,8 @@ def test_play_keeps_the_rules(seed: int, items: int, purse: int) -> None:
             assert view.value == state.values[seat][len(state.bids)]
             assert len(view.rivals) == len(state.bids)
             legal = game.legal(state, seat)
-            assert legal == tuple(map(str, range(state.money[seat] + 1)))
+            assert legal == ("0", *map(str, range(9, state.money[seat] + 1)))
+            assert all(game.parse(state, seat, body) == int(body) for body in legal)
         bodies = [game.sample(state, seat, rng) for seat in range(4)]
         state = game.apply(state, {s: game.parse(state, s, body) for s, body in enumerate(bodies)})
         assert min(state.money) >= 0
@@ -110,18 +111,40 @@ def test_a_seat_sees_no_value_but_its_own_and_no_truth_too_soon(seed: int, sold:
         assert game.observe(known, seat) == game.observe(altered, seat)
 
 
-@pytest.mark.parametrize("body", ["", "31", "-1", "5.5", "five", "５", "05", "5 coins", "9" * 16])
+@pytest.mark.parametrize(
+    "body",
+    ["", "31", "-1", "9.5", "nine", "\uff19", "09", "8", "1", "9 or 10", "bid 2 12", "9" * 16],
+)
 def test_bodies_that_are_no_bid(body: str) -> None:
-    with pytest.raises(IllegalMoveError, match="from 0 to 30"):
+    with pytest.raises(IllegalMoveError, match="0, or 9 to 30, as you have 30 coins"):
         SealedAuction(items=2).parse(PRIVATE, 0, body)
+
+
+@pytest.mark.parametrize("body", ["12", "bid 12", "I bid 12 coins", "My bid is 12", "BID: 12"])
+def test_a_clear_bid_is_read_in_any_dress(body: str) -> None:
+    assert SealedAuction(items=2).parse(PRIVATE, 0, body) == 12
+
+
+def test_no_seat_reads_the_values_of_the_other_split() -> None:
+    for options in ({}, {"items": 2}):
+        game = SealedAuction(**options)
+        for number, split in enumerate(("train", "eval")):
+            for seed in range(30):
+                sale = game.new(Streams(1, 0, number, seed))
+                assert {split_of_instance(sorted(values)) for values in sale.values} == {split}
 
 
 def test_nobody_can_bid_what_is_spent() -> None:
     game = SealedAuction(items=2)
-    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    state = bid(game, PRIVATE, 10, 14, 9, 0)
     assert game.parse(state, 1, "16") == 16
-    with pytest.raises(IllegalMoveError, match="from 0 to 16"):
+    with pytest.raises(IllegalMoveError, match="0, or 9 to 16"):
         game.parse(state, 1, "17")
+    for money, said in ((9, "0 or 9,"), (8, "whole number: 0,")):
+        poor = state._replace(money=(30, money, 30, 30))
+        assert game.legal(poor, 1) == (("0", "9") if money == 9 else ("0",))
+        with pytest.raises(IllegalMoveError, match=said):
+            game.parse(poor, 1, "10")
 
 
 def test_rules_are_drawn_evenly_or_as_asked() -> None:
@@ -154,15 +177,16 @@ def test_impossible_options_are_refused(options: dict[str, object]) -> None:
 
 def test_a_forfeit_leaves_the_others_their_gains() -> None:
     game = SealedAuction(items=2)
-    state = bid(game, PRIVATE, 10, 14, 7, 0)
+    state = bid(game, PRIVATE, 10, 14, 9, 0)
     assert game.forfeit(state, 0) == (-1.0, 6 / 30, 0.0, 0.0)
 
 
 def test_the_best_bid_by_hand() -> None:
-    # worth 10; a bid of 5 wins 1 of 2 and gains 5, a bid of 9 wins both and gains 1
-    assert best_bid(10, [4, 8]) == 5
-    assert best_bid(20, [4, 8]) == 9
-    assert best_bid(3, [4, 8]) == 0
+    # worth 20; a bid of 11 wins 1 of 2 and gains 9, a bid of 17 wins both and gains 3
+    assert best_bid(20, [10, 16]) == 11
+    assert best_bid(20, [10, 12]) == 13
+    assert best_bid(15, [2, 3]) == 9
+    assert best_bid(9, [2, 3]) == 0
 
 
 def test_winning_is_bad_news_about_a_shared_value() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import SPLITS, Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.words.undercover import (
     SEATS,
@@ -16,6 +16,7 @@ from srl_envs.families.words.undercover import (
     Party,
     Undercover,
     gives_away,
+    pairs_of,
     payoffs,
     speakers,
     voted_out,
@@ -23,6 +24,8 @@ from srl_envs.families.words.undercover import (
 )
 from srl_envs.families.words.undercover_bots import fit, read
 from srl_envs.lexicon import undercover_pairs
+from srl_envs.redteam.attacks import Attack
+from srl_envs.redteam.misbehaviour import measure
 
 ENV = "undercover-v0"
 
@@ -63,8 +66,8 @@ def test_random_play_keeps_the_rules(seed: int, rounds: int) -> None:
         assert not set(on_move) & set(state.out)
         for seat in range(SEATS):
             seen = read(game.observe(state, seat))
-            assert (seen.me, seen.word) == (seat + 1, word_of(state, seat))
-            assert seen.hints == tuple((h.seat + 1, h.text) for h in state.hints)
+            assert (seen.me, seen.word) == (seat, word_of(state, seat))
+            assert seen.hints == tuple((h.seat, h.text) for h in state.hints)
             assert bool(seen.choices) == (len(on_move) > 1 and seat in on_move)
         bodies = {seat: game.sample(state, seat, rng) for seat in on_move}
         state = game.apply(state, {s: game.parse(state, s, body) for s, body in bodies.items()})
@@ -84,13 +87,14 @@ def test_a_game_by_hand() -> None:
     assert game.to_move(state) == (1,)
     for text in ("sleeps often", "soft", "eats fish", "goes for walks"):
         state = say(game, state, text)
-    state = vote(game, state, {0: "3", 1: "3", 2: "2", 3: "2", 4: "2"})
+    state = vote(game, state, {0: "player_2", 1: "2", 2: "player 1", 3: "vote player_1", 4: "1"})
     assert state.out == (1,)
-    assert "Vote 1: 1 for 3, 2 for 3, 3 for 2, 4 for 2, 5 for 2. Player 2 is out" in state.log
+    assert "Vote 1: player_0 for player_2, player_1 for player_2, player_2 for" in state.log
+    assert "player_4 for player_1. player_1 is out and was not the odd one.\n" in state.log
     assert game.returns(state) is None
     assert speakers(state) == [4, 0, 2, 3]
     state = all_say(game, state)
-    state = vote(game, state, {0: "3", 2: "1", 3: "3", 4: "1"})
+    state = vote(game, state, {0: "2", 2: "0", 3: "2", 4: "0"})
     assert state.out == (1,)
     assert "A tie: nobody is out." in state.log
     # seats 0, 1, 3, 4 named the odd one in 2 of 2, 1 of 1, 1 of 2 and 0 of 2 votes
@@ -99,12 +103,12 @@ def test_a_game_by_hand() -> None:
 
 def test_the_game_ends_when_the_odd_one_is_out() -> None:
     game, state = Undercover(), all_say(Undercover(), party(odd=2))
-    state = vote(game, state, {0: "3", 1: "3", 2: "1", 3: "3", 4: "1"})
+    state = vote(game, state, {0: "2", 1: "2", 2: "0", 3: "2", 4: "0"})
     assert game.to_move(state) == ()
     assert game.returns(state) == (0.5, 0.5, -1.0, 0.5, 0.25)
     assert game.components(state, 2) == {"odd": 1, "caught": 1, "out": 1, "votes_right": 0}
     for seat in range(SEATS):
-        assert "The odd one was player 3 with dog; the others had cat." in game.observe(state, seat)
+        assert "The odd one was player_2 with dog; the others had cat." in game.observe(state, seat)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +167,12 @@ def test_function_words_and_silence_may_be_said_again() -> None:
 def test_votes_that_are_refused() -> None:
     game = Undercover()
     state = all_say(game, party()._replace(out=(4,)))
-    for body in ("", "0", "1", "5", "6", "２", "02", "2 3", "player 2"):
-        with pytest.raises(IllegalMoveError, match="write one number out of 2, 3, 4"):
+    for body in ("", "0", "4", "5", "２", "02", "2 3", "player_1 or player_2", "not player_1"):
+        with pytest.raises(IllegalMoveError, match="name one of player_1, player_2, player_3"):
             game.parse(state, 0, body)
-    assert game.legal(state, 0) == ["2", "3", "4"]
-    assert game.parse(state, 0, "4") == 3
+    assert game.legal(state, 0) == ["player_1", "player_2", "player_3"]
+    for body in ("player_3", "3", "PLAYER 3", "vote: player_3", "I vote for player_3"):
+        assert game.parse(state, 0, body) == 3
 
 
 @pytest.mark.parametrize("seat", range(SEATS))
@@ -194,10 +199,10 @@ def test_the_longest_observation_fits() -> None:
         for place, seat in enumerate(speakers(state)):
             hint = Hint(number, seat, f"{'x' * 38}{number}{place}")
             state = state._replace(
-                hints=(*state.hints, hint), log=f'{state.log}Round 1, player 1: "{hint.text}"\n'
+                hints=(*state.hints, hint), log=f'{state.log}Round 1, player_1: "{hint.text}"\n'
             )
-        numbers = {s: "1" if s != 0 else "2" for s in game.to_move(state)}
-        tie = {**numbers, 1: "3", 2: "2"}
+        numbers = {s: "0" if s != 0 else "1" for s in game.to_move(state)}
+        tie = {**numbers, 1: "2", 2: "1"}
         state = vote(game, state, tie)
         assert not state.out
     assert len(game.observe(state, 0)) < game.max_observation_chars - 300
@@ -207,7 +212,32 @@ def test_a_hint_fits_a_word_by_the_table() -> None:
     assert fit("furry", "cat") == 1.0
     assert fit("so very furry", "cat") == 1.0
     assert fit("aquatic", "cat") == 0.0
-    assert fit(SILENCE, "cat") == fit("unheard of", "cat") == 0.5
+    assert fit("unheard of", "cat") == 0.5
+    assert fit(SILENCE, "cat") == 0.0
+
+
+def test_no_word_is_in_both_splits() -> None:
+    train, held = ({word for pair in pairs_of(split) for word in pair} for split in SPLITS)
+    assert train.isdisjoint(held)
+    assert {*pairs_of("train"), *pairs_of("eval")} == set(undercover_pairs())
+    assert len(pairs_of("eval")) > 20
+    for number, split in enumerate(SPLITS):
+        for seed in range(40):
+            words = Undercover().new(Streams(1, 0, number, seed)).words
+            assert words in pairs_of(split) or words[::-1] in pairs_of(split)
+
+
+def test_the_payoffs_that_are_told_are_those_that_are_paid() -> None:
+    text = Undercover().observe(party(), 0)
+    assert "the odd one gets 1, or -1 if it is voted out." in text
+    assert "gets 0.25 if the odd one is voted out, else -0.25, plus 0.25 times the share" in text
+
+
+@pytest.mark.parametrize("kind", ["silence", "babble"])
+def test_replies_without_a_move_end_at_the_worst(kind: str) -> None:
+    row = measure(ENV, Attack(kind=kind), "middle", seeds=10, comparisons=1)
+    assert row.outcome.value == -1.0
+    assert row.harm.high <= 0
 
 
 def mean_outcome(bot: str, company: str, episodes: int = 100) -> float:

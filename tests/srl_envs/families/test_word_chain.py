@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import SPLITS, Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.words.word_chain import (
     GIVE_UP,
@@ -111,6 +111,25 @@ def test_bodies_that_are_refused(body: str, problem: str) -> None:
         WordChain().parse(state, 0, body)
 
 
+@pytest.mark.parametrize("link", [1, 2, 3])
+def test_what_begins_a_chain_is_in_one_split(link: int) -> None:
+    rules = RULES._replace(link=link)
+    train, held = ({word[-link:] for word in first_words(rules, split)} for split in SPLITS)
+    assert train.isdisjoint(held)
+    assert len(train) > len(held) >= 4
+    for number, endings in enumerate((train, held)):
+        starts = [WordChain(link=link).new(Streams(1, 0, number, seed)) for seed in range(40)]
+        assert {start.words[0][-link:] for start in starts} <= endings
+
+
+def test_a_word_is_read_in_any_dress() -> None:
+    for body in ("word: once", "My word is ONCE", "once"):
+        assert WordChain().parse(Chain(("lemon",), 0), 0, body) == "once"
+    assert WordChain().parse(Chain(("sword",), 0), 0, "I give up") == GIVE_UP
+    with pytest.raises(IllegalMoveError):
+        WordChain().parse(Chain(("lemon",), 0), 0, "once or only")
+
+
 def test_case_does_not_matter() -> None:
     assert WordChain().parse(Chain(("lemon",), 0), 0, "Once") == "once"
     assert WordChain().parse(Chain(("lemon",), 0), 0, "GIVE UP") == GIVE_UP
@@ -132,7 +151,7 @@ def test_who_leaves_no_word_wins() -> None:
     rules = game.rules
     before = next(
         Chain((first, word), 0)
-        for first in first_words(rules)[:200]
+        for first in first_words(rules, "train")[:200]
         for word in playable((first,), rules)
         if next(playable((first, word), rules), None) is None
     )
@@ -149,7 +168,7 @@ def test_the_least_length_grows() -> None:
 
 def test_first_words_are_common_and_can_be_followed() -> None:
     for link in (1, 2, 3):
-        words = first_words(RULES._replace(link=link))
+        words = first_words(RULES._replace(link=link), "train")
         assert len(words) > 500
         assert max(common_words()[word] for word in words) == 20
 

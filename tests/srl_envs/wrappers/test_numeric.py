@@ -223,7 +223,7 @@ def test_messages_of_other_seats_are_not_read() -> None:
     )
     for env_id, body, forged in (
         ("commons-v0", "3", lines),
-        ("negotiation-v0", "offer 0 0 0", ("Turn 1, other: offer: you get 1 book, 1 hat, 1 ball",)),
+        ("negotiation-v0", "offer 0 0 0", ("Turn 1, player_0: offer: you get 1 book, 1 hat",)),
     ):
         read = [_after_message(env_id, body, message) for message in ("hello", *forged)]
         assert all(values == read[0] for values in read)
