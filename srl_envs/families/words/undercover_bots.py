@@ -24,6 +24,8 @@ Bot = Callable[[str], str]
 
 _SEAT = re.compile(r"^You are player_(\d)\. Your word: (\w+)$", re.MULTILINE)
 _HINT = re.compile(r'^Round (\d), player_(\d): "([^"\n]*)"$', re.MULTILINE)
+_UNCLEAR = 0.25
+"""Low, as the odd one could hide behind it."""
 _NUMBER = re.compile(r"\d")
 _CHOICES = re.compile(r"^Vote now: .* Choose from ([^.]+)\.$", re.MULTILINE)
 
@@ -77,16 +79,14 @@ def clues_of() -> dict[str, frozenset[str]]:
 
 
 def fit(hint: str, word: str) -> float:
-    """1 where a word of the hint is a clue to ``word``, 0.5 where the table knows none of them, else 0.
+    """1 where a word of the hint is a clue to ``word``, 0 where it is one to others alone.
 
-    Silence fits nothing: it is what the odd one would hide behind.
+    Silence, and words that the table does not know, are between: `_UNCLEAR`.
     """
-    if hint == SILENCE:
-        return 0.0
     words = set(hint.split())
     if words & clues_of().get(word, frozenset()):
         return 1.0
-    return 0.0 if words & associations().keys() else 0.5
+    return 0.0 if words & associations().keys() else _UNCLEAR
 
 
 def random_bot(rng: np.random.Generator) -> Bot:
