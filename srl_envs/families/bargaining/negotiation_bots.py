@@ -28,7 +28,7 @@ from srl_envs.grammar import action
 from srl_envs.messages import join_body
 
 _HEAD = re.compile(
-    r"^You are player_\d\. Items: (\d) books?, (\d) hats?, (\d) balls?\. To you a book is worth (\d+), a hat (\d+), a ball "
+    r"^Items: (\d) books?, (\d) hats?, (\d) balls?\. To you a book is worth (\d+), a hat (\d+), a ball "
     r"(\d+)\. Your reserve: (\d)\.$",
     re.MULTILINE,
 )

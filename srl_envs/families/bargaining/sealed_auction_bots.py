@@ -18,12 +18,16 @@ from srl_envs.families.bargaining.sealed_auction import (
 from srl_envs.grammar import action
 
 _HEAD = re.compile(
-    r"^You are player_(\d)\. Your (values|estimates) of the items, in order: ([-\d ]+)$", re.MULTILINE
+    r"^You are player_(\d)\. Your (values|estimates) of the items, in order: ([-\d ]+)$",
+    re.MULTILINE,
 )
-_ITEM = re.compile(r"^Item \d+: bids player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+);", re.MULTILINE)
+_ITEM = re.compile(
+    r"^Item \d+: bids player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+);", re.MULTILINE
+)
 _TRUTH = re.compile(r"^Item \d+: .*; it was worth (\d+)\.$", re.MULTILINE)
 _NOW = re.compile(
-    r"^You have -?\d+ points and (\d+) coins\.\nItem (\d+) of \d+, [a-z ]+ -?\d+ to you: bid ", re.MULTILINE
+    r"^You have -?\d+ points and (\d+) coins\.\nItem (\d+) of \d+, [a-z ]+ -?\d+ to you: bid ",
+    re.MULTILINE,
 )
 _FIRST = "The winner pays its own bid."
 _RIVALS = tuple(15 * (n / 8) ** (1 / 3) for n in range(1, 9))

@@ -11,14 +11,20 @@ fit a target that is left, and the game says how many it fits. A guess finds a t
 it; any other guess ends the turn, a deadly one the game. The outcome is the share of the targets that were
 found, times 0.25 once a deadly word was guessed.
 
-So a clue has its meaning by rule. With free clues, a pair that agreed on the number of a subset as the
-clue's place in the dictionary (13 to 15 bits a clue) found everything without understanding a word. Now {bits}
+So a clue has its meaning by rule. Where any word of a dictionary of 39,000 may be a clue (15 bits, and a
+number), partners name any three of the 25 words by their place in a list (11 bits) and find everything
+without understanding a word. Here a clue is one of about 46 (5.5 bits, measured over 200 starts), to name
+9 of 25 words takes 21 bits, and a guess that only the code explains finds nothing. Measured over 60 seeds:
+partners who choose and guess by an agreed order of the words for every clue earn 0.01, the strong bots
+0.74; an agreed order of the fitting words alone adds nothing to that (0.74), nor do guesses that know the
+giver's key (0.75).
 
-Conventions remain possible: partners may agree which of several fitting clues stands for what. They
-cannot be told from understanding within one team, so leaderboards score the game by cross-play with
-partners that a policy has never met.
+Conventions remain possible all the same: partners may agree which of several fitting clues stands for
+what. Within one team they cannot be told from understanding, so leaderboards should score the game by
+cross-play with partners that a policy has never met; the bot ``held_out`` is one.
 
-{measured}
+Measured over 60 seeds: random bots earn 0.01 (the floor is 0, a team that passes), middle ones 0.56, strong
+ones 0.74, also beside ``held_out``. A pair that knew both keys and planned all nine clues would earn 0.78.
 Instances are held out by the set of words on the board, so no seat's start occurs in both splits.
 """
 
@@ -374,7 +380,9 @@ def _line(state: Board) -> str:
     giver, guesser = seat_name(turn.giver), seat_name(1 - turn.giver)
     if not turn.clue:
         return f"Clue {number} by {giver}: {PASS}.\n"
-    results = [f"{state.words[guess]} ({_verdict(state, turn, guess)})" for guess in turn.guesses or ()]
+    results = [
+        f"{state.words[guess]} ({_verdict(state, turn, guess)})" for guess in turn.guesses or ()
+    ]
     clue = f"{turn.clue} {turn.number}"
     return f"Clue {number} by {giver}: {clue}. {guesser} guessed: {', '.join(results) or PASS}.\n"
 

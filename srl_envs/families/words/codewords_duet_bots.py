@@ -54,11 +54,11 @@ def read(text: str) -> Seen:
     me, clue, found = _ME.search(text), _CLUE.search(text), listed(_FOUND)
     if me is None:
         raise ValueError("the text holds no game of codewords duet")
-    missed = {word for giver, word in _MISSED.findall(text) if giver == me.group(1)}
+    missed = (word for giver, word in _MISSED.findall(text) if giver == me.group(1))
     clues = listed(_CLUES)
     return Seen(
         listed(_WORDS), tuple(word for word in listed(_TARGETS) if word not in found),
-        listed(_DEADLY), missed.union(found), () if clues == ("none",) else clues, listed(_OPEN),
+        listed(_DEADLY), frozenset((*missed, *found)), () if clues == ("none",) else clues, listed(_OPEN),
         clue.group(1) if clue else "", int(clue.group(2)) if clue else 0,
     )  # fmt: skip
 

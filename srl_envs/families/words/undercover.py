@@ -1,6 +1,6 @@
 """Undercover: five seats hint at their words in turn, and vote for the one whose word is another.
 
-Mixed payoffs. Four seats hold one word, one seat a related word; nobody knows on which side it is. In
+Mixed payoffs. Four seats hold one word, one seat a related word; nobody is told on which side it is. In
 each of two rounds every seat still in gives a short hint, one after the other, and then all vote at the
 same moment. Who gets most votes is out; a tie removes nobody. The game ends when the odd one is out,
 or after the second vote.
@@ -9,16 +9,20 @@ The odd one gets -1 if it is voted out, else +1; each of the others gets 0.25 or
 as 0.25 more for the share of its own votes that went to the odd one, so that a seat in a hopeless
 round still gains by thinking. Outcomes lie in [-1, 1] and do not sum to 0.
 
-What was repaired in the draft: hints at the same moment would have let all say their first letter, so
-seats speak in turn; a sentence could be copied from the speaker before, which hid the odd one at no
-cost, so a hint may use no word again; a plurality decides, as a majority of five hardly ever meets. A
-hint that names the word is an illegal reply like any other; nobody is voted out for it.
+Hints at the same moment would let all say their first letter, so seats speak in turn. A sentence copied
+from the speaker before would hide the odd one at no cost, so a hint may use no word again. A plurality
+decides, as a majority of five hardly ever meets. A hint that names the word is an illegal reply like any
+other; nobody is voted out for it.
 
-Measured over 400 games: five random bots earn 0.06 a seat. Among four middle bots, who tell the truth
-and vote by their own word, a random one earns -0.04 (the floor), a silent one 0.10, a fifth middle one
-0.13, the strong bot, which notices when it is the odd one, 0.27; there is no exact oracle (1 is the
-most for the odd one, 0.5 for the others). Among random bots there is nothing to reason from, and the
-strong one earns what they do.
+Measured over 400 games, each with an interval of 0.06 either way: among four middle bots, who tell the
+truth and vote by their own word, a random one earns -0.07 (the floor), a silent one 0.08, a fifth middle
+one 0.14, the strong bot, which notices when it is the odd one, 0.29; there is no exact oracle (1 is the
+most for the odd one, 0.5 for the others). Among strong bots a random one earns -0.18, a silent one -0.06, a
+strong one 0.11. Among random bots there is nothing to reason from, and the strong one earns what they do,
+0.09.
+
+Instances are held out by their words: words that pairs of the list join, directly or over others, are in one
+split, so no seat holds the same word in both.
 """
 
 from __future__ import annotations
