@@ -170,7 +170,7 @@ class Negotiation(Game[Talks, Act]):
         if factors:
             text += f", but less if it is accepted late: {factors}"
         text += (
-            ". If somebody walks away, there is no deal and you have your reserve.\n"
+            ". If somebody walks away, your points are your reserve.\n"
             "Reply with an offer of how many books, hats and balls YOU get (the other gets the rest), "
             f"like this: <action>{EXAMPLE}</action>, or with <action>{ACCEPT}</action> or "
             f"<action>{WALK}</action>.\n"

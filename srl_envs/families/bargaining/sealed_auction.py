@@ -183,8 +183,10 @@ class SealedAuction(Game[Sale, int]):
 
     def parse(self, state: Sale, seat: int, body: str) -> int:
         """A bid that the purse can pay."""
-        said = _BID.fullmatch(" ".join(body.lower().split()))
-        bid = whole_number(said.group(1), 0, state.money[seat]) if said else None
+        number = body
+        if not body.isdigit() and (said := _BID.fullmatch(" ".join(body.lower().split()))):
+            number = said.group(1)
+        bid = whole_number(number, 0, state.money[seat])
         if bid is None or 0 < bid < LEAST_BID:
             raise IllegalMoveError(
                 f"a bid is one whole number: {_range(state.money[seat])}, as you have "
@@ -284,6 +286,7 @@ def bids_of(money: int) -> tuple[str, ...]:
     return ("0", *map(str, range(LEAST_BID, money + 1)))
 
 
+@lru_cache(maxsize=128)
 def _range(money: int) -> str:
     """The bids that so many coins can pay, in words."""
     if money <= LEAST_BID:

@@ -163,12 +163,16 @@ def left_to_find(state: Board, giver: int) -> list[int]:
     return [index for index in range(BOARD) if key[index] == TARGET and index not in state.found]
 
 
+def clues_left(state: Board) -> tuple[str, ...]:
+    """What the giver may say: clues that the board allows and that fit a target left, sorted."""
+    return _fitting(state.words, state.keys[state.giver], state.found)
+
+
 @lru_cache(maxsize=256)
-def fitting_clues(words: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, ...]:
-    """Clues that the board ``words`` allows and that fit one of ``targets`` at least, sorted."""
-    table = clues_of()
-    fitting: set[str] = set().union(*(table[word] for word in targets))
-    return tuple(sorted(fitting.difference(*(close_clues(word) for word in words))))
+def _fitting(words: tuple[str, ...], key: str, found: frozenset[int]) -> tuple[str, ...]:
+    targets = (i for i in range(BOARD) if key[i] == TARGET and i not in found)
+    fitting: set[str] = set().union(*(clues_of()[words[i]] for i in targets))
+    return tuple(sorted(fitting.difference(*map(close_clues, words))))
 
 
 class CodewordsDuet(Game[Board, Move]):
@@ -209,7 +213,7 @@ class CodewordsDuet(Game[Board, Move]):
         """Draw the words, the keys and the orders; who gives the first clue is a fair coin."""
         rng = streams.instance
         words = streams.held(lambda: _draw_words(rng), sorted)
-        both = [_KEYS[i] for i in rng.permutation(BOARD)]
+        both = [_KEYS[i] for i in rng.permutation(BOARD).tolist()]
         keys = "".join(mine for mine, _ in both), "".join(theirs for _, theirs in both)
         orders = tuple(rng.permutation(BOARD).tolist()), tuple(rng.permutation(BOARD).tolist())
         sheets = tuple(_sheet(words, keys[seat], orders[seat], seat) for seat in (0, 1))
@@ -234,7 +238,7 @@ class CodewordsDuet(Game[Board, Move]):
             return "Wait for your partner."
         if not state.guessing:
             return (
-                f"Clues that fit: {', '.join(_clues(state)) or 'none'}\n"
+                f"Clues that fit: {', '.join(clues_left(state)) or 'none'}\n"
                 f"Give clue {len(state.turns) + 1} of {self.turns}, one of these."
             )
         turn = state.turns[-1]
@@ -278,7 +282,7 @@ class CodewordsDuet(Game[Board, Move]):
 
     def legal(self, state: Board, seat: int) -> Sequence[str] | None:
         """The clues that fit, and a pass; guesses are too many to list."""
-        return None if state.guessing else (*_clues(state), PASS)
+        return None if state.guessing else (*clues_left(state), PASS)
 
     def fallback(self, state: Board, seat: int) -> str:
         """A pass."""
@@ -289,7 +293,7 @@ class CodewordsDuet(Game[Board, Move]):
         if state.guessing:
             words = [state.words[index] for index in open_words(state, seat)]
             return random_guesses(words, state.turns[-1].number, rng)
-        clues = _clues(state)
+        clues = clues_left(state)
         return clues[int(rng.integers(len(clues)))] if clues else PASS
 
     def components(self, state: Board, seat: int) -> Mapping[str, float]:
@@ -347,7 +351,7 @@ def _draw_words(rng: np.random.Generator) -> list[str]:
     """Nouns of which no two are too close, in random order."""
     nouns = board_nouns()
     words: list[str] = []
-    for index in rng.permutation(len(nouns)):
+    for index in rng.permutation(len(nouns)).tolist():
         if close_nouns(nouns[index]).isdisjoint(words):
             words.append(nouns[index])
         if len(words) == BOARD:
@@ -357,12 +361,6 @@ def _draw_words(rng: np.random.Generator) -> list[str]:
 
 def _names(state: Board, indices: Sequence[int]) -> str:
     return ", ".join([state.words[index] for index in indices])
-
-
-def _clues(state: Board) -> tuple[str, ...]:
-    """What the giver may say."""
-    targets = [state.words[index] for index in left_to_find(state, state.giver)]
-    return fitting_clues(state.words, tuple(targets))
 
 
 def _sheet(words: list[str], key: str, order: tuple[int, ...], seat: int) -> str:
@@ -403,7 +401,7 @@ def _read_clue(state: Board, text: str) -> str:
     said = _CLUE.fullmatch(text)
     require_action(said is not None, f"write one clue of your list, or {PASS}")
     word = said.group(1) if said else ""
-    if word not in _clues(state):
+    if word not in clues_left(state):
         shown = repr(word[:_SHOWN_CHARS])
         require_action(word in associations(), f"{shown} is not in the list of clues")
         near = next((other for other in state.words if too_close(word, other)), None)

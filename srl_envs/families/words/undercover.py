@@ -52,6 +52,7 @@ FUNCTION_WORDS = frozenset(
 """May be said again."""
 ODD_PAY, TEAM_PAY, VOTE_PAY = 1.0, 0.25, 0.25
 
+_SEATS = {seat_name(seat): seat for seat in range(SEATS)}
 _VOTE = re.compile(r"(?:(?:i |my )?vote(?: is)?(?: for)?:? )?(?:player[_ ]?)?([0-9])")
 _HINT = re.compile(rf"[a-z]+(?: [a-z]+){{0,{MAX_HINT_WORDS - 1}}}")
 
@@ -245,8 +246,9 @@ class Undercover(Game[Party, Move]):
         order = speakers(state)
         if said_now(state) == len(order):
             others = [other for other in sorted(order) if other != seat]
-            named = _VOTE.fullmatch(" ".join(body.lower().split()))
-            vote = int(named.group(1)) if named else -1
+            vote = _SEATS.get(body, -1)
+            if vote < 0 and (named := _VOTE.fullmatch(" ".join(body.lower().split()))):
+                vote = int(named.group(1))
             require_action(vote in others, f"name one of {', '.join(map(seat_name, others))}")
             return vote
         text = " ".join(body.lower().split())

@@ -220,11 +220,13 @@ class WordChain(Game[Chain, str]):
 
     def parse(self, state: Chain, seat: int, body: str) -> str:
         """The word in lower case, or ``give up``."""
-        word = " ".join(body.lower().split())
-        if word in (GIVE_UP, f"i {GIVE_UP}"):
-            return GIVE_UP
-        said_so = _SAID.fullmatch(word)
-        word = said_so.group(1) if said_so else word
+        word = body.lower()
+        if not word.isalpha():
+            word = " ".join(word.split())
+            if word in (GIVE_UP, f"i {GIVE_UP}"):
+                return GIVE_UP
+            said_so = _SAID.fullmatch(word)
+            word = said_so.group(1) if said_so else word
         shown = repr(body[:_SHOWN_CHARS])
         require_action(word.isascii() and word.isalpha(), f"{shown} is not one word of letters a-z")
         start = state.words[-1][-self.rules.link :]

@@ -21,7 +21,7 @@ from srl_envs.families.words.codewords_duet import (
     Board,
     CodewordsDuet,
     board_nouns,
-    fitting_clues,
+    clues_left,
     left_to_find,
     open_words,
     too_close,
@@ -62,7 +62,7 @@ def step(game: CodewordsDuet, state: Board, body: str) -> Board:
 def clue(state: Board, fits: int = 1, also: str = TARGET) -> tuple[str, list[str]]:
     """A clue that fits so many targets of the giver at least and a word of kind ``also``; the targets."""
     targets = [state.words[i] for i in left_to_find(state, state.giver)]
-    for word in fitting_clues(state.words, tuple(targets)):
+    for word in clues_left(state):
         fitting = [target for target in targets if target in associations()[word]]
         others = set(named(state, state.giver, also)).intersection(associations()[word])
         if len(fitting) >= fits and others:
