@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -209,9 +210,22 @@ def test_who_earns_what() -> None:
         lambda _: action(0),
         lambda text: action(read_view(text).money),
         lambda _: "I bid everything.",
-        lambda text: action(min(1, read_view(text).money)),
+        lambda text: action(9 if read_view(text).money >= 9 else 0),
     ],
-    ids=["nothing", "everything", "babble", "one coin"],
+    ids=["nothing", "everything", "babble", "the least bid"],
 )
 def test_thoughtless_habits_earn_less_than_bidding(habit: object) -> None:
     assert outcome(habit, "middle", 40) < outcome("strong", "middle", 40) - 0.05
+
+
+@pytest.mark.parametrize("coins", [9, 10, 12])
+def test_a_ring_that_looks_at_no_value_earns_less_than_strong_bots(coins: int) -> None:
+    env = srl_envs.make(ENV)
+
+    def together(make: Callable[[int], Callable[[str], str]]) -> float:
+        seeds = range(60)
+        played = (srl_envs.play(env, {n: make(n) for n in range(4)}, seed=s) for s in seeds)
+        return float(np.mean([episode.outcomes for episode in played]))
+
+    ring = together(lambda _: lambda text: action(coins if read_view(text).money >= coins else 0))
+    assert together(lambda n: srl_envs.make_bot(ENV, "strong", seed=n)) > ring + 0.03
