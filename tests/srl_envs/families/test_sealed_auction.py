@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import srl_envs
 from srl_envs.core import Streams, split_of_instance
 from srl_envs.errors import ConfigError, IllegalMoveError
-from srl_envs.families.bargaining.sealed_auction import Sale, SealedAuction, settle
+from srl_envs.families.bargaining.sealed_auction import LEAST_BID, Sale, SealedAuction, settle
 from srl_envs.families.bargaining.sealed_auction_bots import best_bid, read_view, worth_if_won
 from srl_envs.grammar import action
 
@@ -218,7 +218,7 @@ def test_thoughtless_habits_earn_less_than_bidding(habit: object) -> None:
     assert outcome(habit, "middle", 40) < outcome("strong", "middle", 40) - 0.05
 
 
-@pytest.mark.parametrize("coins", [9, 10, 12])
+@pytest.mark.parametrize("coins", [LEAST_BID, LEAST_BID + 1, LEAST_BID + 3])
 def test_a_ring_that_looks_at_no_value_earns_less_than_strong_bots(coins: int) -> None:
     env = srl_envs.make(ENV)
 
