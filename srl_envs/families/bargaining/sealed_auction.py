@@ -232,7 +232,7 @@ class SealedAuction(Game[Sale, int]):
         return "0"
 
     def sample(self, state: Sale, seat: int, rng: np.random.Generator) -> str:
-        """Any bid up to the largest value, the chance of none being as if there were no least bid."""
+        """Any number up to the largest value; one below the least bid is no bid."""
         bid = int(rng.integers(min(state.money[seat], LARGEST_VALUE) + 1))
         return str(bid if bid >= LEAST_BID else 0)
 
