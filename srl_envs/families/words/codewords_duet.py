@@ -16,8 +16,8 @@ number), partners name any three of the 25 words by their place in a list (11 bi
 without understanding a word. Here a clue is one of about 46 (5.5 bits, measured over 200 starts), to name
 9 of 25 words takes 21 bits, and a guess that only the code explains finds nothing. Measured over 60 seeds:
 partners who choose and guess by an agreed order of the words for every clue earn 0.01, the strong bots
-0.74; an agreed order of the fitting words alone adds nothing to that (0.74), nor do guesses that know the
-giver's key (0.75).
+0.74. An agreed order of the fitting words alone adds nothing to that (0.74), and guesses that know the
+giver's key earn 0.75.
 
 Conventions remain possible all the same: partners may agree which of several fitting clues stands for
 what. Within one team they cannot be told from understanding, so leaderboards should score the game by
