@@ -143,6 +143,7 @@ register(
     entry_point=f"{_BOARD}.nim:Nim",
     mode="competitive",
     summary="Take objects from heaps; who takes the last one wins.",
+    held_out=True,
     bots={
         "random": f"{_BOARD}.nim_bots:random_bot",
         "greedy": f"{_BOARD}.nim_bots:greedy_bot",
@@ -184,6 +185,7 @@ register(
     mode="competitive",
     seats=3,
     summary="Bid on hidden dice, and call the others' bluff.",
+    held_out=True,
     bots={
         "random": f"{_CARDS}.liars_dice_bots:random_bot",
         "middle": f"{_CARDS}.liars_dice_bots:middle_bot",
@@ -264,6 +266,7 @@ register(
     entry_point=f"{_CARDS}.hanabi_mini:HanabiMini",
     mode="cooperative",
     summary="Play cards in order though each sees only the others' hands.",
+    held_out=True,
     bots={
         "random": f"{_CARDS}.hanabi_mini_bots:random_bot",
         "middle": f"{_CARDS}.hanabi_mini_bots:middle_bot",

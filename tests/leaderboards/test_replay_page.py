@@ -115,7 +115,7 @@ def test_a_replay_plays_by_itself_until_the_end_or_until_it_is_stopped(page, sit
 
 def test_connect_four_is_drawn_with_the_new_piece_ringed(page) -> None:
     """Of a board of two pieces: one disc per seat, and words for those who do not see it."""
-    before, after = (f".....\n.....\n{row}\n12345\nX is seat 0." for row in ("..X..", "..XO."))
+    before, after = (f".....\n.....\n{row}\n12345\nX is player_0." for row in ("..X..", "..XO."))
     drawn = page.execute_script(
         """document.querySelector("main").append(SRL.boardFigure("connect_four-v0", arguments[1],
         arguments[0], [arguments[2], "b"], "now"));

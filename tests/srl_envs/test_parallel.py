@@ -398,7 +398,9 @@ def test_set_state_keeps_held_replies_errors_and_the_end() -> None:
 
 
 def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert connect_four(render_mode="ansi").render().endswith("1234567\nX is seat 0, O is seat 1.")
+    assert (
+        connect_four(render_mode="ansi").render().endswith("1234567\nX is player_0, O is player_1.")
+    )
     assert connect_four(render_mode="human").render() is None
     assert "1234567" in capsys.readouterr().out
     assert "--- seat 1 sees ---" in math_duel(render_mode="ansi").render()

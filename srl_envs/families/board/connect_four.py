@@ -2,19 +2,30 @@
 
 Competitive, zero-sum, outcome +1, 0 or -1. The seat of the first mover is drawn from the seed. Each
 seat sees its own pieces as X, so both read the same rules.
+
+Every episode starts from the empty board, so the eval split cannot be held out: `EnvSpec.held_out` is
+False, and only the seeds of opponents differ between the splits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError
 
 _RUNNING, _DRAW = -1, 2
+_TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
+_WORDS = frozenset({
+    "i", "will", "play", "drop", "put", "place", "choose", "my", "the", "a", "move", "action",
+    "piece", "disc", "is", "in", "into", "at", "to", "col", "column", "number", "no", "th", ":",
+    "#",
+})  # fmt: skip
+"""What may stand beside the number of a column without changing what is meant."""
 
 
 class Position(NamedTuple):
@@ -36,14 +47,15 @@ class Position(NamedTuple):
 class ConnectFour(Game[Position, int]):
     """Rules of connect four on a board of ``rows`` x ``cols`` with ``k`` in a line.
 
-    Action body: a column number from 1 to ``cols`` that is not full. Fallback: the lowest open one.
+    Action body: a column number from 1 to ``cols`` that is not full, alone or as in ``column 4``.
+    Fallback: the lowest open one.
 
     Raises:
         ConfigError: a size is out of range, or no line of ``k`` fits the board.
     """
 
     mode = "competitive"
-    max_action_chars = 16
+    max_action_chars = 48
     max_observation_chars = 1024
 
     def __init__(self, *, rows: int = 6, cols: int = 7, k: int = 4) -> None:
@@ -57,12 +69,14 @@ class ConnectFour(Game[Position, int]):
         self._columns = {str(c + 1): c for c in range(cols)}
         names = [str(c + 1) for c in range(cols)]
         self._footer = "".join(names) + "\n"
-        self._rules = (
+        rules = (
             f"Connect four. Drop a piece into a column; {k} in a row (across, down or diagonal) win.\n"
             f"X is you, O the other player, . is empty.\n"
-            f"Reply with one column number from 1 to {cols}, like this: <action>{(cols + 1) // 2}"
-            f"</action>\n\n"
+            f"Payoff: 1 for a win, -1 for a loss, 0 for a full board.\n"
+            f"Reply with one column number from 1 to {cols}, like this: <action>{cols}</action>\n\n"
         )
+        self._heads = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in (0, 1))
+        self._waits = tuple(f"Wait for {seat_name(1 - seat)}.\n" for seat in (0, 1))
         empty = ("." * cols + "\n") * rows
         self._opening = Position((empty, empty), (0, 0), (0,) * cols, tuple(names), 0, _RUNNING)
 
@@ -82,16 +96,20 @@ class ConnectFour(Game[Position, int]):
         elif state.mover == seat:
             status = f"Your move. Open columns: {' '.join(state.open)}\n"
         else:
-            status = "Wait for the other player.\n"
-        return f"{self._rules}{board}{self._footer}{status}"
+            status = self._waits[seat]
+        return f"{self._heads[seat]}{board}{self._footer}{status}"
 
     def parse(self, state: Position, seat: int, body: str) -> int:
         """The column's index."""
         column = self._columns.get(body)
         if column is None:
-            raise IllegalMoveError(f"{body!r} is no column from 1 to {self.cols}")
+            column = self._columns.get(_number_in(body))
+            if column is None:
+                raise IllegalMoveError(
+                    f"{body!r} is no column; reply with one number from 1 to {self.cols}"
+                )
         if state.heights[column] >= self.rows:
-            raise IllegalMoveError(f"column {body} is full")
+            raise IllegalMoveError(f"column {column + 1} is full")
         return column
 
     def apply(self, state: Position, actions: Mapping[int, int]) -> Position:
@@ -159,7 +177,13 @@ class ConnectFour(Game[Position, int]):
 
     def render(self, state: Position) -> str:
         """The board with the columns' numbers, and whose pieces are which."""
-        return f"{state.boards[0]}{self._footer}X is seat 0, O is seat 1."
+        return f"{state.boards[0]}{self._footer}X is {seat_name(0)}, O is {seat_name(1)}."
+
+
+def _number_in(body: str) -> str:
+    """The only number of a body such as ``column 4``; "" where other words stand with it."""
+    rest = [word for word in _TOKENS.findall(body.lower()) if word not in _WORDS]
+    return rest[0] if len(rest) == 1 else ""
 
 
 def has_line(stones: int, rows: int, k: int) -> bool:

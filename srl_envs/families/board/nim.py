@@ -4,6 +4,10 @@ Competitive, zero-sum, outcome +1 or -1, never a draw. Half of the instances are
 mover and half for the second: random heaps would nearly always be won for the first. The seat that
 moves first is drawn from the seed, so a mirrored pair gives each policy both sides.
 
+Heaps of the eval split occur in no order as a start of the train split, neither in normal nor in misere
+play. Three heaps of at most 4 are refused in normal play: only 1 2 3 is lost for the first mover there, so
+one of the splits would have no such start.
+
 Ceiling and floor: an exact player wins every position that can be won, so it earns 0 against
 itself and, measured over 120 games each of normal and misere play, 1.00 and 0.98 against the random
 bot, which is the floor: it earns 0 against itself.
@@ -14,17 +18,25 @@ Source: C. L. Bouton, "Nim, a game with a complete mathematical theory", Annals 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError
 
 MOST_HEAPS = 5
 LARGEST = 9
+_TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
+_WORDS = frozenset({
+    "i", "will", "my", "the", "a", "move", "action", "is", "take", "takes", "remove", "pick",
+    "object", "objects", "stone", "stones", "item", "items", "out", "of", "from", "heap", "pile",
+    "number", "no", "and", ",", ":", ";", "#",
+})  # fmt: skip
+"""What may stand beside the two numbers of a move without changing what is meant."""
 
 
 class Heaps(NamedTuple):
@@ -64,8 +76,8 @@ class Nim(Game[Heaps, tuple[int, int]]):
     """
 
     mode = "competitive"
-    max_action_chars = 16
-    max_observation_chars = 600
+    max_action_chars = 48
+    max_observation_chars = 640
 
     def __init__(
         self, *, heaps: int | None = None, largest: int = LARGEST, misere: bool = False
@@ -80,26 +92,37 @@ class Nim(Game[Heaps, tuple[int, int]]):
                 raise ConfigError(f"nim: {name}={value!r}; give {low} to {high}.")
         if not isinstance(misere, bool):
             raise ConfigError(f"nim: misere={misere!r}; give true or false.")
+        if heaps == 3 and largest < 5 and not misere:
+            raise ConfigError(
+                f"nim: heaps=3 with largest={largest}: only the start 1 2 3 is lost for the first "
+                "mover, and the splits share no start; give largest=5 or more, or other heaps."
+            )
         self.heaps, self.largest, self.misere = heaps, largest, misere
         self.max_turns = (heaps or MOST_HEAPS) * largest
         numbers = range(1, max(LARGEST, MOST_HEAPS) + 1)
         self._read = {f"{heap} {taken}": (heap, taken) for heap in numbers for taken in numbers}
-        self._rules = (
+        rules = (
             "Nim. Two players take turns. On your turn, take one or more objects from one heap.\n"
             f"Who takes the very last object {'loses' if misere else 'wins'}.\n"
-            "Reply with the number of a heap and how many objects you take from it. For example, "
-            "this takes 3 from heap 2: <action>2 3</action>\n\n"
+            "Payoff: 1 if you win, -1 if you lose.\n"
+            "Reply with the number of a heap and how many objects you take from it, like this "
+            "(3 objects from heap 2): <action>2 3</action>\n\n"
         )
+        self._heads = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in (0, 1))
 
     def new(self, streams: Streams) -> Heaps:
         """Heaps that are won for the first mover or lost, by a fair coin; so is who moves first."""
         rng, misere = streams.draws("instance"), self.misere
         won = rng.integers(2) == 1
-        while True:
-            count = self.heaps or rng.integers(3, MOST_HEAPS + 1)
-            heaps = tuple(rng.several(count, 1, self.largest + 1))
-            if is_won(heaps, misere=misere) == won:
-                return Heaps(heaps, streams.draws("seats").integers(2))
+
+        def draw() -> tuple[int, ...]:
+            while True:
+                count = self.heaps or rng.integers(3, MOST_HEAPS + 1)
+                heaps = tuple(rng.several(count, 1, self.largest + 1))
+                if is_won(heaps, misere=misere) == won:
+                    return heaps
+
+        return Heaps(streams.held(draw, key=sorted), streams.draws("seats").integers(2))
 
     def to_move(self, state: Heaps) -> tuple[int, ...]:
         """One seat, or nobody once all heaps are empty."""
@@ -108,20 +131,20 @@ class Nim(Game[Heaps, tuple[int, int]]):
     def observe(self, state: Heaps, seat: int) -> str:
         """Rules, heaps and moves; all of it is public."""
         heaps, mover, _, _, (heap, taken) = state
-        who, status = (
-            ("They", "Your move.") if mover == seat else ("You", "Wait for the other player.")
-        )
+        other = seat_name(1 - seat)
+        who, status = (other, "Your move.") if mover == seat else ("You", f"Wait for {other}.")
         last = f"{who} took {taken} from heap {heap}.\n" if heap else ""
         if not any(heaps):
             status = "The game is over."
-        return f"{self._rules}{_drawn(heaps)}{last}{status}\n"
+        return f"{self._heads[seat]}{_drawn(heaps)}{last}{status}\n"
 
     def parse(self, state: Heaps, seat: int, body: str) -> tuple[int, int]:
         """Index of the heap and the number of objects."""
-        move = self._read.get(body) or self._read.get(" ".join(body.split()))
+        move = self._read.get(body) or self._read.get(_two_numbers(body))
         if move is None:
             raise IllegalMoveError(
-                f"{body!r} is no heap and number; write two numbers like this: 2 3"
+                f"{body!r} is no move; write the number of a heap, then how many objects to take, "
+                "as in: 2 3"
             )
         index, taken = move
         if index > len(state.heaps):
@@ -179,6 +202,26 @@ class Nim(Game[Heaps, tuple[int, int]]):
     def render(self, state: Heaps) -> str:
         """The heaps."""
         return _drawn(state.heaps).rstrip("\n")
+
+
+def _two_numbers(body: str) -> str:
+    """``2 3`` from ``take 3 from heap 2``; "" where it is not certain which number is the heap's."""
+    words = _TOKENS.findall(body.lower())
+    numbers = [(at, word) for at, word in enumerate(words) if word.isdigit()]
+    if len(numbers) != 2 or any(w not in _WORDS for w in words if not w.isdigit()):
+        return ""
+    heaps = [n for at, n in numbers if _names_heap(words[:at])]
+    counts = [n for at, n in numbers if not _names_heap(words[:at])]
+    if len(heaps) == 1:
+        return f"{heaps[0]} {counts[0]}"
+    bare = all(word in ",:;" or word.isdigit() for word in words)
+    return " ".join(counts) if bare else ""
+
+
+def _names_heap(words: Sequence[str]) -> bool:
+    """Whether a number after ``words`` is a heap's, as in ``heap number 2``."""
+    last = next((word for word in reversed(words) if word not in {"number", "no", "#", ":"}), "")
+    return last in {"heap", "pile"}
 
 
 @lru_cache(maxsize=8192)

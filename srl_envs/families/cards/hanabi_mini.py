@@ -23,15 +23,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError
 
-NAMES = "ABCD"
+NAMES = tuple(map(seat_name, range(4)))
 COLOURS = {"R": "red", "Y": "yellow", "G": "green"}
 COPIES = {"1": 3, "2": 2, "3": 2, "4": 1}
 RANKS = "".join(COPIES)
 _LETTERS = {word: letter for letter, word in COLOURS.items()}
 _POINTS = re.compile(r"\bPoints (\d+) of (\d+), ")
+_USE = re.compile(r"(?:i )?(play|discard)(?: my)?(?: card)?(?: number)?[ #:]*([1-5])")
+_CLUE = re.compile(
+    r"(?:i )?(?:clue|tell|hint)(?: to)?:? (?:player[ _]?)?([0-3])(?:,|:| about| the| with| is|'s)* "
+    r"(?:(?:colour|color|rank|number)s? )?(red|yellow|green|[1-4])s?"
+)
 _LIMITS = {"players": (2, 4), "colours": (1, 3), "hand": (2, 5), "clues": (1, 8), "lives": (1, 5)}
 
 
@@ -111,8 +116,9 @@ def narrowed(hand: tuple[str, ...], known: tuple[str, ...], told: str) -> tuple[
 class HanabiMini(Game[Show, Move]):
     """Observation: rules, table, the others' cards, what is known of the own. Action: one move.
 
-    Bodies: ``play 2``, ``discard 2``, ``clue B red``, ``clue B 3``. Fallback: discard the oldest
-    card, or with all clue tokens there the first possible clue.
+    Bodies: ``play 2``, ``discard 2``, ``clue player_1 red``, ``clue player_1 3``; a clue may name the
+    seat by its number alone, as in ``clue 1 red``. Fallback: discard the oldest card, or with all clue
+    tokens there the first possible clue.
 
     Args:
         players: seats, 2 to 4.
@@ -126,7 +132,7 @@ class HanabiMini(Game[Show, Move]):
     """
 
     mode = "cooperative"
-    max_action_chars = 32
+    max_action_chars = 48
     max_observation_chars = 4000
 
     def __init__(
@@ -160,43 +166,67 @@ class HanabiMini(Game[Show, Move]):
         self._bodies = {
             f"{kind} {i + 1}": Move(kind, i) for kind in ("play", "discard") for i in range(hand)
         } | {
-            f"clue {name.lower()} {COLOURS.get(told, told)}": Move("clue", seat, told)
+            f"clue {name} {COLOURS.get(told, told)}": Move("clue", seat, told)
             for seat, name in enumerate(NAMES[:players])
             for told in self.colours + RANKS
         }
         self._plays, self._discards = (
             [f"{kind} {i + 1}" for i in range(hand)] for kind in ("play", "discard")
         )
-        self._rules = [self._write_rules(seat) for seat in range(players)]
+        rules = self._write_rules()
+        self._heads = tuple(rules + self._write_form(seat) for seat in range(players))
 
-    def _write_rules(self, seat: int) -> str:
-        partner = NAMES[(seat + 1) % self.seats]
+    def _write_rules(self) -> str:
         words = [COLOURS[letter] for letter in self.colours]
         copies = " ".join(rank for rank in RANKS for _ in range(COPIES[rank]))
         return (
-            f"Hanabi, a game that {self.seats} players ({', '.join(NAMES[: self.seats])}) win "
-            "together. You see the others' cards, but not your own.\n"
-            f"Colours: {', '.join(words)}. Cards of each colour: {copies}. Together you play each "
-            f"colour in the order 1 2 3 4; every card so played is a point, {self.points} at most.\n"
+            f"Hanabi. {self.seats} players play together. You see the others' cards, but not your own.\n"
+            f"Colours: {', '.join(words)}. Cards of each colour: {copies}. Each colour is played in the "
+            "order 1 2 3 4.\n"
             "On your turn do one of these:\n"
-            "- play a card: if it is the next one of its colour, you score a point; otherwise you "
-            "lose a life and the card is gone. A played 4 brings back a clue token.\n"
-            f"- discard a card: brings back a clue token (not while there are {self.clues}).\n"
-            "- clue: uses up a clue token and tells one player which of the own cards are of one "
-            "colour, or of one rank. At least one card must be.\n"
-            "After playing or discarding you draw a card: your later cards move down by one number, "
-            "and the new card gets the highest number.\n"
-            f"The game ends when all {self.points} points are scored, when the last of {self.lives} "
-            "lives is lost (this halves the points), or when each player had one more turn after the "
-            "last card was drawn.\n"
-            "Reply with one move. Examples: <action>play 1</action> or <action>discard 2</action> or "
-            f"<action>clue {partner} {words[0]}</action> or <action>clue {partner} 3</action>\n\n"
+            "- play one of your cards: if it is the next of its colour, it scores a point; if not, it is "
+            "discarded and a life is lost. A 4 that scores brings back a clue token.\n"
+            "- discard one of your cards: brings back a clue token. Not possible with "
+            f"{self.clues} clue tokens, the most there are.\n"
+            "- clue: pay a clue token and name a player and a colour or rank that is in that player's "
+            "hand. The player is told which cards have it, so the rest do not.\n"
+            "After you play or discard, your later cards move down by one number, and the card that you "
+            "draw gets the highest number.\n"
+            f"The game ends with {self.points} points, with the last of {self.lives} lives lost, or when "
+            "each player had one more turn after the last card was drawn.\n"
+            f"Payoff: points divided by {self.points}, the same for all; half of it if no life is left.\n"
+        )
+
+    def _write_form(self, seat: int) -> str:
+        partner = NAMES[(seat + 1) % self.seats]
+        moves = (
+            "play 2",
+            "discard 2",
+            f"clue {partner} {COLOURS[self.colours[0]]}",
+            f"clue {partner} 3",
+        )
+        shown = ", ".join(f"<action>{move}</action>" for move in moves[:-1])
+        return (
+            f"Reply with one move, like one of these: {shown} or <action>{moves[-1]}</action>\n\n"
+            f"You are {NAMES[seat]}.\n"
         )
 
     def new(self, streams: Streams) -> Show:
-        """Shuffle and deal; draw who begins."""
-        order = streams.instance.permutation(len(self._cards))
-        return self.deal([self._cards[i] for i in order], int(streams.seats.integers(self.seats)))
+        """Shuffle and deal; draw who begins.
+
+        The first two hands are held out, so whatever a seat sees at the start of an eval episode, at
+        least one hand of it is dealt to that seat in no train episode.
+        """
+        permutation, size = streams.draws("instance").permutation, self.hand
+        first = streams.draws("seats").integers(self.seats)
+
+        def shuffle() -> list[str]:
+            return [self._cards[i] for i in permutation(len(self._cards))]
+
+        def deal() -> list[str]:
+            return streams.held(shuffle, key=lambda cards: cards[:size])
+
+        return self.deal(streams.held(deal, key=lambda cards: cards[size : 2 * size]), first)
 
     def deal(self, cards: Sequence[str], first: int) -> Show:
         """The first state with ``cards`` in this order: seat by seat, then the deck."""
@@ -227,10 +257,10 @@ class HanabiMini(Game[Show, Move]):
         shown = "".join([_shown(NAMES[s], hands[s], known[s], colours) for s in others])
         latest = "\n".join(state.log[-2 * seats :]) or "none yet"
         return (
-            f"{self._rules[seat]}You are {NAMES[seat]}. Points {sum(state.piles)} of {self.points}, lives "
-            f"{state.lives}, clue tokens {state.clues}, cards in the deck {len(state.deck)}.\n"
+            f"{self._heads[seat]}Points {sum(state.piles)} of {self.points}, lives {state.lives}, "
+            f"clue tokens {state.clues}, cards in the deck {len(state.deck)}.\n"
             f"{_table(state.piles, state.discards)}{shown}"
-            f"Your cards, by what the clues leave possible:\n{_own(known[seat], colours)}"
+            f"Your cards, as far as you know:\n{_own(known[seat], colours)}"
             f"Latest moves:\n{latest}\n{self._status(state, seat)}\n"
         )
 
@@ -248,7 +278,7 @@ class HanabiMini(Game[Show, Move]):
 
     def parse(self, state: Show, seat: int, body: str) -> Move:
         """The move, if it can be made now."""
-        move = self._bodies.get(" ".join(body.lower().split()))
+        move = self._bodies.get(body) or self._bodies.get(_plain(body))
         if move is None:
             raise IllegalMoveError(
                 f"{body!r} is no move; write one like: play 1, discard 1, "
@@ -286,9 +316,9 @@ class HanabiMini(Game[Show, Move]):
     def _clue(self, state: Show, move: Move) -> Show:
         hand, seat = state.hands[move.at], move.at
         marks = narrowed(hand, state.known[seat], move.told)
-        numbers = [str(i) for i, card in enumerate(hand, 1) if move.told in card]
-        what = COLOURS.get(move.told, f"rank {move.told}")
-        line = f"{NAMES[state.mover]} told {NAMES[seat]}: {what} on cards {' '.join(numbers)}"
+        numbers = ", ".join(str(i) for i, card in enumerate(hand, 1) if move.told in card)
+        what = COLOURS.get(move.told, move.told)
+        line = f"{NAMES[state.mover]}: clue {NAMES[seat]} {what} (cards {numbers})"
         return state._replace(
             known=(*state.known[:seat], marks, *state.known[seat + 1 :]),
             clues=state.clues - 1,
@@ -302,15 +332,15 @@ class HanabiMini(Game[Show, Move]):
         card, drawn = hand[at], state.deck[:1]
         colour, rank = self.colours.index(card[0]), int(card[1])
         piles, lives, clues, discards = state.piles, state.lives, state.clues, state.discards
-        done = "discarded"
+        done = ""
         if move.kind == "discard":
             clues, discards = clues + 1, (*discards, card)
         elif rank == piles[colour] + 1:
-            done = "played"
+            done = ", a point"
             piles = (*piles[:colour], rank, *piles[colour + 1 :])
             clues = min(self.clues, clues + (rank == len(RANKS)))
         else:
-            done = "lost a life with"
+            done = ", a life lost"
             lives, discards = lives - 1, (*discards, card)
         fresh = (self.colours + RANKS,) * len(drawn)
         return state._replace(
@@ -329,7 +359,7 @@ class HanabiMini(Game[Show, Move]):
             lives=lives,
             piles=piles,
             discards=discards,
-            log=(*state.log, f"{NAMES[seat]} {done} card {at + 1}, {card_name(card)}"),
+            log=(*state.log, f"{NAMES[seat]}: {move.kind} {at + 1} ({card_name(card)}{done})"),
         )
 
     def returns(self, state: Show) -> tuple[float, ...] | None:
@@ -386,6 +416,16 @@ class HanabiMini(Game[Show, Move]):
         )  # fmt: skip
 
 
+def _plain(body: str) -> str:
+    """``clue player_1 red`` from ``Clue player 1: red``; "" where the body is no move in other words."""
+    said = " ".join(body.lower().split())
+    if found := _USE.fullmatch(said):
+        return f"{found[1]} {found[2]}"
+    if found := _CLUE.fullmatch(said):
+        return f"clue {NAMES[int(found[1])]} {found[2]}"
+    return ""
+
+
 @lru_cache(maxsize=8192)
 def _table(piles: tuple[int, ...], discards: tuple[str, ...]) -> str:
     """What lies open to all."""
@@ -406,10 +446,10 @@ def _own(known: tuple[str, ...], colours: int) -> str:
 def _shown(name: str, hand: tuple[str, ...], known: tuple[str, ...], colours: int) -> str:
     """Another player's cards, with what is known of them there."""
     lines = [
-        f"{i}: {card_name(card)} ({name} knows: {possible(marks, colours)})\n"
+        f"{i}: {card_name(card)} (known: {possible(marks, colours)})\n"
         for i, (card, marks) in enumerate(zip(hand, known, strict=True), 1)
     ]
-    return f"{name}'s cards:\n{''.join(lines)}"
+    return f"{name}'s cards, and what {name} knows of them:\n{''.join(lines)}"
 
 
 @lru_cache(maxsize=8192)

@@ -13,14 +13,14 @@ import numpy as np
 from srl_envs.families.cards.hanabi_mini import COLOURS, COPIES, RANKS, narrowed
 from srl_envs.grammar import action
 
-_ME = re.compile(r"^You are ([A-D])\. .* lives (\d), clue tokens (\d), ", re.MULTILINE)
-_MOST_CLUES = re.compile(r"not while there are (\d)")
+_ME = re.compile(r"^You are (player_\d)\.\n.* lives (\d), clue tokens (\d), ", re.MULTILINE)
+_MOST_CLUES = re.compile(r"with (\d) clue tokens, the most")
 _PLAYED = re.compile(r"^Played: (.*)\.$", re.MULTILINE)
 _GONE = re.compile(r"^Discarded: (.*)\.$", re.MULTILINE)
-_HANDS = re.compile(r"^([A-D])'s cards:\n((?:\d: .*\n)+)", re.MULTILINE)
+_HANDS = re.compile(r"^(player_\d)'s cards, .*:\n((?:\d: .*\n)+)", re.MULTILINE)
 _OWN = re.compile(r"^Your cards, .*:\n((?:\d: .*\n)+)", re.MULTILINE)
-_CARD = re.compile(r"^\d: (\w+ \d) \([A-D] knows: (.*)\)$", re.MULTILINE)
-_CLUE = re.compile(r"^[A-D] told ([A-D]): .* on cards ([\d ]+)$")
+_CARD = re.compile(r"^\d: (\w+ \d) \(known: (.*)\)$", re.MULTILINE)
+_CLUE = re.compile(r"^player_\d: clue (player_\d) \w+ \(cards ([\d, ]+)\)$")
 _SHORT = {word: letter for letter, word in COLOURS.items()}
 
 
@@ -70,11 +70,11 @@ class Table:
     def clued(self, name: str) -> list[int] | None:
         """Indices of the cards named by the latest clue to ``name`` since its last move, if any."""
         for line in reversed(self.log):
-            if line.startswith(name):
+            if line.startswith(f"{name}:"):
                 return None
             clue = _CLUE.match(line)
             if clue and clue.group(1) == name:
-                return [int(number) - 1 for number in clue.group(2).split()]
+                return [int(number) - 1 for number in clue.group(2).split(", ")]
         return None
 
     def possible_clues(self) -> Iterator[tuple[str, str, list[int], tuple[str, ...]]]:

@@ -16,6 +16,7 @@ Source: H. W. Kuhn, "A simplified two-person poker" (1950); arXiv:1207.1411 for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,13 +24,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 
 MAX_HANDS = 20
 RANKS = "JQK"
 _WORDS = {"k": "check", "b": "bet", "c": "call", "r": "raise", "f": "fold"}
 _LETTERS = {word: letter for letter, word in _WORDS.items()}
+_IN_WORDS = re.compile(
+    r"(?:i(?: will|'ll)? |(?:my )?(?:move|action)(?: is)?:? )(check|bet|call|raise|fold)"
+)
+"""A word in a short sentence, such as ``I call``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def told(line: str, begins: bool, table: str) -> str:
 
 
 class KuhnPoker(Game[Table, str]):
-    """Observation: rules, past hands, own card, the betting so far. Action: one word.
+    """Observation: rules, past hands, own card, the betting so far. Action: one word, as ``call``.
 
     Fallback: check where it is free, else fold.
 
@@ -118,8 +123,8 @@ class KuhnPoker(Game[Table, str]):
     """
 
     mode = "competitive"
-    max_action_chars = 16
-    max_observation_chars = 4200
+    max_action_chars = 48
+    max_observation_chars = 4300
 
     def __init__(self, *, deck: str = "kuhn", hands: int = 6) -> None:
         if not isinstance(deck, str) or deck not in DECKS:
@@ -133,7 +138,8 @@ class KuhnPoker(Game[Table, str]):
         self._rounds = len(self.deck.bets)
         self._scale = self.deck.most * hands
         self.max_turns = hands * self._rounds * (self.deck.raises + 2)
-        self._rules = _rules(deck, hands)
+        rules = _rules(deck, hands, self._scale)
+        self._heads = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in (0, 1))
 
     def new(self, streams: Streams) -> Table:
         """Deal every hand from the whole deck; who begins is a fair coin."""
@@ -154,16 +160,16 @@ class KuhnPoker(Game[Table, str]):
         deals, first, mover, logs, hand, line, pot, _, chips = state
         past = f"{logs[seat]}Your chips in all: {chips if seat == 0 else -chips:+d}\n"
         if hand == self.hands:
-            return f"{self._rules}{past}The game is over.\n"
+            return f"{self._heads[seat]}{past}The game is over.\n"
         deal = deals[hand]
         betting = told(line, (first + hand) % 2 == seat, deal[2:]) or "nothing yet"
         if mover != seat:
-            status = "Wait for the other player."
+            status = f"Wait for {seat_name(mover)}."
         else:
             status = f"Your turn. Possible: {' or '.join(self._legal(state))}"
         table = f" Table card: {deal[2]}." if "/" in line else ""
         return (
-            f"{self._rules}{past}Hand {hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
+            f"{self._heads[seat]}{past}Hand {hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
             f"In the pot: you {pot[seat]}, they {pot[1 - seat]}. Betting: {betting}.\n{status}\n"
         )
 
@@ -175,6 +181,8 @@ class KuhnPoker(Game[Table, str]):
     def parse(self, state: Table, seat: int, body: str) -> str:
         """One of the words that are possible now, in any case."""
         word, legal = body.lower(), self._legal(state)
+        if word not in legal and (sentence := _IN_WORDS.fullmatch(" ".join(word.split()))):
+            word = sentence[1]
         if word not in legal:
             raise IllegalMoveError(
                 f"{body!r} is not possible now; reply with one word: {' or '.join(legal)}"
@@ -277,26 +285,28 @@ class KuhnPoker(Game[Table, str]):
         )
 
 
-def _rules(deck: str, hands: int) -> str:
+def _rules(deck: str, hands: int, scale: int) -> str:
+    turns = "1 hand" if hands == 1 else f"{hands} hands and take turns to begin"
     opening = (
-        f"you and one other player play {hands} hands. In each hand both pay 1 chip into the pot"
+        f"Two players play {turns}. In each hand both put 1 chip into the pot and get one card of"
     )
     end = (
-        "Cards stay hidden when a player folds. Every hand is dealt from the whole deck. "
-        "You want to win chips.\n"
-        "Reply with one of the possible words, like this: <action>check</action>\n\n"
+        "After a fold both cards stay hidden. Every hand is dealt from the whole deck.\n"
+        f"Payoff: the chips that you won less those that you lost, divided by {scale}: "
+        "from -1 to 1.\n"
+        "Reply with one of the possible words, like this: <action>fold</action>\n\n"
     )
     if deck == "kuhn":
         return (
-            f"Kuhn poker: {opening} and get one of the three cards J, Q, K (K is highest).\n"
-            "check: add nothing. bet: add 1 chip. After a bet, call: add 1 chip too, or fold: give "
-            "up the pot. After a call or two checks the higher card takes the pot.\n" + end
+            f"Kuhn poker. {opening} J, Q, K (K is highest).\n"
+            "check: add nothing. bet: add 1 chip. After a bet, call: add 1 chip, too, or fold: give up "
+            "the pot. After a call or two checks the higher card takes the pot.\n" + end
         )
     return (
-        f"Leduc poker: {opening} and get one of the six cards J, J, Q, Q, K, K (K is highest).\n"
+        f"Leduc poker. {opening} J, J, Q, Q, K, K (K is highest).\n"
         "There are two betting rounds; before the second, one table card is shown. "
         "A card that pairs with the table card wins, else the higher card; equal cards share.\n"
-        "check: add nothing. bet: add 2 chips (4 in the second round). After a bet, call: add as "
-        "much, raise: add that much and the same again (once per round), or fold: give up the pot.\n"
+        "check: add nothing. bet: add 2 chips (4 in the second round). After a bet, call: add as much, "
+        "raise: add that much and the same again (once per round), or fold: give up the pot.\n"
         + end
     )

@@ -65,7 +65,7 @@ def read_spot(text: str) -> Spot:
     acts = [act.split(" ") for act in last_round.split(", ")]
     words = tuple(act[1] for act in acts if act[0] in ("you", "they"))
     legal = tuple(possible.group(1).split(" or "))
-    return Spot(card, table, words, legal, text.startswith("Leduc"))
+    return Spot(card, table, words, legal, "Leduc poker." in text)
 
 
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:

@@ -17,20 +17,32 @@ as little as possible -0.11 and -0.78.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError
 
-NAMES = "ABCDE"
+NAMES = tuple(map(seat_name, range(5)))
 FACES = 6
 CALL = "call"
 _DIVISOR = {2: 1, 3: 2, 4: 4, 5: 4}
 _NUMBERS = {str(n): n for n in range(1, 26)}
+_CALLS = re.compile(
+    r"(?:i )?(?:call|challenge)(?: (?:it )?(?:a )?(?:lie|liar|bluff|the (?:last )?(?:bid|bluff|lie)))?"
+    r"|liar"
+)
+_BID = re.compile(
+    r"(?:(?:i |my )?(?:bid|raise|raise to|count)(?: is| of)?[:,]? )?([0-9]+)"
+    r"(?: ?[,:x] ?| (?:(?:dice|times|of|face|dice (?:of|that show|showing|with))(?: face)? )?)"
+    r"(?:([0-9]+)(?:'?s)?|(one|two|three|four|five|six)e?s)"
+)
+"""A bid as people write it, such as ``bid 2 fives`` or ``2 x 5``; the count comes first."""
+_FACES = ("one", "two", "three", "four", "five", "six")
 
 Bid = tuple[int, int]
 """A count and a face; (0, 0) where nobody has bid yet. Higher tuples are higher bids."""
@@ -89,8 +101,8 @@ class LiarsDice(Game[Cups, Bid | None]):
     """
 
     mode = "competitive"
-    max_action_chars = 16
-    max_observation_chars = 6000
+    max_action_chars = 48
+    max_observation_chars = 9600
 
     def __init__(self, *, players: int = 3, dice: int = 3, wild: bool = False) -> None:
         for name, value, low in (("players", players, 2), ("dice", dice, 1)):
@@ -100,33 +112,46 @@ class LiarsDice(Game[Cups, Bid | None]):
             raise ConfigError(f"liars_dice: wild={wild!r}; give true or false.")
         self.seats, self.dice, self.wild = players, dice, wild
         self.max_turns = 6 * players * dice
-        names = ", ".join(NAMES[: players - 1]) + f" and {NAMES[players - 1]}"
-        self._rules = (
-            f"Liar's dice. {players} players, {names}, start with {dice} dice each (faces 1 to 6). "
-            "In every round all dice are rolled; you see only your own.\n"
-            "In turn, each player bids how many dice of one face there are among all dice on the "
-            "table. A bid must be higher than the last one: a larger count with any face, or the "
-            "same count with a higher face.\n"
-            "Instead of bidding you can call the last bid a lie. Then all dice are shown. If there "
-            "are fewer of that face than was bid, the bidder loses a die, otherwise the caller does. "
-            "The loser begins the next round. A player without dice is out; the last one left wins, "
-            f"and the later you go out the better. After {self.max_turns} turns in all the game ends, "
-            "and more dice count as better.\n"
-            + (
-                "A 6 is wild: it counts as every face.\n"
-                if wild
-                else "No face is wild: a bid counts only that face.\n"
-            )
-            + "Reply with a count and a face, like this for two dice that show 5: "
-            f"<action>2 5</action>, or reply <action>{CALL}</action>\n\n"
+        rules = self._write_rules()
+        self._heads = tuple(f"{rules}You are {name}.\n" for name in NAMES[:players])
+
+    def _write_rules(self) -> str:
+        players, dice = self.seats, self.dice
+        places = ", ".join(f"{x:g}" for x in self._payments(range(players, 0, -1)))
+        wild = "A 6 is wild: it counts as every face." if self.wild else "No face is wild."
+        return (
+            f"Liar's dice. {players} players start with {dice} dice each, with faces 1 to 6. In every "
+            "round all dice are rolled; you see only your own.\n"
+            "In turn, by number, each player bids how many dice of one face there are among all dice on the "
+            f"table. {wild} A bid must be higher than the last one: more dice of any face, or as many "
+            "of a higher face.\n"
+            "Instead of bidding you can call the last bid a lie. Then all dice are shown. If there are "
+            "fewer of the face than was bid, the bidder loses a die, otherwise the caller does. The "
+            "loser begins the next round. A player without dice is out.\n"
+            f"The game ends when one player is left, or after {self.max_turns} turns. Who has more dice is "
+            "placed higher, as is who went out later.\n"
+            f"Payoff by place, first to last: {places}; equal places share.\n"
+            "Reply with a count and a face, or with a call, like this ("
+            f"{players * dice} dice that show 1): <action>{players * dice} 1</action> or "
+            f"<action>{CALL}</action>\n\n"
         )
 
     def new(self, streams: Streams) -> Cups:
-        """Roll for every round that there can be; draw who begins."""
-        rounds = self.seats * self.dice - 1
-        faces = streams.instance.integers(1, FACES + 1, size=(rounds, self.seats, self.dice))
-        rolls = tuple(tuple("".join(map(str, roll)) for roll in row) for row in faces.tolist())
-        return Cups(rolls, (self.dice,) * self.seats, int(streams.seats.integers(self.seats)))
+        """Roll for every round that there can be; draw who begins.
+
+        The first roll of all seats together, the dice of each in any order, is held out. A seat's
+        own dice are not: they would tell what the others can have.
+        """
+        draws, first = streams.draws("instance"), streams.draws("seats").integers(self.seats)
+
+        def roll() -> tuple[str, ...]:
+            return tuple(
+                "".join(map(str, draws.several(self.dice, 1, FACES + 1))) for _ in range(self.seats)
+            )
+
+        opening = streams.held(roll, key=lambda cups: [*map(sorted, cups)])
+        later = (roll() for _ in range(self.seats * self.dice - 2))
+        return Cups((opening, *later), (self.dice,) * self.seats, first)
 
     def to_move(self, state: Cups) -> tuple[int, ...]:
         """One seat; nobody once one seat is left or the turns are used up."""
@@ -137,7 +162,7 @@ class LiarsDice(Game[Cups, Bid | None]):
 
     def observe(self, state: Cups, seat: int) -> str:
         """Rules, past rounds, dice counts, own dice, and the bids of this round."""
-        head = f"{self._rules}You are {NAMES[seat]}.\n{state.log}"
+        head = self._heads[seat] + state.log
         if self._over(state):
             return f"{head}The game is over. Dice left: {_counts(state.dice)}\n"
         own = " ".join(sorted(_cup(state, seat))) or "none"
@@ -151,21 +176,23 @@ class LiarsDice(Game[Cups, Bid | None]):
         else:
             status = f"Your turn: bid higher than {state.bid[0]} {state.bid[1]}, or call."
         return (
-            f"{head}Round {state.round + 1}. Dice left: {_counts(state.dice)}. Your dice: {own}.\n"
+            f"{head}Round {state.round + 1}. Dice left: {_counts(state.dice)}.\nYour dice: {own}.\n"
             f"Bids of this round: {bids}\n{status}\n"
         )
 
     def parse(self, state: Cups, seat: int, body: str) -> Bid | None:
         """The bid, or None for a call."""
-        words = body.lower().split()
-        if words == [CALL]:
+        said = " ".join(body.lower().split())
+        if _CALLS.fullmatch(said):
             if state.bid == NO_BID:
                 raise IllegalMoveError("there is no bid to call yet; bid a count and a face: 1 4")
             return None
-        count, face = (_NUMBERS.get(word) for word in (words if len(words) == 2 else "--"))
-        if count is None or face is None or face > FACES:
+        words = _BID.fullmatch(said)
+        count = _NUMBERS.get(words[1]) if words else None
+        face = _read_face(words[2], words[3]) if words else None
+        if count is None or face is None:
             raise IllegalMoveError(
-                f"{body!r} is no bid; write a count and a face from 1 to 6 like this: 2 5"
+                f"{body!r} is no bid; write a count, then a face from 1 to 6, as in: 2 5"
             )
         if count > (total := sum(state.dice)):
             raise IllegalMoveError(f"there are only {total} dice on the table")
@@ -187,7 +214,7 @@ class LiarsDice(Game[Cups, Bid | None]):
             mover=self._next(state.dice, seat),
             bid=bid,
             bidder=seat,
-            said=f"{state.said}{comma}{NAMES[seat]} {bid[0]} {bid[1]}",
+            said=f"{state.said}{comma}{NAMES[seat]}: {bid[0]} {bid[1]}",
             turns=state.turns + 1,
         )
 
@@ -199,7 +226,7 @@ class LiarsDice(Game[Cups, Bid | None]):
         loser = state.bidder if found < count else caller
         dice = tuple(n - (seat == loser) for seat, n in enumerate(state.dice))
         shown = ", ".join(
-            f"{NAMES[s]} {' '.join(sorted(cup))}" for s, cup in enumerate(cups) if cup
+            f"{NAMES[s]}: {' '.join(sorted(cup))}" for s, cup in enumerate(cups) if cup
         )
         log = (
             f"{state.log}Round {state.round + 1}: {state.said}, {NAMES[caller]} called. "
@@ -285,9 +312,17 @@ class LiarsDice(Game[Cups, Bid | None]):
         if not self.to_move(state):
             return f"{state.log}The game is over. Dice left: {_counts(state.dice)}."
         cups = ", ".join(
-            f"{NAMES[s]} {' '.join(_cup(state, s)) or 'out'}" for s in range(self.seats)
+            f"{NAMES[s]}: {' '.join(_cup(state, s)) or 'out'}" for s in range(self.seats)
         )
         return f"{state.log}Round {state.round + 1}. Dice: {cups}. Bids: {state.said or 'none'}."
+
+
+def _read_face(digits: str | None, name: str | None) -> int | None:
+    """The face that a bid names in one of two ways; None where no die has it."""
+    if name is not None:
+        return _FACES.index(name) + 1
+    face = _NUMBERS.get(digits or "")
+    return face if face is not None and face <= FACES else None
 
 
 def random_body(bid: Bid, total: int, rng: np.random.Generator) -> str:
@@ -310,4 +345,4 @@ def _standing(state: Cups) -> list[int]:
 
 
 def _counts(dice: Sequence[int]) -> str:
-    return ", ".join(f"{NAMES[seat]} {left}" for seat, left in enumerate(dice))
+    return ", ".join(f"{NAMES[seat]}: {left}" for seat, left in enumerate(dice))

@@ -13,9 +13,9 @@ import numpy as np
 from srl_envs.families.cards.liars_dice import CALL, FACES, NO_BID, Bid, higher_bids, random_body
 from srl_envs.grammar import action
 
-_ME = re.compile(r"^You are ([A-E])\.$", re.MULTILINE)
+_ME = re.compile(r"^You are (player_\d)\.$", re.MULTILINE)
 _ROUND = re.compile(
-    r"^Round \d+\. Dice left: (.*)\. Your dice: (.*)\.\nBids of this round: (.*)\.$", re.MULTILINE
+    r"^Round \d+\. Dice left: (.*)\.\nYour dice: (.*)\.\nBids of this round: (.*)\.$", re.MULTILINE
 )
 
 
@@ -63,10 +63,10 @@ def read_cup(text: str) -> Cup:
     if me is None or found is None:
         raise ValueError("the text holds no round of liar's dice")
     left, own, said = found.groups()
-    bids = [bid.split(" ") for bid in said.split(", ")] if said != "none yet" else []
+    bids = [re.split(r"\W+", bid) for bid in said.split(", ")] if said != "none yet" else []
     return Cup(
         tuple(int(die) for die in own.split() if die.isdigit()),
-        {name: int(n) for name, n in (part.split(" ") for part in left.split(", "))},
+        {name: int(n) for name, n in (part.split(": ") for part in left.split(", "))},
         tuple((name, (int(count), int(face))) for name, count, face in bids),
         "A 6 is wild" in text,
     )

@@ -14,7 +14,7 @@ from srl_envs.families.cards.liars_dice_bots import read_cup
 from srl_envs.wrappers.numeric.features import Features, Reading, floats, one_hot
 
 _POT = re.compile(r"In the pot: you (\d+), they (\d+)\.")
-_ME = re.compile(r"^You are ([A-E])\.$", re.MULTILINE)
+_ME = re.compile(r"^You are (player_\d)\.$", re.MULTILINE)
 _MOST_ACTS = 4
 """Situations in a betting round by words said before: none, check, check and bet, and a raise."""
 

@@ -89,12 +89,22 @@ def test_a_mirrored_pair_keeps_the_first_mover() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "0", "8", "-1", "01", "1.0", " 1", "1 2", "one", "１", "x" * 16]
+    "body",
+    ["", "0", "8", "-1", "01", "1.0", "1 2", "4 4", "4 or 5", "not 4", "one", "１", "x" * 16],
 )
 def test_bodies_that_are_no_column(body: str) -> None:
     game = ConnectFour()
-    with pytest.raises(IllegalMoveError, match="is no column from 1 to 7"):
+    with pytest.raises(IllegalMoveError, match="is no column; reply with one number from 1 to 7"):
         game.parse(game.new(Streams(0)), 0, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["4", " 4", "column 4", "Column: 4", "col 4", "I drop a piece into column 4", "#4", "4th"],
+)
+def test_a_column_may_be_named_in_words(body: str) -> None:
+    game = ConnectFour()
+    assert game.parse(game.new(Streams(0)), 0, body) == 3
 
 
 def test_a_full_column_is_refused_and_the_fallback_is_the_lowest_open_one() -> None:
@@ -121,8 +131,8 @@ def observation(board: str) -> str:
     """What the mover sees on ``board``, whose X are its own."""
     rows = board.split()
     text = srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"]
-    head = text.split(".\n\n")[0] if ".\n\n" in text else text.split("\n\n")[0]
-    return head + "\n\n" + "\n".join(rows) + "\n1234567\nYour move. Open columns: 1 2 3 4 5 6 7\n"
+    head = text.partition("You are player_0.\n")[0]
+    return head + "\n".join(rows) + "\n1234567\nYour move. Open columns: 1 2 3 4 5 6 7\n"
 
 
 WIN = "....... ....... ....... ....... ....... XXX.OO."

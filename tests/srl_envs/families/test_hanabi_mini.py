@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import SPLITS, Split, Streams, episode_entropy
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.cards.hanabi_mini import (
     HanabiMini,
@@ -67,10 +68,12 @@ def test_a_card_scores_where_it_is_the_next_of_its_colour_and_costs_a_life_where
 def test_clues_cost_a_token_and_discards_and_fours_bring_one_back() -> None:
     game = HanabiMini()
     state = deal(game, "R1 R2 R3 R4 R1 Y1 G1 G2")
-    state = play(game, state, "clue B 1, clue A red")
+    state = play(game, state, "clue player_1 1, clue player_0 red")
     assert state.clues == 4
     assert play(game, state, "discard 1").clues == 5
-    state = play(game, state, "play 1, clue A 2, play 1, clue A 3, play 1, clue A 4")
+    state = play(
+        game, state, "play 1, clue player_0 2, play 1, clue player_0 3, play 1, clue player_0 4"
+    )
     assert (state.piles[0], state.clues) == (3, 1)
     assert play(game, state, "play 1").clues == 2
     full = HanabiMini(clues=6)
@@ -125,10 +128,10 @@ def test_after_the_last_card_everyone_moves_once_more() -> None:
     state = deal(game, "R2 R2 R3 R3 R4 Y2 Y2 Y3 Y3 Y4")
     while state.deck:
         state = play(
-            game, state, "clue B yellow" if state.mover == 0 and state.clues else "discard 1"
+            game, state, "clue player_1 yellow" if state.mover == 0 and state.clues else "discard 1"
         )
     assert state.left == 2
-    state = play(game, state, "clue B red")
+    state = play(game, state, "clue player_1 red")
     assert (state.mover, state.left) == (1, 1)
     state = play(game, state, "discard 1")
     assert len(state.hands[1]) == 4  # nothing left to draw
@@ -157,7 +160,7 @@ def test_the_potential_is_the_share_of_points_that_a_seat_reads(
 def test_all_points_end_the_game_at_once() -> None:
     game = HanabiMini(colours=1, hand=2)
     state = game.deal(["R1", "R2", "R3", "R4", "R1", "R1", "R2", "R3"], 0)
-    state = play(game, state._replace(piles=(2,)), "clue B 4, clue A 1")
+    state = play(game, state._replace(piles=(2,)), "clue player_1 4, clue player_0 1")
     state = play(game, state._replace(hands=(("R3", "R1"), state.hands[1])), "play 1, play 2")
     assert game.returns(state) == (1.0, 1.0)
 
@@ -178,13 +181,16 @@ def test_a_seat_sees_neither_its_own_cards_nor_the_deck(
 
 def test_a_seat_sees_the_others_and_what_they_know() -> None:
     game = HanabiMini(players=3)
-    state = play(game, deal(game, "R1 R2 R3 R4 Y1 Y1 Y2 Y4 G1 G2 G3 G4"), "clue B 1")
+    state = play(game, deal(game, "R1 R2 R3 R4 Y1 Y1 Y2 Y4 G1 G2 G3 G4"), "clue player_1 1")
     text = game.observe(state, 2)
-    assert "A's cards:\n1: red 1 (A knows: any colour, any rank)\n" in text
-    assert "3: yellow 2 (B knows: any colour, 2 or 3 or 4)\n" in text
-    assert "A told B: rank 1 on cards 1 2\n" in text
+    assert (
+        "player_0's cards, and what player_0 knows of them:\n"
+        "1: red 1 (known: any colour, any rank)\n" in text
+    )
+    assert "3: yellow 2 (known: any colour, 2 or 3 or 4)\n" in text
+    assert "player_0: clue player_1 1 (cards 1, 2)\n" in text
     assert "green 1" not in text
-    assert "Wait for B." in text
+    assert "Wait for player_1." in text
 
 
 @pytest.mark.parametrize(
@@ -195,11 +201,15 @@ def test_a_seat_sees_the_others_and_what_they_know() -> None:
         ("play 0", "is no move"),
         ("play 5", "is no move"),
         ("play １", "is no move"),
-        ("clue C red", "is no move"),
-        ("clue B blue", "is no move"),
-        ("clue B 5", "is no move"),
-        ("clue A red", "to yourself"),
-        ("clue B green", "B has no such card"),
+        ("clue player_2 red", "is no move"),
+        ("clue 1 1 2", "is no move"),
+        ("clue red", "is no move"),
+        ("play 1 or 2", "is no move"),
+        ("play player_1", "is no move"),
+        ("clue player_1 blue", "is no move"),
+        ("clue player_1 5", "is no move"),
+        ("clue player_0 red", "to yourself"),
+        ("clue player_1 green", "player_1 has no such card"),
         ("discard 1", "all 6 clue tokens are there"),
     ],
 )
@@ -208,11 +218,54 @@ def test_bodies_that_are_no_move_are_refused_with_the_reason(body: str, reason: 
     state = deal(game, "R1 R2 R3 R4 Y1 Y1 Y2 Y4")
     with pytest.raises(IllegalMoveError, match=reason):
         game.parse(state, 0, body)
-    assert game.parse(state, 0, "CLUE b  Yellow") == game.parse(state, 0, "clue B yellow")
     with pytest.raises(IllegalMoveError, match="no clue token is left"):
-        game.parse(state._replace(clues=0), 0, "clue B 1")
+        game.parse(state._replace(clues=0), 0, "clue player_1 1")
     with pytest.raises(IllegalMoveError, match="only 3 cards"):
         game.parse(state._replace(hands=(("R1", "R2", "R3"), state.hands[1])), 0, "play 4")
+
+
+@pytest.mark.parametrize(
+    ("body", "canonical"),
+    [
+        ("PLAY card 2", "play 2"),
+        ("I play my card 2", "play 2"),
+        ("play #2", "play 2"),
+        ("discard card number 3", "discard 3"),
+        ("CLUE player_1  Yellow", "clue player_1 yellow"),
+        ("clue 1 yellow", "clue player_1 yellow"),
+        ("clue 1 2", "clue player_1 2"),
+        ("clue player 1: rank 2", "clue player_1 2"),
+        ("tell player_1 about yellow", "clue player_1 yellow"),
+        ("clue player_1 the colour yellow", "clue player_1 yellow"),
+    ],
+)
+def test_a_move_may_be_told_in_other_words(body: str, canonical: str) -> None:
+    game = HanabiMini(clues=6)
+    state = deal(game, "R1 R2 R3 R4 Y1 Y1 Y2 Y4")._replace(clues=5)
+    assert game.parse(state, 0, body) == game.parse(state, 0, canonical)
+
+
+def test_no_seat_reads_a_start_of_eval_in_train() -> None:
+    env = srl_envs.make("hanabi_mini-v0")
+
+    def views(split: Split, seeds: int) -> set[str]:
+        found = set()
+        for seed in range(seeds):
+            observations, _ = env.reset(seed=seed, options={"split": split})
+            for agent in env.possible_agents:  # without who is on move
+                found.add(observations[agent]["text"].partition("Latest moves:")[0])
+        return found
+
+    assert not views("train", 1500) & views("eval", 500)
+
+
+def test_every_size_of_game_has_deals_in_both_splits() -> None:
+    for players, colours, hand, split in product((2, 3, 4), (1, 2, 3), (2, 3, 4, 5), SPLITS):
+        if players * hand >= 8 * colours:
+            continue
+        game = HanabiMini(players=players, colours=colours, hand=hand)
+        for seed in range(4):
+            game.new(Streams(*episode_entropy("hanabi_mini", 0, split, seed)))
 
 
 @pytest.mark.parametrize(
@@ -236,15 +289,20 @@ def test_impossible_options_are_refused(options: dict[str, int]) -> None:
 def test_a_bot_reads_what_is_told() -> None:
     game = HanabiMini()
     state = deal(game, "R1 R2 R3 R4 Y1 Y1 Y2 Y4")
-    table = read_table(game.observe(play(game, state, "clue B 1, clue A 4, discard 1"), 1))
-    assert (table.me, table.lives, table.clues, table.most_clues) == ("B", 3, 5, 6)
+    table = read_table(
+        game.observe(play(game, state, "clue player_1 1, clue player_0 4, discard 1"), 1)
+    )
+    assert (table.me, table.lives, table.clues, table.most_clues) == ("player_1", 3, 5, 6)
     assert table.piles == {"R": 0, "Y": 0, "G": 0}
     assert table.gone == Counter({"R1": 1})
-    assert table.others["A"].cards[:3] == ("R2", "R3", "R4")
-    assert table.others["A"].known == ("RYG123", "RYG123", "RYG4", ALL)
+    assert table.others["player_0"].cards[:3] == ("R2", "R3", "R4")
+    assert table.others["player_0"].known == ("RYG123", "RYG123", "RYG4", ALL)
     assert table.own == ("RYG1", "RYG1", "RYG234", "RYG234")
-    assert table.clued("B") is None  # it has moved since
-    assert read_table(game.observe(play(game, state, "clue B 1"), 1)).clued("B") == [0, 1]
+    assert table.clued("player_1") is None  # it has moved since
+    assert read_table(game.observe(play(game, state, "clue player_1 1"), 1)).clued("player_1") == [
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("players", [2, 3, 4])

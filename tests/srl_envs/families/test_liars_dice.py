@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import SPLITS, Split, Streams, episode_entropy
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.cards.liars_dice import (
     NO_BID,
@@ -70,10 +70,10 @@ def test_a_wild_six_makes_a_bid_true() -> None:
 
 def test_who_is_out_is_passed_over_and_places_are_paid() -> None:
     game = LiarsDice(dice=1)
-    state = play(game, ["1", "2", "3"], "3 3, call")  # A lied and is out; B is next
+    state = play(game, ["1", "2", "3"], "3 3, call")  # player_0 lied and is out; player_1 is next
     assert (state.out, state.mover) == ((0,), 1)
     assert game.returns(state) is None
-    state = play(game, ["1", "2", "3"], "3 3, call, 1 2, call")  # B told the truth, C is out
+    state = play(game, ["1", "2", "3"], "3 3, call, 1 2, call")  # player_1 told the truth
     assert game.returns(state) == (-1.0, 1.0, 0.0)
     assert [game.components(state, s)["place"] for s in range(3)] == [3.0, 1.0, 2.0]
 
@@ -159,7 +159,10 @@ def test_a_seat_sees_no_die_of_another_before_the_call(
 
 def test_called_dice_are_shown_to_all() -> None:
     state = play(LiarsDice(), ["136", "236", "222"], "1 3, 2 5, call")
-    line = "Round 1: A 1 3, B 2 5, C called. Dice: A 1 3 6, B 2 3 6, C 2 2 2. B lost a die.\n"
+    line = (
+        "Round 1: player_0: 1 3, player_1: 2 5, player_2 called. Dice: player_0: 1 3 6, "
+        "player_1: 2 3 6, player_2: 2 2 2. player_1 lost a die.\n"
+    )
     for seat in range(3):
         assert line in LiarsDice().observe(state, seat)
 
@@ -173,6 +176,9 @@ def test_called_dice_are_shown_to_all() -> None:
         ("2 7", "is no bid"),
         ("0 3", "is no bid"),
         ("99 3", "is no bid"),
+        ("25", "is no bid"),
+        ("call 2 5", "is no bid"),
+        ("2 3 or 2 5", "is no bid"),
         ("２ ５", "is no bid"),
         ("10 3", "only 9 dice"),
         ("2 3", "not higher than the last bid, 2 3"),
@@ -185,6 +191,45 @@ def test_bodies_that_are_no_bid_are_refused_with_the_reason(body: str, reason: s
     with pytest.raises(IllegalMoveError, match=reason):
         game.parse(state, state.mover, body)
     assert game.parse(state, state.mover, "CALL") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["2 5", "2, 5", "2x5", "bid 2 5", "I bid: 2 5", "2 fives", "2 5s", "bid 2 dice of 5",
+     "2 dice that show 5", "Count 2 face 5", "raise to 2 fives"],
+)  # fmt: skip
+def test_a_bid_may_be_made_in_words(body: str) -> None:
+    game = LiarsDice()
+    assert game.parse(play(game, ["136", "236", "222"], "2 3"), 1, body) == (2, 5)
+
+
+@pytest.mark.parametrize("body", ["call", "Call", "I call", "call a lie", "call the bluff", "liar"])
+def test_a_call_may_be_made_in_words(body: str) -> None:
+    game = LiarsDice()
+    assert game.parse(play(game, ["136", "236", "222"], "2 3"), 1, body) is None
+
+
+def test_no_first_roll_of_eval_occurs_in_train() -> None:
+    """The dice of each seat in any order; one seat alone can hold the same in both."""
+
+    def starts(split: Split, seeds: int) -> set[tuple[str, ...]]:
+        entropies = [episode_entropy("liars_dice", 0, split, seed) for seed in range(seeds)]
+        rolls = [LiarsDice(dice=2).new(Streams(*entropy)).rolls[0] for entropy in entropies]
+        return {tuple("".join(sorted(cup)) for cup in roll) for roll in rolls}
+
+    evaluated = starts("eval", 1000)
+    assert not starts("train", 3000) & evaluated
+    assert len(evaluated) > 500
+
+
+def test_dice_of_both_splits_are_fair_to_a_seat_that_knows_its_own() -> None:
+    """Holding out must not tell what the others have: every face is as likely as ever."""
+    for split in SPLITS:
+        entropies = [episode_entropy("liars_dice", 0, split, seed) for seed in range(3000)]
+        rolls = [LiarsDice().new(Streams(*entropy)).rolls[0] for entropy in entropies]
+        with_a_one = [others for own, *others in rolls if "1" in own]
+        faces = "".join(cup for others in with_a_one for cup in others)
+        assert all(abs(faces.count(str(f)) / len(faces) - 1 / 6) < 0.02 for f in range(1, 7))
 
 
 def test_nothing_can_be_called_before_the_first_bid() -> None:
@@ -213,7 +258,7 @@ def test_every_view_and_bot_follows_the_number_of_players(players: int) -> None:
     single = srl_envs.make_single(
         env_id, seat=players - 1, opponents={0: "strong"}, players=players
     )
-    assert "player_0" not in single.reset(seed=1)[0]["text"]
+    assert f"You are player_{players - 1}." in single.reset(seed=1)[0]["text"]
     for name in srl_envs.spec(env_id).bots:
         bots = {s: srl_envs.make_bot(env_id, name, seed=s) for s in range(players)}
         played = srl_envs.play(env, bots, seed=1)
@@ -226,7 +271,7 @@ def test_chances_are_those_of_dice() -> None:
     assert at_least(1, 2, 1 / 6) == pytest.approx(11 / 36)
     assert at_least(0, 0, 1 / 6) == 1.0
     assert at_least(3, 2, 1 / 6) == 0.0
-    cup = Cup((3, 3, 6), {"A": 3, "B": 2}, (("B", (1, 3)),), wild=False)
+    cup = Cup((3, 3, 6), {"player_0": 3, "player_1": 2}, (("player_1", (1, 3)),), wild=False)
     assert bid_chance(cup, (3, 3), trust=0.0) == pytest.approx(11 / 36)
     # B has one such die with chance 1/6 + 1/2 * 5/6 = 7/12, the other with 1/6
     assert bid_chance(cup, (3, 3), trust=0.5) == pytest.approx(1 - 5 / 12 * 5 / 6)
@@ -237,7 +282,8 @@ def test_a_bot_reads_what_is_told() -> None:
     game = LiarsDice(wild=True)
     state = play(game, ["136", "236", "222"], "1 3, 3 5, call, 1 2")
     cup = read_cup(game.observe(state, 2))
-    assert cup == Cup((2, 2, 2), {"A": 3, "B": 2, "C": 3}, (("B", (1, 2)),), wild=True)
+    left = {"player_0": 3, "player_1": 2, "player_2": 3}
+    assert cup == Cup((2, 2, 2), left, (("player_1", (1, 2)),), wild=True)
 
 
 def test_bots_stand_in_their_order() -> None:

@@ -1,5 +1,6 @@
 import json
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import srl_envs
-from srl_envs.core import Streams
+from srl_envs.core import SPLITS, Split, Streams, episode_entropy
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.board.nim import Heaps, Nim, is_won
 from srl_envs.families.board.nim_bots import exact_move, read_heaps
@@ -87,7 +88,7 @@ def test_both_seats_read_the_same_heaps() -> None:
     for seat in (0, 1):
         assert read_heaps(game.observe(state, seat)) == ([3, 0, 1], True)
     assert "You took 4 from heap 3." in game.observe(state, 0)
-    assert "They took 4 from heap 3." in game.observe(state, 1)
+    assert "player_0 took 4 from heap 3." in game.observe(state, 1)
     assert "last object loses" in game.observe(state, 0)
     assert "last object wins" in Nim().observe(state, 0)
 
@@ -95,14 +96,17 @@ def test_both_seats_read_the_same_heaps() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("", "no heap and number"),
-        ("2", "no heap and number"),
-        ("1 2 3", "no heap and number"),
-        ("0 1", "no heap and number"),
-        ("1 0", "no heap and number"),
-        ("1 -1", "no heap and number"),
-        ("１ １", "no heap and number"),
-        ("1 1.0", "no heap and number"),
+        ("", "is no move"),
+        ("2", "is no move"),
+        ("1 2 3", "is no move"),
+        ("0 1", "is no move"),
+        ("1 0", "is no move"),
+        ("1 -1", "is no move"),
+        ("１ １", "is no move"),
+        ("1 1.0", "is no move"),
+        ("take 1 3", "is no move"),
+        ("heap 1 heap 3", "is no move"),
+        ("1 1 and win", "is no move"),
         ("4 1", "only heaps 1 to 3"),
         ("2 1", "heap 2 holds 0"),
         ("1 4", "heap 1 holds 3"),
@@ -111,6 +115,38 @@ def test_both_seats_read_the_same_heaps() -> None:
 def test_bodies_that_are_no_move_are_refused_with_the_reason(body: str, reason: str) -> None:
     with pytest.raises(IllegalMoveError, match=reason):
         Nim().parse(Heaps((3, 0, 5), 0), 0, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["3 2", "3, 2", "3: 2", "take 2 from heap 3", "Heap 3: 2", "I take 2 objects from heap number 3",
+     "heap 3, take 2", "2 from pile #3"],
+)  # fmt: skip
+def test_a_move_may_be_told_in_words(body: str) -> None:
+    assert Nim().parse(Heaps((3, 0, 5), 0), 0, body) == (2, 2)
+
+
+def test_heaps_of_eval_are_in_no_order_a_start_of_train() -> None:
+    def starts(split: Split, seeds: int) -> set[tuple[int, ...]]:
+        entropies = [episode_entropy("nim", 0, split, seed) for seed in range(seeds)]
+        return {tuple(sorted(Nim().new(Streams(*entropy)).heaps)) for entropy in entropies}
+
+    train, evaluated = starts("train", 3000), starts("eval", 1000)
+    assert not train & evaluated
+    assert len(evaluated) > 150
+
+
+def test_every_size_of_game_has_starts_in_both_splits() -> None:
+    for count, largest, misere, split in product(
+        (None, 2, 3, 4, 5), (3, 4, 5, 9), (False, True), SPLITS
+    ):
+        if count == 3 and largest < 5 and not misere:
+            with pytest.raises(ConfigError, match="give largest=5"):
+                Nim(heaps=count, largest=largest)
+            continue
+        game = Nim(heaps=count, largest=largest, misere=misere)
+        for seed in range(8):
+            game.new(Streams(*episode_entropy("nim", 0, split, seed)))
 
 
 def test_the_fallback_takes_one_from_the_first_heap_that_is_left() -> None:
