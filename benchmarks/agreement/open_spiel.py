@@ -28,7 +28,7 @@ import numpy as np
 from srl_envs.core import Game, Streams, episode_entropy
 from srl_envs.families.board.connect_four import ConnectFour
 from srl_envs.families.board.nim import Nim
-from srl_envs.families.cards.hanabi_mini import COLOURS, HanabiMini, Show
+from srl_envs.families.cards.hanabi_mini import COLOURS, NAMES, HanabiMini, Show
 from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker
 from srl_envs.families.cards.liars_dice import CALL, LiarsDice
 
@@ -283,7 +283,7 @@ def hanabi(seed: int) -> Counts:
         kind, *rest = body.split(" ")
         if kind != "clue":
             return f"({kind.title()} {int(rest[0]) - 1})"
-        step = (order.index("ABCD".index(rest[0])) - player) % game.seats
+        step = (order.index(NAMES.index(rest[0])) - player) % game.seats
         word = rest[1]
         what = f"rank {word}" if word.isdigit() else f"color {word[0].upper()}"
         return f"(Reveal player +{step} {what})"

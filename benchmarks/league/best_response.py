@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 
 from srl_envs.families.cards.kuhn_poker import RANKS, KuhnPoker, Table
 from srl_envs.families.dilemmas.blotto import Blotto, Campaign, Spread, balance
@@ -41,9 +41,13 @@ def uniform(decisions: Iterator[Decision]) -> Policy:
 
 
 def kuhn_decisions() -> Iterator[Decision]:
-    """The twelve decisions of one hand: a card, and what was done before."""
+    """The 24 decisions of one hand: which seat begins, a card, and what was done before."""
     game = KuhnPoker(hands=1)
-    waiting = [Table((card + other,), 0, 0) for card, other in permutations(RANKS, 2)]
+    waiting = [
+        Table((card + other,), first, first)
+        for first in (0, 1)
+        for card, other in permutations(RANKS, 2)
+    ]
     known: set[str] = set()
     while waiting:
         state = waiting.pop(0)
@@ -62,17 +66,16 @@ def kuhn_exploitability(policy: Policy) -> float:
         policy: a chance for both words at each of `kuhn_decisions`.
 
     Returns:
-        Chips per hand, mean over who begins. An equilibrium has 0: its best response loses 1/18 when
-        it begins and wins 1/18 when it does not.
+        Chips per hand, mean over seats and who begins. An equilibrium has 0: its best response loses
+        1/18 when it begins and wins 1/18 when it does not.
     """
     game = KuhnPoker(hands=1)
     total = 0.0
-    for me in (0, 1):
-        for card in RANKS:
-            deals = [card + other for other in RANKS if other != card]
-            reach = {Table((deal if me == 0 else deal[::-1],), 0, 0): 1 / 6 for deal in deals}
-            total += _best_value(game, me, reach, policy)
-    return total / 2 * game.deck.most
+    for me, first, card in product((0, 1), (0, 1), RANKS):
+        deals = [card + other for other in RANKS if other != card]
+        reach = {Table((deal if me == 0 else deal[::-1],), first, first): 1 / 6 for deal in deals}
+        total += _best_value(game, me, reach, policy)
+    return total / 4 * game.deck.most
 
 
 def _best_value(game: KuhnPoker, me: int, reach: Mapping[Table, float], policy: Policy) -> float:

@@ -36,6 +36,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+import srl_envs
 from benchmarks.league.best_response import (
     Decision,
     Policy,
@@ -84,6 +85,11 @@ class Game:
     def options(self) -> dict[str, Any]:
         """Of the environment: one try per turn, then the game's fallback."""
         return {**GAMES[self.env_id].options, "max_retries": 0}
+
+    @property
+    def header(self) -> str:
+        """What stands in front of every observation."""
+        return str(srl_envs.make(self.env_id, **self.options).header)
 
 
 _SOLDIERS, _FIELDS = (GAMES["blotto-v0"].options[name] for name in ("soldiers", "fields"))
@@ -151,12 +157,15 @@ class Reader:
         self.engine = TransformersEngine(self.base, SamplingSettings(max_new_tokens=REPLY_TOKENS))
         self._rescorer = Rescorer(self.engine)
 
-    def policy(self, decisions: Iterator[Decision], adapter: str | None) -> tuple[Policy, float]:
+    def policy(
+        self, decisions: Iterator[Decision], adapter: str | None, *, header: str = ""
+    ) -> tuple[Policy, float]:
         """Every decision's replies with their chances.
 
         Args:
             decisions: of one game.
             adapter: on the base; None is the base itself.
+            header: what stands in front of each decision's text in a prompt.
 
         Returns:
             The policy, in which the fallback has what no legal reply has, and how much that is on
@@ -170,7 +179,7 @@ class Reader:
             scores = self._rescorer.score(
                 [
                     SampledReply(
-                        prompt_ids=self.base.encode_prompt(decision.text),
+                        prompt_ids=self.base.encode_prompt(header + decision.text),
                         token_ids=self.base.encode_reply(action(body))[:-1],
                         adapter=adapter,
                         key=(0,),
@@ -197,7 +206,7 @@ def entropy(policy: Policy) -> float:
 
 def look(reader: Reader, game: Game, adapter: str | None, update: int) -> dict[str, float]:
     """One point of a curve."""
-    policy, refused = reader.policy(game.decisions(), adapter)
+    policy, refused = reader.policy(game.decisions(), adapter, header=game.header)
     return {
         "update": update,
         "exploitability": round(game.exploitability(policy), 5),

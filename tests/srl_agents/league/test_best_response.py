@@ -16,8 +16,8 @@ from benchmarks.league.best_response import (
 from srl_envs.families.cards.kuhn_poker_bots import equilibrium, read_spot
 from srl_envs.families.dilemmas.blotto import balance, even_spread
 
-SEATS_DECIDE = 12
-"""Three cards; nothing said, after a check, after a bet, after a check and a bet."""
+SEATS_DECIDE = 24
+"""Two seats that may begin; three cards; nothing said, after a check, after a bet, after both."""
 
 
 def kuhn(push: float, call: float) -> Policy:
@@ -39,7 +39,7 @@ def from_bot(bluff: float) -> Policy:
     return policy
 
 
-def test_a_hand_has_twelve_decisions_of_two_words() -> None:
+def test_a_hand_has_24_decisions_of_two_words() -> None:
     found = list(kuhn_decisions())
     assert len(found) == len({d.text for d in found}) == SEATS_DECIDE
     assert {d.replies for d in found} == {("check", "bet"), ("fold", "call")}

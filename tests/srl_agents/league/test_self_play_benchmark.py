@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import srl_envs
 from benchmarks.league.best_response import Decision, blotto_decisions
 from benchmarks.league.self_play import (
     PLAYED,
@@ -64,6 +65,15 @@ def test_chances_that_are_read_off_are_those_of_sampling() -> None:
     for body, chance in chances.items():
         share = np.mean([reply == f"<action>{body}</action>" for reply in replies])
         assert share == pytest.approx(chance, abs=4 * (chance / 640) ** 0.5 + 0.002)
+
+
+def test_decisions_are_read_as_the_environment_shows_them() -> None:
+    game = PLAYED["kuhn_poker"]
+    texts = {game.header + decision.text for decision in game.decisions()}
+    env = srl_envs.make(game.env_id, **game.options)
+    for seed in range(20):
+        seen = env.reset(seed=seed)[0].values()
+        assert [each["text"] in texts for each in seen] == [bool(each["can_act"]) for each in seen]
 
 
 def test_entropy_of_a_uniform_policy_is_the_logarithm_of_its_replies() -> None:
