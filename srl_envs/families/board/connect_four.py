@@ -105,9 +105,7 @@ class ConnectFour(Game[Position, int]):
         if column is None:
             column = self._columns.get(_number_in(body))
             if column is None:
-                raise IllegalMoveError(
-                    f"{body!r} is no column; reply with one number from 1 to {self.cols}"
-                )
+                raise IllegalMoveError(f"{body!r} is no column from 1 to {self.cols}")
         if state.heights[column] >= self.rows:
             raise IllegalMoveError(f"column {column + 1} is full")
         return column

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +17,12 @@ _HAND = re.compile(
     re.MULTILINE,
 )
 _POSSIBLE = re.compile(r"^Your turn\. Possible: (.*)$", re.MULTILINE)
+_PAST = re.compile(
+    r"^Hand \d+: your card ([JQK]), theirs ([JQK]|not shown)\. Betting: (.*)\. Your chips: ",
+    re.MULTILINE,
+)
+
+_CARDS = "JQK"
 
 # Chances of (bet or raise, call) by hand strength in Leduc. The rows are situations within one
 # betting round: opening it, after a check, after a bet, after a raise. They are the means over the
@@ -68,6 +76,28 @@ def read_spot(text: str) -> Spot:
     return Spot(card, table, words, legal, "Leduc poker." in text)
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A finished hand of Kuhn poker."""
+
+    card: str
+    theirs: tuple[str, ...]
+    """The other's card where it was shown, else those that it can have been."""
+    line: tuple[str, ...]
+    begins: bool
+    """Whether the reader began."""
+
+
+def read_past(text: str) -> list[Past]:
+    """The finished hands of an observation of Kuhn poker."""
+    hands = []
+    for card, theirs, betting in _PAST.findall(text):
+        acts = [act.split(" ") for act in betting.split(", ")]
+        others = (theirs,) if theirs in _CARDS else tuple(_CARDS.replace(card, ""))
+        hands.append(Past(card, others, tuple(word for _, word in acts), acts[0][0] == "you"))
+    return hands
+
+
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Any possible word."""
 
@@ -88,22 +118,27 @@ def caller_bot(rng: np.random.Generator) -> Callable[[str], str]:  # noqa: ARG00
 
 def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Never bluffs: bets a king or a pair, calls every other time with a queen, else gives way."""
-
-    def odds(spot: Spot) -> tuple[float, float]:
-        if spot.strength == "pair" or (spot.strength == "K" and not spot.table):
-            return 1.0, 1.0
-        return (0.0, 0.5) if spot.strength in "QK" else (0.0, 0.0)
-
-    return _player(odds, rng)
+    return _player(honest, rng)
 
 
 def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """Kuhn: the equilibrium that bluffs most. Leduc: close to an equilibrium."""
+    """Kuhn: the equilibrium that bluffs most, until past hands show a weak style; then its best answer.
 
-    def odds(spot: Spot) -> tuple[float, float]:
-        return equilibrium(spot, 1 / 3) if not spot.leduc else leduc(spot)
+    Leduc: close to an equilibrium.
+    """
+    equal = _player(lambda spot: leduc(spot) if spot.leduc else equilibrium(spot, 1 / 3), rng)
 
-    return _player(odds, rng)
+    def act(text: str) -> str:
+        spot = read_spot(text)
+        if spot.leduc:
+            return equal(text)
+        past = read_past(text)
+        chances = style_chances(past)
+        if not past or sum(chances[:_EQUILIBRIA]) > _DOUBT:
+            return equal(text)
+        return action(best_word(spot, chances))
+
+    return act
 
 
 def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
@@ -131,6 +166,109 @@ def equilibrium(spot: Spot, bluff: float) -> tuple[float, float]:
 def leduc(spot: Spot) -> tuple[float, float]:
     """Chances of (bet or raise, call) in Leduc."""
     return _LEDUC[2 if spot.table else 1, spot.strength][spot.situation]
+
+
+def honest(spot: Spot) -> tuple[float, float]:
+    """Chances of (bet or raise, call) of one who never bluffs."""
+    if spot.strength == "pair" or (spot.strength == "K" and not spot.table):
+        return 1.0, 1.0
+    return (0.0, 0.5) if spot.strength in "QK" else (0.0, 0.0)
+
+
+_STYLES: tuple[tuple[float, Callable[[Spot], tuple[float, float]]], ...] = (
+    (0.15, lambda spot: equilibrium(spot, 0.0)),
+    (0.1, lambda spot: equilibrium(spot, 1 / 6)),
+    (0.15, lambda spot: equilibrium(spot, 1 / 3)),
+    (0.25, honest),
+    (0.07, lambda _: (0.0, 0.0)),
+    (0.07, lambda _: (0.0, 1.0)),
+    (0.07, lambda _: (0.5, 0.5)),
+    (0.07, lambda _: (1.0, 1.0)),
+    (0.07, lambda _: (1.0, 0.0)),
+)
+"""How likely another player's style is before a hand is seen, and its chances of (bet, call).
+
+Three equilibria; then one who never bluffs, who gives way, who calls, who plays at random, who bets and
+calls, and who bets and gives way.
+"""
+_EQUILIBRIA = 3
+_DOUBT = 0.5
+"""Chance of an equilibrium above which the strong bot plays its own."""
+
+
+def style_chances(past: Sequence[Past]) -> list[float]:
+    """Chance of each style of `_STYLES`, given the finished hands."""
+    weights = [prior for prior, _ in _STYLES]
+    for hand in past:
+        for number in range(len(_STYLES)):
+            weights[number] *= sum(
+                _line_chance(number, card, hand.line, not hand.begins) for card in hand.theirs
+            ) / len(hand.theirs)
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def best_word(spot: Spot, chances: Sequence[float]) -> str:
+    """The word of most chips against styles of these chances."""
+    line, begins = spot.betting, len(spot.betting) % 2 == 0
+    beliefs = {
+        (number, card): chance * _line_chance(number, card, line, not begins)
+        for number, chance in enumerate(chances)
+        for card in _CARDS.replace(spot.card, "")
+    }
+    return max(spot.possible, key=lambda word: _worth((*line, word), begins, spot.card, beliefs))
+
+
+Beliefs = dict[tuple[int, str], float]
+"""(Number of the other's style, its card) -> weight."""
+
+
+def _worth(line: tuple[str, ...], begins: bool, card: str, beliefs: Beliefs) -> float:
+    """Chips of a hand after ``line`` with best play against ``beliefs``, weighted by them."""
+    if line[-1] in ("fold", "call") or line == ("check", "check"):
+        return sum(
+            weight * _won(line, begins, _CARDS.index(card) > _CARDS.index(theirs))
+            for (_, theirs), weight in beliefs.items()
+        )
+    words = _words_after(line)
+    if (len(line) % 2 == 0) == begins:
+        return max(_worth((*line, word), begins, card, beliefs) for word in words)
+    return sum(
+        _worth(
+            (*line, word), begins, card,
+            {(n, c): w * _word_chance(n, c, line, word) for (n, c), w in beliefs.items()},
+        )
+        for word in words
+    )  # fmt: skip
+
+
+def _won(line: tuple[str, ...], begins: bool, higher: bool) -> int:
+    """Chips won at the end of a hand."""
+    if line[-1] == "fold":
+        folded = (len(line) % 2 == 1) == begins
+        return -1 if folded else 1
+    stake = 2 if line[-1] == "call" else 1
+    return stake if higher else -stake
+
+
+def _words_after(line: tuple[str, ...]) -> tuple[str, str]:
+    return ("fold", "call") if line and line[-1] == "bet" else ("check", "bet")
+
+
+@lru_cache(maxsize=4096)
+def _line_chance(style: int, card: str, line: tuple[str, ...], begins: bool) -> float:
+    """That a style with ``card`` says its part of ``line``."""
+    return math.prod(
+        _word_chance(style, card, line[:at], word)
+        for at, word in enumerate(line)
+        if (at % 2 == 0) == begins
+    )
+
+
+@lru_cache(maxsize=4096)
+def _word_chance(style: int, card: str, line: tuple[str, ...], word: str) -> float:
+    push, call = _STYLES[style][1](Spot(card, "", line, _words_after(line), leduc=False))
+    return {"bet": push, "check": 1 - push, "call": call, "fold": 1 - call}[word]
 
 
 def _patient(spot: Spot) -> tuple[float, float]:
