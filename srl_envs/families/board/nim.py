@@ -9,7 +9,7 @@ play. Three heaps of at most 4 are refused in normal play: only 1 2 3 is lost fo
 one of the splits would have no such start.
 
 Ceiling and floor: an exact player wins every position that can be won, so it earns 0 against
-itself and, measured over 120 games each of normal and misere play, 1.00 and 0.98 against the random
+itself and, measured over 120 games each of normal and misere play, 0.98 and 0.98 against the random
 bot, which is the floor: it earns 0 against itself.
 
 Source: C. L. Bouton, "Nim, a game with a complete mathematical theory", Annals of Mathematics 3

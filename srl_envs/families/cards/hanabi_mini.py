@@ -7,9 +7,13 @@ What a seat can infer from the clues about each own card is worked out for it; w
 beyond that is for the players to agree on. Chance is in the deal only; who begins is drawn from the
 seed.
 
+The hands of the first two seats are held out from the other split, so no seat reads a start of eval in
+train. Cards are shuffled as ever, and the deck is not part of it.
+
 Ceiling and floor (two seats, 200 games): 1.0 is the most, and cannot be reached from every deal; the
-strong bot, which plays by a convention, gets 0.91 with its like and about 0.6 with the held-out bot, whose
-convention is another; the random bot 0.08, always playing the first card 0.08, never playing 0.
+strong bot, which plays by a convention, gets 0.91 with its like and 0.65 with the held-out bot, whose
+convention is another; the random bot 0.07, always playing the first card 0.08, never playing 0. Rate by
+play with unseen partners: a convention that a team agrees on in training is worth less with others.
 
 Source: arXiv:1902.00506.
 """

@@ -6,10 +6,15 @@ whole deck, so nothing is learnt by counting cards, and the first mover alternat
 begins is drawn from the seed. Cards are shown where both stay in to the end, and only there.
 
 Ceiling and floor: Kuhn's value is -1/18 chip per hand for the first mover, so two perfect players
-come out at 0 over an even number of hands. Against the random bot the strong one (an equilibrium)
-earns 1/6 chip per hand, a best response 11/24 (outcome 0.08 and 0.23); these are exact sums over
-all deals. Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
+come out at 0 over an even number of hands. Against the random bot an equilibrium earns 1/6 chip per
+hand, a best response 11/24 (outcome 0.08 and 0.23); these are exact sums over all deals. An equilibrium
+earns 0 against the middle bot, and so do checking and folding always; a best response earns 0.06. The
+strong bot begins with an equilibrium and then answers the style that past hands show: it earns 0.15
+against the random bot and 0.02 against the middle one (1,200 mirrored sessions, 95 % intervals of 0.008
+and 0.005). Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
 are told apart over hundreds of mirrored sessions, not over ten.
+
+A session begins with one card of three, so the eval split cannot be held out: `EnvSpec.held_out` is False.
 
 Source: H. W. Kuhn, "A simplified two-person poker" (1950); arXiv:1207.1411 for Leduc.
 """

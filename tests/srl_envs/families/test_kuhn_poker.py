@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,15 @@ import srl_envs
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.cards.kuhn_poker import DECKS, KuhnPoker, Table, showdown, told
-from srl_envs.families.cards.kuhn_poker_bots import Spot, equilibrium, leduc, read_spot
+from srl_envs.families.cards.kuhn_poker_bots import (
+    Past,
+    Spot,
+    equilibrium,
+    honest,
+    leduc,
+    read_past,
+    read_spot,
+)
 
 Odds = Callable[[str], tuple[float, float]]
 
@@ -167,14 +176,16 @@ def test_betting_is_told_from_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "fold", "call", "raise", "bet 1", "check bet", "x" * 16, "１"]
+    "body",
+    ["", "fold", "call", "raise", "bet 1", "check bet", "not bet", "bet or check", "x" * 16, "１"],
 )
 def test_words_that_are_not_possible_are_refused_with_those_that_are(body: str) -> None:
     game = KuhnPoker()
     state = game.new(Streams(0))
     with pytest.raises(IllegalMoveError, match="reply with one word: check or bet"):
         game.parse(state, state.mover, body)
-    assert game.parse(state, state.mover, "BET") == "bet"
+    for words in ("BET", "I bet", "I will bet", "My move is bet", "action: bet"):
+        assert game.parse(state, state.mover, words) == "bet"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +239,7 @@ def random_odds(text: str) -> tuple[float, float]:
     return share, share
 
 
-def test_the_strong_bot_of_kuhn_is_an_equilibrium() -> None:
+def test_the_equilibria_of_kuhn_lose_to_nobody() -> None:
     game = KuhnPoker(hands=1)
     for bluff in (0.0, 0.2, 1 / 3):
         assert abs(expected_chips(game, (kuhn_odds(1 / 3), kuhn_odds(bluff)))) < 1e-12
@@ -240,6 +251,76 @@ def test_the_strong_bot_of_kuhn_is_an_equilibrium() -> None:
     }
     for name, odds in always.items():
         assert expected_chips(game, (odds, kuhn_odds(1 / 3))) <= 1e-12, name
+
+
+def shown(past: str, now: str, possible: str) -> str:
+    """What a seat reads after the hands of ``past``, in a hand that begins as ``now``."""
+    hands = "".join(
+        f"Hand {n}: {hand}. Your chips: +1.\n" for n, hand in enumerate(past.split("; "), 1)
+    )
+    return f"{hands}Hand 6 of 9. {now}.\nYour turn. Possible: {possible}\n"
+
+
+HONEST = "; ".join(
+    ["your card Q, theirs J. Betting: you check, they check"] * 4
+    + ["your card Q, theirs K. Betting: they bet, you call"]
+)
+WILD = "; ".join(["your card K, theirs J. Betting: they bet, you call"] * 3)
+CALLS = "; ".join(["your card K, theirs J. Betting: you bet, they call"] * 3)
+QUEEN = "Your card: Q. In the pot: you 1, they 2. Betting: they bet"
+JACK = "Your card: J. In the pot: you 1, they 1. Betting: they check"
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "possible", "word"),
+    [
+        (HONEST, QUEEN, "fold or call", "fold"),  # an honest bet is a king
+        (HONEST, JACK, "check or bet", "bet"),  # an honest check is a queen, which may fold
+        (WILD, QUEEN, "fold or call", "call"),
+        (CALLS, JACK, "check or bet", "check"),  # a bluff that is called
+    ],
+)
+def test_the_strong_bot_answers_the_style_that_past_hands_show(
+    past: str, now: str, possible: str, word: str
+) -> None:
+    for seed in range(8):
+        bot = srl_envs.make_bot("kuhn_poker-v0", "strong", seed=seed)
+        assert bot(shown(past, now, possible)) == f"<action>{word}</action>"
+
+
+def test_the_strong_bot_bluffs_as_an_equilibrium_where_nothing_is_known() -> None:
+    bots = (srl_envs.make_bot("kuhn_poker-v0", "strong", seed=seed) for seed in range(300))
+    first = KuhnPoker().observe(Table(("JQ",) * 6, 0, 0), 0)
+    bets = sum(bot(first) == "<action>bet</action>" for bot in bots)
+    assert 70 < bets < 130  # one in three
+
+
+def test_past_hands_are_read_with_the_cards_that_may_have_been_held() -> None:
+    game = KuhnPoker()
+    text = game.observe(play(game, ("KQ", "JK") * 3, "check check bet fold"), 0)
+    assert read_past(text) == [
+        Past("K", ("Q",), ("check", "check"), begins=True),
+        Past("J", ("Q", "K"), ("bet", "fold"), begins=False),
+    ]
+
+
+@pytest.mark.slow
+def test_no_constant_does_as_well_against_the_middle_bot_as_the_strong_one() -> None:
+    """Always checking or folding earns exactly 0 there, as an equilibrium does."""
+    middle: Odds = lambda text: honest(read_spot(text))  # noqa: E731
+    for push, call in product((0.0, 1.0), repeat=2):
+        constant: Odds = lambda _, push=push, call=call: (push, call)  # noqa: E731
+        assert expected_chips(KuhnPoker(hands=1), (constant, middle)) <= 1e-12
+    env: Any = srl_envs.make("kuhn_poker-v0")
+    earned = []
+    for seed in range(900):
+        for seat in (0, 1):
+            bots = {
+                seat: srl_envs.make_bot("kuhn_poker-v0", "strong", seed=seed),
+                1 - seat: srl_envs.make_bot("kuhn_poker-v0", "middle", seed=5000 + seed),
+            }
+            earned.append(srl_envs.play(env, bots, seed=seed).outcomes[seat])
+    assert np.mean(earned) > 0.005
 
 
 def test_the_strong_bot_of_leduc_beats_the_thoughtless() -> None:
