@@ -56,7 +56,7 @@ class ConnectFour(Game[Position, int]):
 
     mode = "competitive"
     max_action_chars = 48
-    max_observation_chars = 1024
+    max_observation_chars = 1600
 
     def __init__(self, *, rows: int = 6, cols: int = 7, k: int = 4) -> None:
         for name, value, low, high in (("rows", rows, 4, 9), ("cols", cols, 4, 9), ("k", k, 3, 5)):

@@ -30,6 +30,7 @@ from srl_envs.errors import ConfigError, IllegalMoveError
 
 MOST_HEAPS = 5
 LARGEST = 9
+_OTHER = (seat_name(1), seat_name(0))
 _TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
 _WORDS = frozenset({
     "i", "will", "my", "the", "a", "move", "action", "is", "take", "takes", "remove", "pick",
@@ -77,7 +78,7 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     mode = "competitive"
     max_action_chars = 48
-    max_observation_chars = 640
+    max_observation_chars = 1400
 
     def __init__(
         self, *, heaps: int | None = None, largest: int = LARGEST, misere: bool = False
@@ -131,7 +132,7 @@ class Nim(Game[Heaps, tuple[int, int]]):
     def observe(self, state: Heaps, seat: int) -> str:
         """Rules, heaps and moves; all of it is public."""
         heaps, mover, _, _, (heap, taken) = state
-        other = seat_name(1 - seat)
+        other = _OTHER[seat]
         who, status = (other, "Your move.") if mover == seat else ("You", f"Wait for {other}.")
         last = f"{who} took {taken} from heap {heap}.\n" if heap else ""
         if not any(heaps):

@@ -137,7 +137,7 @@ class HanabiMini(Game[Show, Move]):
 
     mode = "cooperative"
     max_action_chars = 48
-    max_observation_chars = 4000
+    max_observation_chars = 4800
 
     def __init__(
         self, *, players: int = 2, colours: int = 3, hand: int = 4, clues: int = 6, lives: int = 3

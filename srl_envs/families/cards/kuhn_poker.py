@@ -129,7 +129,7 @@ class KuhnPoker(Game[Table, str]):
 
     mode = "competitive"
     max_action_chars = 48
-    max_observation_chars = 4300
+    max_observation_chars = 5000
 
     def __init__(self, *, deck: str = "kuhn", hands: int = 6) -> None:
         if not isinstance(deck, str) or deck not in DECKS:

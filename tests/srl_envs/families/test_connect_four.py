@@ -130,7 +130,7 @@ def test_impossible_boards_are_refused(options: dict[str, int]) -> None:
 def observation(board: str) -> str:
     """What the mover sees on ``board``, whose X are its own."""
     rows = board.split()
-    text = srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"]
+    text = str(srl_envs.make("connect_four-v0").reset(seed=0)[0]["player_0"]["text"])
     head = text.partition("You are player_0.\n")[0]
     return head + "\n".join(rows) + "\n1234567\nYour move. Open columns: 1 2 3 4 5 6 7\n"
 

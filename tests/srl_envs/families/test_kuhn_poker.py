@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise, permutations, product
 from typing import Any
 
@@ -304,13 +305,20 @@ def test_past_hands_are_read_with_the_cards_that_may_have_been_held() -> None:
     ]
 
 
+def middle_odds(text: str) -> tuple[float, float]:
+    return honest(read_spot(text))
+
+
+def constant(odds: tuple[float, float], text: str) -> tuple[float, float]:
+    return odds
+
+
 @pytest.mark.slow
 def test_no_constant_does_as_well_against_the_middle_bot_as_the_strong_one() -> None:
     """Always checking or folding earns exactly 0 there, as an equilibrium does."""
-    middle: Odds = lambda text: honest(read_spot(text))  # noqa: E731
     for push, call in product((0.0, 1.0), repeat=2):
-        constant: Odds = lambda _, push=push, call=call: (push, call)  # noqa: E731
-        assert expected_chips(KuhnPoker(hands=1), (constant, middle)) <= 1e-12
+        chips = expected_chips(KuhnPoker(hands=1), (partial(constant, (push, call)), middle_odds))
+        assert chips <= 1e-12
     env: Any = srl_envs.make("kuhn_poker-v0")
     earned = []
     for seed in range(900):
