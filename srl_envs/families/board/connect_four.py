@@ -21,9 +21,9 @@ from srl_envs.errors import ConfigError, IllegalMoveError
 _RUNNING, _DRAW = -1, 2
 _TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
 _WORDS = frozenset({
-    "i", "will", "play", "drop", "put", "place", "choose", "my", "the", "a", "move", "action",
-    "piece", "disc", "is", "in", "into", "at", "to", "col", "column", "number", "no", "th", ":",
-    "#",
+    "i", "will", "'", "ll", "let", "s", "pick", "select", "answer", "=", "play", "drop", "put", "place",
+    "choose", "my", "the", "a", "move", "action", "piece", "disc", "is", "in", "into", "at", "to",
+    "col", "column", "number", "no", "th", ":", "#",
 })  # fmt: skip
 """What may stand beside the number of a column without changing what is meant."""
 

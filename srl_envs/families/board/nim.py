@@ -33,9 +33,9 @@ LARGEST = 9
 _OTHER = (seat_name(1), seat_name(0))
 _TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
 _WORDS = frozenset({
-    "i", "will", "my", "the", "a", "move", "action", "is", "take", "takes", "remove", "pick",
-    "object", "objects", "stone", "stones", "item", "items", "out", "of", "from", "heap", "pile",
-    "number", "no", "and", ",", ":", ";", "#",
+    "i", "will", "'", "ll", "answer", "count", "amount", "=", "my", "the", "a", "move", "action", "is",
+    "take", "takes", "remove", "pick", "object", "objects", "stone", "stones", "item", "items", "out",
+    "of", "from", "heap", "pile", "number", "no", "and", ",", ":", ";", "#",
 })  # fmt: skip
 """What may stand beside the two numbers of a move without changing what is meant."""
 
@@ -221,7 +221,9 @@ def _two_numbers(body: str) -> str:
 
 def _names_heap(words: Sequence[str]) -> bool:
     """Whether a number after ``words`` is a heap's, as in ``heap number 2``."""
-    last = next((word for word in reversed(words) if word not in {"number", "no", "#", ":"}), "")
+    last = next(
+        (word for word in reversed(words) if word not in {"number", "no", "#", ":", "="}), ""
+    )
     return last in {"heap", "pile"}
 
 

@@ -36,11 +36,13 @@ COPIES = {"1": 3, "2": 2, "3": 2, "4": 1}
 RANKS = "".join(COPIES)
 _LETTERS = {word: letter for letter, word in COLOURS.items()}
 _POINTS = re.compile(r"\bPoints (\d+) of (\d+), ")
-_USE = re.compile(r"(?:i )?(play|discard)(?: my)?(?: card)?(?: number)?[ #:]*([1-5])")
+_I = r"(?:i |i'll |i will )?"
+_MARK = r"(?:(?:colour|color|rank|number)s? )?(red|yellow|green|[1-4])s?"
+_USE = re.compile(rf"{_I}(play|discard)(?: my| the)?(?: card)?(?: number)?[ #:]*([1-5])")
 _CLUE = re.compile(
-    r"(?:i )?(?:clue|tell|hint)(?: to)?:? (?:player[ _]?)?([0-3])(?:,|:| about| the| with| is|'s)* "
-    r"(?:(?:colour|color|rank|number)s? )?(red|yellow|green|[1-4])s?"
+    rf"{_I}(?:clue|tell|hint)(?: to)?:? (?:player[ _]?)?([0-3])(?:,|:| about| the| with)* {_MARK}"
 )
+_CLUE_TO = re.compile(rf"{_I}(?:clue|give|hint)(?: the)? {_MARK} to (?:player[ _]?)?([0-3])")
 _LIMITS = {"players": (2, 4), "colours": (1, 3), "hand": (2, 5), "clues": (1, 8), "lives": (1, 5)}
 
 
@@ -193,9 +195,9 @@ class HanabiMini(Game[Show, Move]):
             "- discard one of your cards: brings back a clue token. Not possible with "
             f"{self.clues} clue tokens, the most there are.\n"
             "- clue: pay a clue token and name a player and a colour or rank that is in that player's "
-            "hand. The player is told which cards have it, so the rest do not.\n"
-            "After you play or discard, your later cards move down by one number, and the card that you "
-            "draw gets the highest number.\n"
+            "hand. That player is told which of its cards have it, and so which do not.\n"
+            "After you play or discard a card, the cards behind it move down by one number, and the card "
+            "that you draw gets the highest number.\n"
             f"The game ends with {self.points} points, with the last of {self.lives} lives lost, or when "
             "each player had one more turn after the last card was drawn.\n"
             f"Payoff: points divided by {self.points}, the same for all; half of it if no life is left.\n"
@@ -427,6 +429,8 @@ def _plain(body: str) -> str:
         return f"{found[1]} {found[2]}"
     if found := _CLUE.fullmatch(said):
         return f"clue {NAMES[int(found[1])]} {found[2]}"
+    if found := _CLUE_TO.fullmatch(said):
+        return f"clue {NAMES[int(found[2])]} {found[1]}"
     return ""
 
 

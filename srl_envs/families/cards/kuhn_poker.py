@@ -37,7 +37,7 @@ RANKS = "JQK"
 _WORDS = {"k": "check", "b": "bet", "c": "call", "r": "raise", "f": "fold"}
 _LETTERS = {word: letter for letter, word in _WORDS.items()}
 _IN_WORDS = re.compile(
-    r"(?:i(?: will|'ll)? |(?:my )?(?:move|action)(?: is)?:? )(check|bet|call|raise|fold)"
+    r"(?:i(?: will|'ll)? |(?:my )?(?:move|action|answer)(?: is)?:? )(check|bet|call|raise|fold)"
 )
 """A word in a short sentence, such as ``I call``."""
 

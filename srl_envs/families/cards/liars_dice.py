@@ -39,13 +39,16 @@ _CALLS = re.compile(
     r"(?:i )?(?:call|challenge)(?: (?:it )?(?:a )?(?:lie|liar|bluff|the (?:last )?(?:bid|bluff|lie)))?"
     r"|liar"
 )
-_BID = re.compile(
-    r"(?:(?:i |my )?(?:bid|raise|raise to|count)(?: is| of)?[:,]? )?([0-9]+)"
-    r"(?: ?[,:x] ?| (?:(?:dice|times|of|face|dice (?:of|that show|showing|with))(?: face)? )?)"
-    r"(?:([0-9]+)(?:'?s)?|(one|two|three|four|five|six)e?s)"
-)
-"""A bid as people write it, such as ``bid 2 fives`` or ``2 x 5``; the count comes first."""
-_FACES = ("one", "two", "three", "four", "five", "six")
+_TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
+_WORDS = frozenset({
+    "i", "will", "'", "ll", "my", "the", "a", "answer", "bid", "raise", "to", "is", "of", "there", "are",
+    "at", "least", "count", "face", "value", "dice", "die", "times", "x", "that", "show", "showing",
+    "with", "s", ",", ":", ";", "=",
+})  # fmt: skip
+"""What may stand beside the two numbers of a bid without changing what is meant."""
+_FACES = {
+    name: f for f, name in enumerate(("ones", "twos", "threes", "fours", "fives", "sixes"), 1)
+}
 
 Bid = tuple[int, int]
 """A count and a face; (0, 0) where nobody has bid yet. Higher tuples are higher bids."""
@@ -131,8 +134,8 @@ class LiarsDice(Game[Cups, Bid | None]):
             "Instead of bidding you can call the last bid a lie. Then all dice are shown. If there are "
             "fewer of the face than was bid, the bidder loses a die, otherwise the caller does. The "
             "loser begins the next round. A player without dice is out.\n"
-            f"The game ends when one player is left, or after {self.max_turns} turns. Who has more dice is "
-            "placed higher, as is who went out later.\n"
+            f"The game ends when one player is left, or after {self.max_turns} turns. Players are placed "
+            "by the dice they have left, those without dice by who went out later.\n"
             f"Payoff by place, first to last: {places}; equal places share.\n"
             "Reply with a count and a face, or with a call, like this ("
             f"{players * dice} dice that show 1): <action>{players * dice} 1</action> or "
@@ -146,15 +149,17 @@ class LiarsDice(Game[Cups, Bid | None]):
         own dice are not: they would tell what the others can have.
         """
         draws, first = streams.draws("instance"), streams.draws("seats").integers(self.seats)
+        seats, dice = self.seats, self.dice
 
-        def roll() -> tuple[str, ...]:
-            return tuple(
-                "".join(map(str, draws.several(self.dice, 1, FACES + 1))) for _ in range(self.seats)
-            )
+        def roll(rounds: int) -> list[tuple[str, ...]]:
+            cups = rounds * seats
+            faces = "".join(map(str, draws.several(cups * dice, 1, FACES + 1)))
+            rolled = [faces[i * dice : (i + 1) * dice] for i in range(cups)]
+            return [tuple(rolled[i : i + seats]) for i in range(0, cups, seats)]
 
-        opening = streams.held(roll, key=lambda cups: [*map(sorted, cups)])
-        later = (roll() for _ in range(self.seats * self.dice - 2))
-        return Cups((opening, *later), (self.dice,) * self.seats, first)
+        opening = streams.held(lambda: roll(1), key=lambda rolls: [*map(sorted, rolls[0])])
+        later = roll(seats * dice - 2)
+        return Cups((*opening, *later), (dice,) * seats, first)
 
     def to_move(self, state: Cups) -> tuple[int, ...]:
         """One seat; nobody once one seat is left or the turns are used up."""
@@ -190,9 +195,7 @@ class LiarsDice(Game[Cups, Bid | None]):
             if state.bid == NO_BID:
                 raise IllegalMoveError("there is no bid to call yet; bid a count and a face: 1 4")
             return None
-        words = _BID.fullmatch(said)
-        count = _NUMBERS.get(words[1]) if words else None
-        face = _read_face(words[2], words[3]) if words else None
+        count, face = _read_bid(said)
         if count is None or face is None:
             raise IllegalMoveError(
                 f"{body!r} is no bid; write a count, then a face from 1 to 6, as in: 2 5"
@@ -320,12 +323,21 @@ class LiarsDice(Game[Cups, Bid | None]):
         return f"{state.log}Round {state.round + 1}. Dice: {cups}. Bids: {state.said or 'none'}."
 
 
-def _read_face(digits: str | None, name: str | None) -> int | None:
-    """The face that a bid names in one of two ways; None where no die has it."""
-    if name is not None:
-        return _FACES.index(name) + 1
-    face = _NUMBERS.get(digits or "")
-    return face if face is not None and face <= FACES else None
+def _read_bid(said: str) -> tuple[int | None, int | None]:
+    """Count and face of a bid as people write it, such as ``bid 2 fives`` or ``face 5, count 2``.
+
+    None for a number that is not there, is out of range, or cannot be told from the other.
+    """
+    words = _TOKENS.findall(said)
+    at = [i for i, word in enumerate(words) if word.isdigit() or word in _FACES]
+    if len(at) != 2 or any(w not in _WORDS for i, w in enumerate(words) if i not in at):
+        return None, None
+    first, second = at
+    if {"face", "value"} & set(words[max(0, first - 2) : first]) or "count" in words[first:second]:
+        first, second = second, first
+    count, face = words[first], words[second]
+    number = _FACES.get(face, _NUMBERS.get(face))
+    return _NUMBERS.get(count), number if number is not None and number <= FACES else None
 
 
 def random_body(bid: Bid, total: int, rng: np.random.Generator) -> str:

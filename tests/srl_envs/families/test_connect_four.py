@@ -1,4 +1,5 @@
 import json
+import re
 from itertools import product
 
 import numpy as np
@@ -170,3 +171,19 @@ def test_bots_stand_in_their_order() -> None:
 
     assert margin("middle", "random", 20) > 0.5
     assert margin("strong", "middle", 8) > 0.3
+
+
+WORDS = st.sampled_from(
+    ["column", "4", "7", "9", "I'll", "play", "or", "not", "-", ".", ":", "#", "12"]
+)
+
+
+@given(st.lists(WORDS, max_size=6), st.sampled_from([" ", ""]))
+def test_what_is_read_as_a_column_is_the_only_number_there(words: list[str], space: str) -> None:
+    game, body = ConnectFour(), space.join(words)
+    try:
+        column = game.parse(game.new(Streams(0)), 0, body)
+    except IllegalMoveError:
+        return
+    assert re.findall(r"[0-9]+", body) == [str(column + 1)]
+    assert not re.search(r"or|not|-|\.", body)

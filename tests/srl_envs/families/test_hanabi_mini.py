@@ -237,6 +237,7 @@ def test_bodies_that_are_no_move_are_refused_with_the_reason(body: str, reason: 
         ("clue player 1: rank 2", "clue player_1 2"),
         ("tell player_1 about yellow", "clue player_1 yellow"),
         ("clue player_1 the colour yellow", "clue player_1 yellow"),
+        ("give rank 2 to player_1", "clue player_1 2"),
     ],
 )
 def test_a_move_may_be_told_in_other_words(body: str, canonical: str) -> None:

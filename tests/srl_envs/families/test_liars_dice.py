@@ -179,6 +179,10 @@ def test_called_dice_are_shown_to_all() -> None:
         ("25", "is no bid"),
         ("call 2 5", "is no bid"),
         ("2 3 or 2 5", "is no bid"),
+        ("fives fives", "is no bid"),
+        ("not 2 5", "is no bid"),
+        ("2.5", "is no bid"),
+        ("bid -2 5", "is no bid"),
         ("２ ５", "is no bid"),
         ("10 3", "only 9 dice"),
         ("2 3", "not higher than the last bid, 2 3"),
@@ -196,7 +200,8 @@ def test_bodies_that_are_no_bid_are_refused_with_the_reason(body: str, reason: s
 @pytest.mark.parametrize(
     "body",
     ["2 5", "2, 5", "2x5", "bid 2 5", "I bid: 2 5", "2 fives", "2 5s", "bid 2 dice of 5",
-     "2 dice that show 5", "Count 2 face 5", "raise to 2 fives"],
+     "2 dice that show 5", "Count 2 face 5", "raise to 2 fives", "face 5, count 2",
+     "face: 5; count: 2", "I'll bid 2 fives"],
 )  # fmt: skip
 def test_a_bid_may_be_made_in_words(body: str) -> None:
     game = LiarsDice()

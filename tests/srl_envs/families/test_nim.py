@@ -1,4 +1,5 @@
 import json
+import re
 from functools import cache
 from itertools import product
 
@@ -191,3 +192,26 @@ def test_bots_stand_in_their_order(misere: bool) -> None:
     assert margin("strong", "middle", 20) > 0.7
     assert margin("middle", "random", 40) > 0.3
     assert margin("strong", "strong", 10) == 0.0  # the instance decides, and mirrors cancel
+
+
+WORDS = st.sampled_from(
+    ["heap", "1", "2", "3", "take", "from", "objects", ",", ":", "or", "not", "-", ".", "12"]
+)
+
+
+@given(st.lists(WORDS, max_size=7), st.sampled_from([" ", ""]))
+def test_what_is_read_as_a_move_names_its_heap_or_is_two_bare_numbers(
+    words: list[str], space: str
+) -> None:
+    body = space.join(words)
+    try:
+        heap, taken = Nim().parse(Heaps((9, 9, 9), 0), 0, body)
+    except IllegalMoveError:
+        return
+    numbers = re.findall(r"[0-9]+", body)
+    assert sorted(map(int, numbers)) == sorted([heap + 1, taken])
+    assert not re.search(r"or|not|-|\.", body)
+    if re.search(r"[a-z]", body):
+        assert re.search(rf"heap[ :]*{heap + 1}(?![0-9])", body)
+    else:
+        assert numbers == [str(heap + 1), str(taken)]
