@@ -236,7 +236,8 @@ class Game(ABC, Generic[State, Action]):
     def render(self, state: State) -> str:
         """The whole state for a spectator, who may see everything."""
         return "\n\n".join(
-            f"--- seat {seat} sees ---\n{self.observe(state, seat)}" for seat in range(self.seats)
+            f"--- {seat_name(seat)} sees ---\n{self.observe(state, seat)}"
+            for seat in range(self.seats)
         )
 
 

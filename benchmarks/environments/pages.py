@@ -20,7 +20,7 @@ from typing import Any
 import srl_envs
 from srl_agents.cli.envs import SHELL_OPTIONS
 from srl_agents.cli.transcript_view import news
-from srl_envs.core import Game
+from srl_envs.core import Game, seat_name
 from srl_envs.episode import Step, Transcript
 from srl_envs.registry import EnvSpec, load_entry_point
 
@@ -171,7 +171,7 @@ class _Log:
             before = self._seen.get(seat)
             self._seen[seat] = text
             shown, sees = (text, "sees") if before is None else (news(before, text), "sees now")
-            who = f"Seat {seat} ({self._names[seat]})"
+            who = f"{seat_name(seat)} ({self._names[seat]})"
             cut = shown if before is None else _cut(shown)
             self.lines += [
                 f"{who} {sees}",
@@ -190,7 +190,7 @@ class _Log:
             [f"... and {more} {'step' if more == 1 else 'steps'} more.", ""] if more > 0 else []
         )
         paid = ", ".join(
-            f"seat {seat} ({self._names[seat]}) {outcome:+.3f}"
+            f"{seat_name(seat)} ({self._names[seat]}) {outcome:+.3f}"
             for seat, outcome in enumerate(game.outcomes)
         )
         return [*self.lines, *skipped, f"Outcome: {paid}."]

@@ -12,6 +12,7 @@ import tyro
 
 import srl_envs
 from srl_agents.records import plain_json
+from srl_envs.core import seat_name
 from srl_envs.registry import EnvSpec
 
 DESCRIPTION = """List every environment that is installed, or explain one of them.
@@ -104,7 +105,7 @@ def explain(spec: EnvSpec, seat: int, observation: str, reply: str) -> str:
             "Options:",
             *(f"  {name:{width}}  {meaning}" for name, meaning in options.items()),
             "",
-            f"What seat {seat} sees first (seed 0):",
+            f"What {seat_name(seat)} sees first (seed 0):",
             textwrap.indent(observation, "  | ", lambda _: True),
             "",
             "A legal reply:",

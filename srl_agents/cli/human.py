@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from srl_envs.core import seat_name
 from srl_envs.errors import SRLError
 from srl_envs.grammar import CLOSE, OPEN, action
 
@@ -48,7 +49,7 @@ class Human:
 
     def _read(self) -> str:
         """A line, or all lines of a code block or of an action that was left open."""
-        lines = [self._line(f"seat {self.seat}> ")]
+        lines = [self._line(f"{seat_name(self.seat)}> ")]
         if lines[0].strip().startswith(FENCE):
             while len(lines) == 1 or lines[-1].strip() != FENCE:
                 lines.append(self._line("... "))

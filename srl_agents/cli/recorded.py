@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import srl_envs
-from srl_envs.core import Game
+from srl_envs.core import Game, seat_name
 from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, TranscriptError
 
@@ -66,7 +66,8 @@ class RecordedEpisode:
 
     def who(self, seat: int) -> str:
         """The seat, with the name of its player where it is known."""
-        return f"seat {seat} ({self.names[seat]})" if self.names[seat] else f"seat {seat}"
+        name = seat_name(seat)
+        return f"{name} ({self.names[seat]})" if self.names[seat] else name
 
 
 def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEpisode:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.cli.human import HUMAN
+from srl_envs.core import seat_name
 from srl_envs.episode import Transcript
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class TranscriptView:
         self._seen: dict[int, str] = {}
         self._number = 0
         if self._live:
-            seats = ", ".join(f"seat {seat}: {names[seat]}" for seat in sorted(names))
+            seats = ", ".join(f"{seat_name(seat)}: {names[seat]}" for seat in sorted(names))
             self._print(f"{env_id}, seed {seed} ({split}). {seats}", "bold")
 
     def turn(self, seat: int, text: str, legal: Sequence[str] | None = None) -> None:
@@ -180,10 +181,10 @@ class TranscriptView:
         """The result of one game."""
         game = "" if number is None else f"game {number}, "
         forfeits = "".join(
-            f" Seat {seat} ({names[seat]}) forfeited." for seat in transcript.forfeited
+            f" {seat_name(seat)} ({names[seat]}) forfeited." for seat in transcript.forfeited
         )
         seats = ", ".join(
-            f"seat {seat} ({names[seat]}) {outcome:+.2f}"
+            f"{seat_name(seat)} ({names[seat]}) {outcome:+.2f}"
             for seat, outcome in enumerate(transcript.outcomes)
         )
         saved = f" Saved to {path}." if path else ""
@@ -194,7 +195,7 @@ class TranscriptView:
         for seat, parts in enumerate(transcript.components):
             shown = ", ".join(f"{name} {value:g}" for name, value in _rounded(parts).items())
             total = transcript.rewards[seat]
-            lines.append(f"seat {seat} ({names[seat]}): reward {total:+.2f} = {shown}")
+            lines.append(f"{seat_name(seat)} ({names[seat]}): reward {total:+.2f} = {shown}")
         self._block(None, f"{game}over after {len(transcript.steps)} steps", "\n".join(lines))
         if saved:
             self._print(saved.strip(), "")
@@ -222,7 +223,7 @@ class TranscriptView:
         return self._live and (not self._secret or self._names[seat] == HUMAN)
 
     def _who(self, seat: int) -> str:
-        return f"seat {seat} ({self._names[seat]})"
+        return f"{seat_name(seat)} ({self._names[seat]})"
 
     def _block(self, seat: int | None, title: str, text: str) -> None:
         if self._console is None:

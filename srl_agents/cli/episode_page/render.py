@@ -16,6 +16,7 @@ from string import Template
 import srl_envs
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn
 from srl_agents.cli.transcript_view import news, printable, verdict
+from srl_envs.core import seat_name
 
 _ASSETS = files("srl_agents.cli.episode_page")
 
@@ -118,7 +119,7 @@ def _turn(episode: RecordedEpisode, turn: Turn) -> str:
     return (
         f'<div class="turn s{turn.seat % 6}"><h3><span class="who s{turn.seat % 6}">'
         f"{_safe(episode.who(turn.seat))}</span> {mark}</h3><div class=pair>"
-        f"<div><h4>what seat {turn.seat} sees: “you” is this seat</h4>{_text(fresh)}{whole}</div>"
+        f"<div><h4>what {seat_name(turn.seat)} sees: “you” is this seat</h4>{_text(fresh)}{whole}</div>"
         f'<div><h4>replies</h4><div class="{kind}">{_text(turn.reply or "")}</div></div></div></div>'
     )
 

@@ -27,11 +27,11 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_a_live_transcript_tells_the_whole_game(capsys: Streams) -> None:
     assert main(["play", "connect_four-v0", "random", "bot:strong", "--seed", "5", *SMALL]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("connect_four-v0, seed 5 (train). seat 0: random, seat 1: bot:strong\n")
+    assert out.startswith("connect_four-v0, seed 5 (train). player_0: random, player_1: bot:strong\n")
     assert out.count("Drop a piece into a column") == 2  # the rules are shown once to each
     assert re.search(r"^seat 1 \(bot:strong\): plays [1-5], reward \+1\.00$", out, re.MULTILINE)
-    assert "Outcome: seat 0 (random) -1.00, seat 1 (bot:strong) +1.00." in out
-    assert "seat 0 (random): reward -1.00 = outcome -1, format 0, pieces" in out
+    assert "Outcome: player_0 (random) -1.00, player_1 (bot:strong) +1.00." in out
+    assert "player_0 (random): reward -1.00 = outcome -1, format 0, pieces" in out
 
 
 def test_the_same_command_shows_the_same_game(capsys: Streams) -> None:
@@ -113,11 +113,11 @@ def test_a_person_plays_by_body_or_by_reply(
     assert main(["play", "math_duel-v0", "human", "strong", "--seed", "2"]) == 0
     out = capsys.readouterr().out
     assert "You: 7; 2" in out
-    assert "seat 0 (human): NOT ACCEPTED (illegal), reward -0.05" in out
+    assert "player_0 (human): NOT ACCEPTED (illegal), reward -0.05" in out
     assert out.count("(human): NOT ACCEPTED") == 1
     assert "not accepted: There is no semicolon" in out
     assert "quit` leaves the game" in out
-    assert "Outcome: seat 0 (human)" in out
+    assert "Outcome: player_0 (human)" in out
 
 
 def test_a_person_sees_legal_moves_but_not_the_others_thoughts(
@@ -129,7 +129,7 @@ def test_a_person_sees_legal_moves_but_not_the_others_thoughts(
     assert "legal: 1, 2, 3, 4, 5, 6, 7" in out
     assert "(middle) sees" not in out
     assert "(middle) replies" not in out
-    assert "seat 0 (human): plays 1\n" in out
+    assert "player_0 (human): plays 1\n" in out
     assert "(middle): has moved" in out
     assert "(middle): plays" not in out
 
@@ -152,7 +152,7 @@ def test_a_person_types_a_program(keyboard: Callable[[str], None], capsys: Strea
     keyboard('```python\ndef solve(data):\n\n    return data\n```\n["a"]\n')
     main(["play", "code_duel-v0", "human", "empty", "--seed", "1"])
     out = capsys.readouterr().out
-    assert "seat 0 (human): plays def solve(data): ... (3 lines)" in out
+    assert "player_0 (human): plays def solve(data): ... (3 lines)" in out
 
 
 def test_two_persons_may_share_a_keyboard(keyboard: Callable[[str], None], capsys: Streams) -> None:
@@ -160,8 +160,8 @@ def test_two_persons_may_share_a_keyboard(keyboard: Callable[[str], None], capsy
     args = ["play", "connect_four-v0", "human", "human"]
     assert main(args) == 0
     out = capsys.readouterr().out
-    assert "seat 0> " in out
-    assert "seat 1> " in out
+    assert "player_0> " in out
+    assert "player_1> " in out
     assert out.count("sees at the end") == 2
 
 

@@ -82,7 +82,7 @@ def test_a_recording_shows_what_every_seat_saw(env_id: str) -> None:
         step.replies for step in game.steps
     ]
     assert all(len(step.turns) == seats for step in episode.steps)
-    assert [episode.who(seat) for seat in (0, 1)] == ["seat 0 (Ann)", "seat 1"]
+    assert [episode.who(seat) for seat in (0, 1)] == ["player_0 (Ann)", "player_1"]
     env = srl_envs.make(env_id)
     first = env.reset(seed=game.seed, options={"split": game.split})[0]
     assert [turn.text for turn in episode.steps[0].turns] == [
@@ -176,7 +176,7 @@ def test_every_environment_can_be_watched_in_a_pipe(path: Path, capsys: Streams)
     assert captured.err == ""
     assert captured.out.count(" replies\n") == sum(len(step.replies) for step in game.steps)
     assert f"step {len(game.steps)} of {len(game.steps)}" in captured.out
-    assert f"seat 0: outcome {game.outcomes[0]:+.3g}" in captured.out
+    assert f"player_0: outcome {game.outcomes[0]:+.3g}" in captured.out
 
 
 def test_replies_cannot_drive_the_terminal(hostile: Path, capsys: Streams) -> None:
@@ -245,7 +245,7 @@ def test_the_page_shows_every_step(tmp_path: Path, capsys: Streams) -> None:
     ids = [attrs.get("id") for tag, attrs in reader.elements if tag == "section"]
     assert ids == [*(f"step-{n}" for n in range(1, len(game.steps) + 1)), "end"]
     assert reader.text.count("NOT ACCEPTED (") == sum(any(step.invalid) for step in game.steps)
-    assert "seat 1 (Ben)" in reader.text
+    assert "player_1 (Ben)" in reader.text
     for step in game.steps:
         assert all(reply in reader.text for reply in step.replies.values())
 
@@ -274,7 +274,7 @@ def test_hostile_text_stays_text(hostile: Path) -> None:
     assert [tag for tag, _ in reader.elements].count("img") == 0
     assert not any(name.startswith("on") for _, attrs in reader.elements for name in attrs)
     assert NASTY in reader.text
-    assert "seat 1 ($title ${style})" in reader.text
+    assert "player_1 ($title ${style})" in reader.text
     assert not {"\x1b", "\x07", "\u202e", "\ud800"} & set(html)
     html.encode()
 
