@@ -29,7 +29,7 @@ def test_a_live_transcript_tells_the_whole_game(capsys: Streams) -> None:
     out = capsys.readouterr().out
     assert out.startswith("connect_four-v0, seed 5 (train). player_0: random, player_1: bot:strong\n")
     assert out.count("Drop a piece into a column") == 2  # the rules are shown once to each
-    assert re.search(r"^seat 1 \(bot:strong\): plays [1-5], reward \+1\.00$", out, re.MULTILINE)
+    assert re.search(r"^player_1 \(bot:strong\): plays [1-5], reward \+1\.00$", out, re.MULTILINE)
     assert "Outcome: player_0 (random) -1.00, player_1 (bot:strong) +1.00." in out
     assert "player_0 (random): reward -1.00 = outcome -1, format 0, pieces" in out
 
@@ -99,7 +99,7 @@ def test_a_terminal_gets_panels(monkeypatch: pytest.MonkeyPatch, capsys: Streams
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["play", "connect_four-v0", "random", "strong", *SMALL]) == 0
     out = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)  # without colours
-    assert "╭─ turn 1, seat" in out
+    assert "╭─ turn 1, player_" in out
     assert "│ Connect four. Drop a piece" in out
 
 
