@@ -117,6 +117,7 @@ register(
         "talk": "whether a message may go with a move (true)",
     },
     numeric=f"{_NUMERIC}.dilemmas:DilemmaFeatures",
+    held_out=True,
 )
 
 register(
@@ -177,6 +178,7 @@ register(
         "rounds": "1 to 5 (3)",
     },
     numeric=f"{_NUMERIC}.dilemmas:BlottoFeatures",
+    held_out=True,
 )
 
 register(
@@ -227,7 +229,6 @@ register(
     bots={
         "random": f"{_DILEMMAS}.public_goods_bots:random_bot",
         "free_rider": f"{_DILEMMAS}.public_goods_bots:free_rider_bot",
-        "generous": f"{_DILEMMAS}.public_goods_bots:generous_bot",
         "middle": f"{_DILEMMAS}.public_goods_bots:middle_bot",
         "punisher": f"{_DILEMMAS}.public_goods_bots:punisher_bot",
         "strong": f"{_DILEMMAS}.public_goods_bots:strong_bot",
@@ -238,6 +239,7 @@ register(
         "cuts_from": "first round in which cuts are possible, 0 for never (5)",
     },
     numeric=f"{_NUMERIC}.dilemmas:PublicGoodsFeatures",
+    held_out=True,
 )
 
 register(
@@ -248,8 +250,6 @@ register(
     summary="Harvest one stock that grows back, four together, and do not kill it.",
     bots={
         "random": f"{_DILEMMAS}.commons_bots:random_bot",
-        "greedy": f"{_DILEMMAS}.commons_bots:greedy_bot",
-        "imitator": f"{_DILEMMAS}.commons_bots:imitator_bot",
         "middle": f"{_DILEMMAS}.commons_bots:middle_bot",
         "strong": f"{_DILEMMAS}.commons_bots:strong_bot",
         "held_out": f"{_DILEMMAS}.commons_bots:held_out_bot",
@@ -259,6 +259,7 @@ register(
         "talk": "whether a message may go with a request (true)",
     },
     numeric=f"{_NUMERIC}.dilemmas:CommonsFeatures",
+    held_out=True,
 )
 
 register(

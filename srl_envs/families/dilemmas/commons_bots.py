@@ -1,4 +1,7 @@
-"""Scripted players of the commons; they read the observation's text and nothing else."""
+"""Scripted players of the commons; they read the observation's text and nothing else.
+
+All but ``random`` know the plan that is best for the table: `fair_share`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_envs.families.dilemmas.commons import CAPACITY, LARGEST_REQUEST, SEATS, grown
+from srl_envs.families.dilemmas.commons import COLLAPSE_BELOW, SEATS, grown
 from srl_envs.grammar import action
 from srl_envs.messages import join_body
 
-_HEAD = re.compile(r"^You are P(\d)\. Growth: 0\.(\d)\.$", re.MULTILINE)
+_HEAD = re.compile(
+    r"^You are player_(\d)\. CAPACITY (\d+), RATE 0\.(\d), LIMIT (\d+), PAR \d+\.$", re.MULTILINE
+)
 _ROUND = re.compile(
-    r"^Round \d+: stock (\d+); harvested by P1 (\d+), P2 (\d+), P3 (\d+), P4 (\d+)[ ;]",
+    r"^Round \d+: stock (\d+); player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+)[ ;]",
     re.MULTILINE,
 )
-_NOW = re.compile(r"^You have \d+ units in all\. Round (\d+) of (\d+), stock (\d+):", re.MULTILINE)
-_BEST_STOCK = CAPACITY // 2
-"""Left in the ground, it grows fastest."""
-_DANGER = 44
-"""A smaller stock grows so slowly that its days are counted."""
-_LAST_ROUNDS = 2
-"""Rounds before the end in which patience no longer pays one seat."""
+_NOW = re.compile(r"^You have \d+ units\. Round (\d+) of (\d+): the stock is (\d+)\.", re.MULTILINE)
+_MEMORY = 2
+"""Rounds that ``middle`` remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,10 @@ class View:
     """What a bot sees."""
 
     seat: int
+    capacity: int
     rate: int
     """Tenths."""
+    limit: int
     stock: int
     left: int
     """Rounds to come, this one included."""
@@ -40,24 +43,53 @@ class View:
     """Per round: the stock before it, then the harvest of every seat."""
     talk: bool
 
-    def fair_share(self) -> int:
-        """A fourth of what may be taken so that the stock can be harvested for ever."""
-        return fair_share(self.stock, self.rate)
+    def fair_share(self, rounds_ago: int = 0) -> int:
+        """What the plan gave a seat in a past round, or gives it now."""
+        stock = self.past[-rounds_ago][0] if rounds_ago else self.stock
+        return fair_share(stock, self.capacity, self.rate, self.limit, self.left + rounds_ago)
 
-    def others_last(self) -> int:
-        """Units that the others took in the last round; before it, their fair shares."""
-        if not self.past:
-            return (SEATS - 1) * self.fair_share()
-        harvest = self.past[-1][1:]
-        return sum(harvest) - harvest[self.seat]
+    def excesses(self, rounds_ago: int) -> list[int]:
+        """What each of the others took above the plan; below zero where it took less."""
+        share = self.fair_share(rounds_ago)
+        harvest = self.past[-rounds_ago][1:]
+        return [units - share for seat, units in enumerate(harvest) if seat != self.seat]
+
+    def slack(self, rounds_ago: int) -> int:
+        """Units off the plan that are forgiven."""
+        return max(1, self.fair_share(rounds_ago) // 4)
+
+    def was_robbed(self, rounds_ago: int) -> bool:
+        """Whether one of the others clearly took more than the plan gave it."""
+        return max(self.excesses(rounds_ago)) > self.slack(rounds_ago)
+
+    def was_erratic(self, rounds_ago: int) -> bool:
+        """Whether two of the others took something else than the plan gave them, give or take one."""
+        return sum(abs(excess) > 1 for excess in self.excesses(rounds_ago)) >= 2
 
 
-def fair_share(stock: int, rate: int) -> int:
-    """A fourth of what leaves the stock at its best size, or half of its growth where it is smaller."""
-    spare = stock - _BEST_STOCK
-    if spare < SEATS:
-        spare = max(spare, (grown(stock, rate) - stock) // 2)
-    return min(LARGEST_REQUEST, max(0, spare // SEATS))
+def fair_share(stock: int, capacity: int, rate: int, limit: int, left: int) -> int:
+    """Units for each seat by the plan that is best for all: leave half of the capacity, sell out late.
+
+    Args:
+        stock: before the harvest.
+        capacity: where growth ends.
+        rate: tenths.
+        limit: of a request.
+        left: rounds to come, this one included.
+    """
+    if left == 1 or _lasts(stock, capacity, rate, limit, left):
+        return limit
+    return min(limit, max(0, (stock - capacity // 2) // SEATS))
+
+
+def _lasts(stock: int, capacity: int, rate: int, limit: int, left: int) -> bool:
+    """Whether the stock outlives the game though all take the limit from now on."""
+    for _ in range(left - 1):
+        remains = stock - SEATS * limit
+        if remains < COLLAPSE_BELOW:
+            return False
+        stock = grown(remains, capacity, rate)
+    return True
 
 
 def read_view(text: str) -> View:
@@ -65,81 +97,62 @@ def read_view(text: str) -> View:
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no round of the commons")
+    seat, capacity, rate, limit = map(int, head.groups())
+    number, rounds, stock = map(int, now.groups())
+    past = tuple(tuple(map(int, found)) for found in _ROUND.findall(text))
     return View(
-        int(head.group(1)) - 1,
-        int(head.group(2)),
-        int(now.group(3)),
-        int(now.group(2)) - int(now.group(1)) + 1,
-        tuple(tuple(map(int, found)) for found in _ROUND.findall(text)),
-        "say:" in text.partition("\n\n")[0],
+        seat, capacity, rate, limit, stock, rounds - number + 1, past, "<action>say:" in text
     )
 
 
 def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Any request."""
-    return lambda _: _reply(int(rng.integers(LARGEST_REQUEST + 1)))
-
-
-def greedy_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """As much as it may, always."""
-    return lambda _: _reply(LARGEST_REQUEST)
+    return lambda text: _reply(int(rng.integers(read_view(text).limit + 1)))
 
 
 def middle_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Its fair share, whatever the others do, and everything in the last round; names the share."""
+    """Leaves half of the capacity; takes the limit in the last round, and for two after a robbery.
+
+    It names its share now and then.
+    """
 
     def act(text: str) -> str:
         view = read_view(text)
-        share = view.fair_share()
-        if view.left == 1:
-            return _reply(LARGEST_REQUEST)
-        plan = f"Let us each take {share} this round and leave half of {CAPACITY} in the ground."
+        if view.left == 1 or _robbed_lately(view):
+            return _reply(view.limit)
+        share = min(view.limit, max(0, (view.stock - view.capacity // 2) // SEATS))
+        plan = f"Let us each take {share} this round and leave {view.capacity // 2} in the ground."
         return _reply(share, plan if view.talk and view.left % 4 == 0 else "")
 
     return act
 
 
-def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Its fair share and one more while the stock is safe; all it may where the others will kill it.
+def _robbed_lately(view: View) -> bool:
+    return any(view.was_robbed(n) for n in range(1, min(_MEMORY, len(view.past)) + 1))
 
-    What the others do not save cannot be saved by one, and at the end there is nothing to save for.
+
+def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
+    """Keeps the plan of `fair_share` as long as all do; after one robbery it takes the limit for good.
+
+    Two of the others off the plan, above or below, are no company to save with either.
     """
 
     def act(text: str) -> str:
         view = read_view(text)
-        share = view.fair_share()
-        doomed = view.stock - share - view.others_last() < _DANGER
-        if doomed or view.left <= _LAST_ROUNDS:
-            return _reply(LARGEST_REQUEST)
-        safe = view.stock - SEATS * share > _BEST_STOCK
-        return _reply(min(LARGEST_REQUEST, share + safe))
-
-    return act
-
-
-def imitator_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """What the others took on average in the last round; opens with any request up to a half."""
-
-    def act(text: str) -> str:
-        view = read_view(text)
-        if not view.past:
-            return _reply(int(rng.integers(LARGEST_REQUEST // 2 + 1)))
-        return _reply(min(LARGEST_REQUEST, view.others_last() // (SEATS - 1)))
+        rounds = range(1, len(view.past) + 1)
+        broken = any(view.was_robbed(n) or view.was_erratic(n) for n in rounds)
+        return _reply(view.limit if broken else view.fair_share())
 
     return act
 
 
 def held_out_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Its fair share, moved half of the way to what the others took last; for rating only."""
+    """The plan's share and as much more as the greediest took above it last round; for rating only."""
 
     def act(text: str) -> str:
         view = read_view(text)
-        if view.left == 1:
-            return _reply(LARGEST_REQUEST)
-        wanted = view.fair_share()
-        if view.past:
-            wanted = round((wanted + view.others_last() / (SEATS - 1)) / 2)
-        return _reply(min(LARGEST_REQUEST, wanted))
+        excess = max(0, *view.excesses(1)) if view.past else 0
+        return _reply(min(view.limit, view.fair_share() + excess))
 
     return act
 

@@ -8,14 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from srl_envs.core import seat_name
 from srl_envs.grammar import action
 
 _HEAD = re.compile(
-    r"^You are P(\d)\. Tokens in every round: (\d+)\. The pot is multiplied by (\d\.\d)\.$",
+    r"^You are player_(\d)\. TOKENS (\d+), (?:CUT (\d), )?PAR [\d.]+, FACTOR by round: ([\d. ]+)\.$",
     re.MULTILINE,
 )
-_ROUND = re.compile(r"^Round \d+: given by P1 (\d+), P2 (\d+), P3 (\d+), P4 (\d+);", re.MULTILINE)
-_NOW = re.compile(r"Round (\d+) of (\d+): give 0 to \d+ tokens(?:; a cut may cost 1 to (\d+))?")
+_ROUND = re.compile(
+    r"^Round \d+: gave player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+);",
+    re.MULTILINE,
+)
+_NOW = re.compile(
+    r"points\. Round (\d+) of \d+, FACTOR [\d.]+: (?:a cut may cost 1 to (\d+) points; )?give 0 to"
+)
+_RICH = 4.0
+"""From this factor on a token given brings its giver more than one."""
+_ENOUGH = 0.6
+"""Share of the tokens below which ``strong`` gives nothing in return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +34,42 @@ class View:
 
     seat: int
     tokens: int
+    effect: int
+    """Points that a cut takes for each point paid; 0 where there are no cuts in the game."""
+    factors: tuple[float, ...]
+    """By which the pot is multiplied, per round."""
     given: tuple[tuple[int, ...], ...]
     """Tokens of all seats, per past round."""
-    left: int
-    """Rounds to come, this one included."""
     largest_cut: int
     """0 where no cut is possible."""
-    factor: float
-    """By which the pot is multiplied."""
 
-    def others(self, rounds_ago: int = 1) -> list[int]:
-        """What the others gave."""
-        gifts = self.given[-rounds_ago]
+    @property
+    def left(self) -> int:
+        """Rounds to come, this one included."""
+        return len(self.factors) - len(self.given)
+
+    @property
+    def rich(self) -> bool:
+        """Whether a token given now brings its giver more than one."""
+        return self.factors[len(self.given)] >= _RICH
+
+    def others(self, gifts: tuple[int, ...]) -> list[int]:
+        """Of one number per seat, those of the others."""
         return [tokens for seat, tokens in enumerate(gifts) if seat != self.seat]
 
-    def mean_of_others(self, rounds_ago: int = 1) -> float:
-        """Tokens."""
-        return sum(self.others(rounds_ago)) / 3
+    def last_poor(self) -> tuple[int, ...]:
+        """The gifts of the last round in which giving cost the giver; of the last one without such."""
+        poor = [
+            gifts for gifts, factor in zip(self.given, self.factors, strict=False) if factor < _RICH
+        ]
+        return (poor or self.given)[-1]
 
-    def stingiest(self) -> int:
-        """The other seat that gave least in the last round; the first of several."""
-        gifts = self.given[-1]
+    def totals(self) -> tuple[int, ...]:
+        """Tokens that each seat gave in all."""
+        return tuple(map(sum, zip(*self.given, strict=True))) or (0, 0, 0, 0)
+
+    def stingiest(self, gifts: tuple[int, ...]) -> int:
+        """The other seat with the least of ``gifts``; the first of several."""
         return min((s for s in range(4) if s != self.seat), key=lambda s: gifts[s])
 
 
@@ -53,13 +78,14 @@ def read_view(text: str) -> View:
     head, now = _HEAD.search(text), _NOW.search(text)
     if head is None or now is None:
         raise ValueError("the text holds no round of public goods")
+    seat, tokens, effect, factors = head.groups()
     return View(
-        int(head.group(1)) - 1,
-        int(head.group(2)),
+        int(seat),
+        int(tokens),
+        int(effect or 0),
+        tuple(map(float, factors.split())),
         tuple(tuple(map(int, gifts)) for gifts in _ROUND.findall(text)),
-        int(now.group(2)) - int(now.group(1)) + 1,
-        int(now.group(3) or 0),
-        float(head.group(3)),
+        int(now.group(2) or 0),
     )
 
 
@@ -78,78 +104,78 @@ def random_bot(rng: np.random.Generator) -> Callable[[str], str]:
 
 
 def free_rider_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Keeps everything."""
-    return lambda _: _reply(0)
-
-
-def generous_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Gives everything."""
-    return lambda text: _reply(read_view(text).tokens)
-
-
-def middle_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """Gives what the others gave on average, give or take one; opens with three quarters."""
+    """Gives all where that brings itself more, else nothing, whatever the others do."""
 
     def act(text: str) -> str:
         view = read_view(text)
-        wanted = view.mean_of_others() if view.given else 0.75 * view.tokens
-        return _reply(_between(round(wanted) + int(rng.integers(-1, 2)), view.tokens))
+        return _reply(view.tokens if view.rich else 0)
+
+    return act
+
+
+def middle_bot(_rng: np.random.Generator) -> Callable[[str], str]:
+    """Gives all at first, then no more than the stingiest of the others did in the last round."""
+
+    def act(text: str) -> str:
+        view = read_view(text)
+        return _reply(min(view.others(view.given[-1])) if view.given else view.tokens)
 
     return act
 
 
 def punisher_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Gives everything, and cuts who gave less than half as hard as it may."""
+    """Gives everything, and cuts who gave least in all so far, by as much as it is behind."""
 
     def act(text: str) -> str:
         view = read_view(text)
-        if view.given and view.largest_cut and min(view.others()) < view.tokens / 2:
-            return _reply(view.tokens, view.stingiest(), view.largest_cut)
-        return _reply(view.tokens)
+        totals = view.totals()
+        target = view.stingiest(totals)
+        behind = totals[view.seat] - totals[target]
+        if not view.largest_cut or behind <= 0:
+            return _reply(view.tokens)
+        return _reply(view.tokens, target, min(view.largest_cut, -(-behind // view.effect)))
 
     return act
 
 
 def strong_bot(_rng: np.random.Generator) -> Callable[[str], str]:
-    """Leads by example while it is followed, keeps its tokens when it is not, or when the end is near.
+    """Gives all where that brings itself more. Elsewhere it gives what the stingiest other gave.
 
-    It opens with everything and goes on as long as the others give seven tenths of theirs.
+    It looks at the last round in which giving cost the giver, and gives nothing to those who gave less
+    than six tenths there.
+    """
+
+    def act(text: str) -> str:
+        view = read_view(text)
+        if view.rich:
+            return _reply(view.tokens)
+        if not view.given:
+            return _reply(0)
+        least = min(view.others(view.last_poor()))
+        return _reply(least if least >= _ENOUGH * view.tokens else 0)
+
+    return act
+
+
+def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
+    """Gives what the others gave on average, and sometimes cuts the stingiest; for rating.
+
+    Opens with everything.
     """
 
     def act(text: str) -> str:
         view = read_view(text)
         if not view.given:
             return _reply(view.tokens)
-        followed = view.mean_of_others() >= 0.7 * view.tokens
-        if view.left <= 1 or not followed:
-            return _reply(0)
-        return _reply(view.tokens)
-
-    return act
-
-
-def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
-    """Gives a little less than the median of the others, and sometimes cuts the stingiest; for rating.
-
-    Opens with between half and all of its tokens.
-    """
-
-    def act(text: str) -> str:
-        view = read_view(text)
-        if not view.given:
-            return _reply(int(rng.integers(view.tokens // 2, view.tokens + 1)))
-        tokens = _between(sorted(view.others())[1] - int(rng.integers(2)), view.tokens)
-        envious = min(view.others()) < tokens - view.tokens / 4
-        if view.largest_cut and envious and rng.random() < 0.5:
-            return _reply(tokens, view.stingiest(), 1)
+        last = view.given[-1]
+        tokens = sum(view.others(last)) // 3
+        target = view.stingiest(last)
+        if view.largest_cut and last[target] < tokens and rng.random() < 0.5:
+            return _reply(tokens, target, view.largest_cut)
         return _reply(tokens)
 
     return act
 
 
-def _between(wanted: int, tokens: int) -> int:
-    return min(max(wanted, 0), tokens)
-
-
 def _reply(tokens: int, target: int = -1, spent: int = 0) -> str:
-    return action(f"{tokens} cut P{target + 1} {spent}" if spent else tokens)
+    return action(f"{tokens} cut {seat_name(target)} {spent}" if spent else tokens)
