@@ -9,7 +9,8 @@ the turns, and the words are as cheap: they come too late for this round and bin
 The outcome is the mean of own points over the table's largest number, in [0, 1]. Over all kinds (100
 seeds) two random bots earn 0.56 each, two tit-for-tats 0.72; against a random one selfish earns 0.67,
 the planner (`strong`) 0.62; against tit for tat the planner earns 0.88, selfish 0.62. No policy is
-best against all: that is the game.
+best against all: that is the game. Eval tables are held out: which move is called A, which seat
+is which, and the scale of the points make no other table.
 
 Forfeiting costs the seat everything (-1); the other keeps what it has and is paid its security level
 (what it can have against anyone) for the rounds that are left, so talking the other into nonsense
@@ -18,13 +19,16 @@ never pays.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.messages import Spoken, join_body, quoted, split_body
@@ -65,6 +69,10 @@ class Choice(NamedTuple):
 
 
 _SILENT = {"A": Choice(0, ""), "B": Choice(1, "")}
+_MOVE = re.compile(
+    r"(?:(?:i|my|the) )?(?:(?:move|choose|play|pick|take|choice|action|option)(?: is)?[: ]+)?([ab])[.!]?",
+    re.IGNORECASE,
+)
 
 
 def draw_table(rng: Draws, kind: str) -> Table:
@@ -90,6 +98,24 @@ def draw_table(rng: Draws, kind: str) -> Table:
             cells = ((both, both), (fooled, tempted), (tempted, fooled), (neither, neither))
         if kind != "prisoner" or 2 * third > top + low:  # taking turns must not beat trust
             return cells[::-1] if flip else cells
+
+
+@lru_cache(maxsize=4096)
+def table_key(table: Table) -> tuple[tuple[int, int], ...]:
+    """The same for tables that differ in the names of moves and seats, or in the scale of points.
+
+    The smallest of all ways to name moves and seats, its points counted from 0 in the largest whole steps.
+    """
+    least = min(map(min, table))
+    step = gcd(*(points - least for cell in table for points in cell)) or 1
+    scaled = [tuple((points - least) // step for points in cell) for cell in table]
+    named = [
+        tuple(scaled[2 * (m ^ flip) + (o ^ turn)] for m, o in product((0, 1), repeat=2))
+        for flip, turn in product((0, 1), repeat=2)
+    ]
+    swapped = [tuple(way[cell][::-1] for cell in (0, 2, 1, 3)) for way in named]
+    first = min(named + swapped)
+    return tuple((mine, theirs) for mine, theirs in first)
 
 
 def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> Meeting:
@@ -171,28 +197,33 @@ class IteratedDilemma(Game[Meeting, Choice]):
         self._rules = self._write_rules()
 
     def _write_rules(self) -> str:
-        length = (
-            f"{self.rounds} rounds"
-            if self.horizon == "fixed"
-            else f"after every round another follows with a chance of 9 in 10 (at most {MAX_ROUNDS})"
-        )
+        if self.horizon == "fixed":
+            length = f"{self.rounds} rounds"
+        else:
+            length = (
+                f"after every round another follows with a chance of 9 in 10, at most {MAX_ROUNDS}"
+            )
         text = (
-            "Two players choose A or B at the same moment, again and again with the table below: "
-            f"{length}.\nYour score is your own points; what the other gets does not change it.\n"
-            "Reply with A or B, like this: <action>A</action>\n"
+            "Two players choose A or B at the same moment, again and again by the table below: "
+            f"{length}.\n"
+            "Payoff: your mean points per round / the largest number in the table. What the other gets "
+            "does not count for you.\n"
+            "Reply with your choice, A or B, like this: <action>A</action>\n"
         )
         if self.talk:
             text += (
                 f"You may add a message of at most {MAX_MESSAGE_CHARS} characters, which the other "
-                "reads before the next round.\nIt goes on a line of its own, the move below it, like "
-                "this: <action>say: your message\nA</action>\n"
+                "reads in the next round, on a line above the move: <action>say: your message\n"
+                "A</action>\n"
             )
         return text + "\n"
 
     def new(self, streams: Streams) -> Meeting:
         """Draw kind, table and length."""
         rng = streams.draws("instance")
-        table = draw_table(rng, self.kinds[rng.integers(len(self.kinds))])
+        table = streams.held(
+            lambda: draw_table(rng, self.kinds[rng.integers(len(self.kinds))]), table_key
+        )
         length = self.rounds
         if self.horizon == "geometric":
             length = min(MAX_ROUNDS, int(rng.generator().geometric(1 - GOES_ON)))
@@ -208,7 +239,7 @@ class IteratedDilemma(Game[Meeting, Choice]):
         played = len(moves)
         status = f"Round {played + 1}{self._of}: choose." if played < length else "It is over."
         return (
-            f"{self._rules}{table_text(table, seat)}\n{logs[seat]}You have {points[seat]} points, "
+            f"{self._rules}You are {seat_name(seat)}.\n{table_text(table, seat)}{logs[seat]}You have {points[seat]} points, "
             f"the other {points[1 - seat]}. {status}\n"
         )
 
@@ -217,9 +248,10 @@ class IteratedDilemma(Game[Meeting, Choice]):
         if body in _SILENT:
             return _SILENT[body]
         spoken = split_body(body, MAX_MESSAGE_CHARS, example="A") if self.talk else Spoken("", body)
-        if spoken.move not in ("A", "B"):
+        found = _MOVE.fullmatch(spoken.move)
+        if found is None:
             raise IllegalMoveError(f"{spoken.move[:20]!r} is no move; write A or B alone on a line")
-        return Choice("AB".index(spoken.move), spoken.message)
+        return Choice("AB".index(found.group(1).upper()), spoken.message)
 
     def apply(self, state: Meeting, actions: Mapping[int, Choice]) -> Meeting:
         """Both moves and messages come out together."""
