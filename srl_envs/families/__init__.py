@@ -174,8 +174,9 @@ register(
     },
     options={
         "soldiers": "of each seat in every round, 5 to 50 (20)",
-        "fields": "3 to 7, worth 1, 2, 3 and so on (5)",
+        "fields": "3 to 7 (5)",
         "rounds": "1 to 5 (3)",
+        "values": "of the fields, shuffled, each 1 to 9 (drawn)",
     },
     numeric=f"{_NUMERIC}.dilemmas:BlottoFeatures",
     held_out=True,

@@ -1,41 +1,53 @@
 """Blotto: two seats spread the same number of soldiers over the same fields, unseen by each other.
 
 Competitive, simultaneous, zero-sum, paid round by round. The larger force wins a field's value, equal
-forces win nothing. Fields keep their values for the whole episode, so what the other sent before is a
-hint of what it sends next. No single spread is safe: against any fixed one there is an answer, and
-only mixtures cannot be beaten.
+forces win nothing. The seed draws the values. Fields keep them for the whole episode, so what the
+other sent before is a hint of what it sends next. No single spread is safe: against any fixed one
+there is an answer, and only mixtures cannot be beaten.
 
-The outcome is the mean over rounds of (value won - value lost) / value of all fields, in [-1, 1]. Measured
-over 300 seeds: against a random spread (the floor) the even one earns +0.18, one in proportion to
-value +0.23, `strong` +0.26; `strong` takes 0.66 from who always sends the even one; what an
-equilibrium earns against anyone is 0 or more, and the one of `held_out` is within 0.05 of that.
+The outcome is the mean over rounds of (value won - value lost) / value of all fields, in [-1, 1].
+MEASURED
+
+Eval instances are held out by the values, whatever their order and scale. Values given as an option are
+shuffled in every episode, the same in both splits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError
 
 Spread = tuple[int, ...]
 """Soldiers per field."""
+MOST_VALUE = 9
+_DECORATION = re.compile(r"field\s*\d+\s*[:=]|send|soldiers?|[,;/|:]", re.IGNORECASE)
+"""What may stand between the numbers of a move."""
 
 
 class Campaign(NamedTuple):
     """Immutable state."""
 
     values: tuple[int, ...]
-    """Of the fields; 1 to their number, shuffled."""
+    """Of the fields, 1 to `MOST_VALUE`."""
     rounds: tuple[tuple[Spread, Spread], ...] = ()
     won: int = 0
     """Value that seat 0 won minus what it lost, over the rounds."""
     logs: tuple[str, str] = ("", "")
     """The past rounds as each seat reads them."""
+
+
+def values_key(values: Sequence[int]) -> tuple[int, ...]:
+    """The same for values that differ in order or scale."""
+    step = gcd(*values)
+    return tuple(sorted(value // step for value in values))
 
 
 def balance(values: Sequence[int], mine: Sequence[int], theirs: Sequence[int]) -> int:
@@ -86,6 +98,8 @@ class Blotto(Game[Campaign, Spread]):
         soldiers: of each seat in every round, 5 to 50.
         fields: 3 to 7.
         rounds: 1 to 5.
+        values: of the fields, whole numbers from 1 to `MOST_VALUE`, shuffled in every episode; drawn
+            where none are given.
 
     Raises:
         ConfigError: a value is out of range.
@@ -96,28 +110,40 @@ class Blotto(Game[Campaign, Spread]):
     max_action_chars = 64
     max_observation_chars = 1600
 
-    def __init__(self, *, soldiers: int = 20, fields: int = 5, rounds: int = 3) -> None:
+    def __init__(
+        self,
+        *,
+        soldiers: int = 20,
+        fields: int = 5,
+        rounds: int = 3,
+        values: Sequence[int] | None = None,
+    ) -> None:
         for name, value, low, high in (
             ("soldiers", soldiers, 5, 50), ("fields", fields, 3, 7), ("rounds", rounds, 1, 5),
         ):  # fmt: skip
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"blotto: {name}={value!r}; give {low} to {high}.")
+        self.values = None if values is None else _checked_values(values, fields)
         self.soldiers, self.fields, self.max_turns = soldiers, fields, rounds
         self._even = _text(even_spread(soldiers, fields))
-        self._total = fields * (fields + 1) // 2
+        self._example = _text((soldiers, *(0,) * (fields - 1)))
         self._numbers = {str(number): number for number in range(soldiers + 1)}
         self._rules = (
-            f"You and another player each send {soldiers} soldiers to {fields} fields, both at the "
-            f"same moment, in {rounds} rounds.\nThe larger force on a field wins its value; equal "
-            "forces win nothing. Your score is the value you win minus the value you lose.\n"
+            f"Two players each send {soldiers} soldiers to {fields} fields, both at the same moment, in "
+            f"{rounds} rounds. The larger force on a field wins its value; equal forces win nothing.\n"
+            "Payoff: the mean over rounds of (value you win - value you lose) / value of all fields.\n"
             f"Reply with {fields} whole numbers that sum to {soldiers}, in the order of the fields, "
-            f"like this: <action>{self._even}</action>\n\n"
+            f"like this: <action>{self._example}</action>\n\n"
         )
 
     def new(self, streams: Streams) -> Campaign:
-        """Shuffle the values."""
-        order = streams.draws("instance").permutation(self.fields)
-        return Campaign(tuple([place + 1 for place in order]))
+        """Draw the values."""
+        rng = streams.draws("instance")
+        if self.values is not None:
+            order = rng.permutation(self.fields)
+            return Campaign(tuple([self.values[place] for place in order]))
+        drawn = streams.held(lambda: rng.several(self.fields, 1, MOST_VALUE + 1), values_key)
+        return Campaign(tuple(drawn))
 
     def to_move(self, state: Campaign) -> tuple[int, ...]:
         """Both seats until the last round is played."""
@@ -133,26 +159,28 @@ class Blotto(Game[Campaign, Spread]):
             else "It is over."
         )
         return (
-            f"{self._rules}{_heading(values)}{logs[seat]}"
+            f"{self._rules}You are {seat_name(seat)}.\n{_heading(values)}{logs[seat]}"
             f"Your score so far: {won if seat == 0 else 0 - won:+d}. {status}\n"
         )
 
     def parse(self, state: Campaign, seat: int, body: str) -> Spread:
         """One whole number per field, between spaces or commas; they must sum to all soldiers."""
-        words = body.replace(",", " ").split()
+        words = body.split()
+        if len(words) != self.fields or not all(map(str.isdigit, words)):
+            words = _DECORATION.sub(" ", body).split()
         if len(words) != self.fields:
             raise IllegalMoveError(
-                f"it has {len(words)} numbers; write {self.fields}, like {self._even}"
+                f"it has {len(words)} numbers; write {self.fields}, like {self._example}"
             )
         try:
             spread = tuple([self._numbers[word] for word in words])
         except KeyError:
             raise IllegalMoveError(
-                f"each must be a whole number from 0 to {self.soldiers}, like {self._even}"
+                f"each must be a whole number from 0 to {self.soldiers}, like {self._example}"
             ) from None
         if sum(spread) != self.soldiers:
             raise IllegalMoveError(
-                f"they sum to {sum(spread)}; they must sum to {self.soldiers}, like {self._even}"
+                f"they sum to {sum(spread)}; they must sum to {self.soldiers}, like {self._example}"
             )
         return spread
 
@@ -166,7 +194,7 @@ class Blotto(Game[Campaign, Spread]):
 
     def earned(self, state: Campaign) -> tuple[float, ...]:
         """What the rounds so far add to the outcome."""
-        outcome = state.won / (self.max_turns * self._total)
+        outcome = state.won / (self.max_turns * sum(state.values))
         return outcome, 0.0 - outcome
 
     def fallback(self, state: Campaign, seat: int) -> str:
@@ -199,6 +227,16 @@ class Blotto(Game[Campaign, Spread]):
         for first, second in rounds:
             state = one_round(state, tuple(first), tuple(second))
         return state
+
+
+def _checked_values(values: Sequence[int], fields: int) -> Spread:
+    listed = isinstance(values, (list, tuple)) and all(type(value) is int for value in values)
+    if not listed or len(values) != fields or not all(1 <= v <= MOST_VALUE for v in values):
+        raise ConfigError(
+            f"blotto: values={values!r}; give {fields} whole numbers from 1 to {MOST_VALUE}, one per "
+            "field."
+        )
+    return tuple(values)
 
 
 @lru_cache(maxsize=1024)
