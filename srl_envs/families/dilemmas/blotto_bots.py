@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from srl_envs.families.dilemmas.blotto import Spread, even_spread, random_spread
+from srl_envs.families.dilemmas.blotto import Spread, even_spread, random_spread, values_key
 from srl_envs.grammar import action
 
 _SOLDIERS = re.compile(r"each send (\d+) soldiers")
 _VALUES = re.compile(r"^Field values: ([\d ]+)$", re.MULTILINE)
 _ROUND = re.compile(r"^Round \d+: you sent [\d ]+; other sent ([\d ]+);", re.MULTILINE)
+_ROUNDS_OF_PLAY = 120
+"""Rounds of fictitious play behind the near-equilibrium."""
 _GUESSES = 30
 """Spreads of each kind that the strong bot expects; few, so that its answer is hard to foresee."""
 _COPIES = 12
@@ -83,7 +86,8 @@ def strong_bot(rng: np.random.Generator) -> Callable[[str], str]:
     def act(text: str) -> str:
         view = read_view(text)
         fields = len(view.values)
-        guesses = [near_equilibrium(rng, view.values, view.soldiers) for _ in range(_GUESSES)]
+        mixture = _near_equilibrium(view)
+        guesses = [_draw(rng, mixture) for _ in range(_GUESSES)]
         guesses += [random_spread(rng, view.soldiers, fields) for _ in range(_GUESSES)]
         guesses += _COPIES * list(view.theirs)
         expected: dict[Spread, float] = {}
@@ -98,8 +102,7 @@ def held_out_bot(rng: np.random.Generator) -> Callable[[str], str]:
     """Draws from a near-equilibrium in every round; for rating only."""
 
     def act(text: str) -> str:
-        view = read_view(text)
-        return _reply(near_equilibrium(rng, view.values, view.soldiers))
+        return _reply(_draw(rng, _near_equilibrium(read_view(text))))
 
     return act
 
@@ -134,21 +137,36 @@ def best_answer(values: Spread, soldiers: int, expected: Mapping[Spread, float])
     return tuple(reversed(spread))
 
 
-def near_equilibrium(rng: np.random.Generator, values: Spread, soldiers: int) -> Spread:
-    """One spread of a mixture that nobody gains much against.
+def _near_equilibrium(view: View) -> dict[Spread, int]:
+    """Spreads with weights for the view's order of fields."""
+    order = sorted(range(len(view.values)), key=lambda field: view.values[field])
+    mixture: dict[Spread, int] = {}
+    for spread, weight in fictitious_play(values_key(view.values), view.soldiers).items():
+        placed = [0] * len(order)
+        for rank, field in enumerate(order):
+            placed[field] = spread[rank]
+        mixture[tuple(placed)] = weight
+    return mixture
 
-    Without a limit on their sum, equilibrium forces are uniform from 0 to twice the field's share of all
-    soldiers. Here they are drawn so, scaled to the sum, and rounded by chance.
+
+@lru_cache(maxsize=512)
+def fictitious_play(values: Spread, soldiers: int) -> Mapping[Spread, int]:
+    """How often each spread was the best answer to all before it.
+
+    The frequencies of fictitious play tend to an equilibrium of a zero-sum game.
+    Source: Robinson, "An Iterative Method of Solving a Game", Annals of Mathematics 54(2), 1951.
     """
-    shares_F = np.array(values) / sum(values)
-    drawn_F = rng.random(len(values)) * shares_F
-    exact_F = soldiers * drawn_F / drawn_F.sum()
-    spread_F = np.floor(exact_F).astype(int)
-    left = soldiers - int(spread_F.sum())
-    rest_F = exact_F - spread_F
-    if left:
-        spread_F[rng.choice(len(values), left, replace=False, p=rest_F / rest_F.sum())] += 1
-    return tuple(spread_F.tolist())
+    counts: dict[Spread, int] = {even_spread(soldiers, len(values)): 1}
+    for _ in range(_ROUNDS_OF_PLAY):
+        answer = best_answer(values, soldiers, {key: float(n) for key, n in counts.items()})
+        counts[answer] = counts.get(answer, 0) + 1
+    return counts
+
+
+def _draw(rng: np.random.Generator, mixture: Mapping[Spread, int]) -> Spread:
+    spreads = list(mixture)
+    weights = np.array(list(mixture.values()), dtype=float)
+    return spreads[int(rng.choice(len(spreads), p=weights / weights.sum()))]
 
 
 def _reply(spread: Spread) -> str:
