@@ -115,9 +115,10 @@ def _best_value(game: KuhnPoker, me: int, reach: Mapping[Table, float], policy: 
 
 def blotto_decisions(soldiers: int, fields: int) -> Iterator[Decision]:
     """The one decision of a single round, for every order of the fields' values."""
-    game = Blotto(soldiers=soldiers, fields=fields, rounds=1)
+    ranks = range(1, fields + 1)
+    game = Blotto(soldiers=soldiers, fields=fields, rounds=1, values=list(ranks))
     replies = tuple(" ".join(map(str, spread)) for spread in spreads(soldiers, fields))
-    for values in permutations(range(1, fields + 1)):
+    for values in permutations(ranks):
         state = Campaign(values)
         yield Decision(game.observe(state, 0), replies, game.fallback(state, 0))
 

@@ -58,7 +58,9 @@ GAMES: Mapping[str, SmallGame] = MappingProxyType(
     {
         "kuhn_poker-v0": SmallGame(options={"hands": 1}, samples=1600, skill=0.1),
         "blotto-v0": SmallGame(
-            options={"soldiers": 10, "fields": 3, "rounds": 1}, samples=4000, skill=0.1
+            options={"soldiers": 10, "fields": 3, "rounds": 1, "values": [1, 2, 3]},
+            samples=4000,
+            skill=0.1,
         ),
         "hanabi_mini-v0": SmallGame(options=_HANABI, samples=10_000, skill=0.2),
     }
@@ -75,7 +77,7 @@ PUBLIC_GOODS: Mapping[str, SmallGame] = MappingProxyType(
             options={"rounds": 1, "cuts_from": 0},
             samples=4000,
             skill=0.1,
-            skilled=("free_rider", "generous"),
+            skilled=("free_rider", "punisher"),
         )
     }
 )

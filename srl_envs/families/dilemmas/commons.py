@@ -6,15 +6,17 @@ is largest at half of the capacity, so patience pays all, and haste pays one. A 
 with its request; all read it before the next round.
 
 There is so much at the start that in the first round all four may take the limit and leave half of
-the capacity. From then on the share that lasts is a half to a tenth of the limit, as the numbers of
-the episode have it: no fixed request and no fixed part of the limit is right.
+the capacity. From then on the share that lasts is a tenth to three eighths of the limit, as the
+numbers of the episode have it: no fixed request and no fixed part of the limit is right.
 
 A seat's outcome is its harvest over a par, cut off at 1. Par is half of what all four could take
-together if the stock grew by its most in every round, so 0.5 each is the optimum of the table, and above
-it only at the cost of others. MEASURED
+together if the stock grew by its most in every round, so no table earns more than 0.5 each, and above
+it a seat is only at the cost of others. Measured over 200 seeds: random bots among their like earn 0.35
+(the floor), `strong` among its like 0.48, among random ones 0.53 and among `middle` 0.53; a random one
+among `strong` or `middle` 0.24.
 
 All scripted players but `random` know the plan that serves the table, and repay who takes more. Eval
-instances are held out by capacity, growth, limit and start. The default move takes nothing.
+instances are held out by capacity, growth and limit. The default move takes nothing.
 """
 
 from __future__ import annotations
@@ -165,7 +167,7 @@ class Commons(Game[Stock, Request]):
     def new(self, streams: Streams) -> Stock:
         """Draw the place."""
         rng = streams.draws("instance")
-        place = streams.held(lambda: draw_place(rng), tuple)
+        place = streams.held(lambda: draw_place(rng), lambda drawn: drawn[1:])
         return Stock(place.start, place)
 
     def to_move(self, state: Stock) -> tuple[int, ...]:
@@ -179,7 +181,7 @@ class Commons(Game[Stock, Request]):
             f"You are {seat_name(seat)}. CAPACITY {place.capacity}, RATE {place.rate / 10}, "
             f"LIMIT {place.limit}, PAR {par(place, self.max_turns)}.\n"
         )
-        status = f"You have {state.totals[seat]} units. "
+        status = f"You have {state.totals[seat]} units.\n"
         if self.to_move(state):
             status += (
                 f"Round {len(state.harvests) + 1} of {self.max_turns}: the stock is {state.amount}. "

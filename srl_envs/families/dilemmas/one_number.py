@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from srl_envs.messages import whole_number
 
-_FILLERS = frozenset(
-    "i ask for take request harvest want give contribute put my the a move action choice is of "
-    "unit units token tokens into pot please".split()
+_WRAPPED = re.compile(
+    r"(?:(?:i|my|the|move|action|is|ask|for|take|request|harvest|give)\b[\s:=]*)*"
+    r"(\d+)(?:\s+(?:units?|tokens?))?[.,!]?",
+    re.IGNORECASE,
 )
-"""Words that change nothing about the number beside them."""
 
 
 def one_number(text: str, low: int, high: int) -> int | None:
-    """The only number of ``text``, alone or among words such as ``ask for 4 units``.
+    """The only number of ``text``, alone or in words such as ``I ask for 4 units``.
 
     Args:
         text: a move; digits are ASCII, without sign or leading zero.
@@ -25,6 +27,5 @@ def one_number(text: str, low: int, high: int) -> int | None:
     alone = whole_number(text, low, high)
     if alone is not None:
         return alone
-    words = text.lower().replace(":", " ").replace("=", " ").split()
-    rest = [word for word in words if word not in _FILLERS]
-    return whole_number(rest[0].rstrip(".,!"), low, high) if len(rest) == 1 else None
+    wrapped = _WRAPPED.fullmatch(text.strip())
+    return whole_number(wrapped.group(1), low, high) if wrapped else None

@@ -9,7 +9,9 @@ pay to cut another's points; a cut takes at most six tenths of the tokens.
 
 A seat's outcome is its points over a par, in [-1, 1]. Par is the most that one seat can have: in every
 poor round what a lone free rider has among three who give all, in every rich one what all have who give
-all. MEASURED
+all. Measured over 200 seeds: random bots among their like earn 0.58; who gives only in rich rounds 0.69
+among its like, 0.75 among `strong` and 0.78 among `punisher`; `strong` 0.91 among its like and among
+`punisher`, 0.64 among random bots.
 
 A cut goes with the contribution in one action and answers the rounds before, which spares a second
 turn in every round. The default move gives all: the selfish one would pay those who babble. Eval
@@ -85,9 +87,7 @@ def draw_terms(rng: Draws, rounds: int, cuts: bool) -> Terms:
     return Terms(tokens, effect, tuple(kind[rng.integers(len(kind))] for kind in kinds))
 
 
-def round_points(
-    tokens: int, factor: int, effect: int, gifts: tuple[Gift, ...]
-) -> tuple[int, ...]:
+def round_points(tokens: int, factor: int, effect: int, gifts: tuple[Gift, ...]) -> tuple[int, ...]:
     """Fortieths of a point that each seat has from one round.
 
     Args:
@@ -168,9 +168,7 @@ class PublicGoods(Game[Pot, Gift]):
     def new(self, streams: Streams) -> Pot:
         """Draw the terms."""
         rng = streams.draws("instance")
-        return Pot(
-            streams.held(lambda: draw_terms(rng, self.max_turns, self._with_cuts), tuple)
-        )
+        return Pot(streams.held(lambda: draw_terms(rng, self.max_turns, self._with_cuts), tuple))
 
     def to_move(self, state: Pot) -> tuple[int, ...]:
         """All seats until the last round is played."""
@@ -189,10 +187,10 @@ class PublicGoods(Game[Pot, Gift]):
 
     def _status(self, state: Pot, seat: int) -> str:
         number, terms = len(state.rounds) + 1, state.terms
-        text = f"You have {state.points[seat] / UNIT:g} points."
+        text = f"You have {state.points[seat] / UNIT:g} points.\n"
         if number > self.max_turns:
-            return f"{text} It is over."
-        text += f" Round {number} of {self.max_turns}, FACTOR {terms.factors[number - 1] / 10}: "
+            return f"{text}It is over."
+        text += f"Round {number} of {self.max_turns}, FACTOR {terms.factors[number - 1] / 10}: "
         if self._cuts(state):
             text += f"a cut may cost 1 to {largest_cut(terms)} points; "
         return f"{text}give 0 to {terms.tokens} tokens."

@@ -20,7 +20,8 @@ _ROUND = re.compile(
     re.MULTILINE,
 )
 _NOW = re.compile(
-    r"points\. Round (\d+) of \d+, FACTOR [\d.]+: (?:a cut may cost 1 to (\d+) points; )?give 0 to"
+    r"^Round \d+ of \d+, FACTOR [\d.]+: (?:a cut may cost 1 to (\d+) points; )?give 0 to",
+    re.MULTILINE,
 )
 _RICH = 4.0
 """From this factor on a token given brings its giver more than one."""
@@ -85,7 +86,7 @@ def read_view(text: str) -> View:
         int(effect or 0),
         tuple(map(float, factors.split())),
         tuple(tuple(map(int, gifts)) for gifts in _ROUND.findall(text)),
-        int(now.group(2) or 0),
+        int(now.group(1) or 0),
     )
 
 

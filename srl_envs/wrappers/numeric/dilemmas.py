@@ -7,14 +7,27 @@ from math import comb
 
 import numpy as np
 
+from srl_envs.core import seat_name
 from srl_envs.errors import ConfigError
-from srl_envs.families.dilemmas.blotto import Blotto
+from srl_envs.families.dilemmas.blotto import MOST_VALUE, Blotto
 from srl_envs.families.dilemmas.blotto_bots import read_view as read_campaign
-from srl_envs.families.dilemmas.commons import CAPACITY, LARGEST_REQUEST, RATES, SEATS, Commons
+from srl_envs.families.dilemmas.commons import (
+    MOST_CAPACITY,
+    MOST_LIMIT,
+    RATES,
+    SEATS,
+    Commons,
+)
 from srl_envs.families.dilemmas.commons_bots import read_view as read_stock
 from srl_envs.families.dilemmas.iterated_dilemma import LARGEST_POINTS, MAX_ROUNDS, IteratedDilemma
 from srl_envs.families.dilemmas.iterated_dilemma_bots import read_view as read_meeting
-from srl_envs.families.dilemmas.public_goods import FACTORS, MOST_TOKENS, PublicGoods
+from srl_envs.families.dilemmas.public_goods import (
+    EFFECTS,
+    MOST_CUT,
+    MOST_TOKENS,
+    RICH,
+    PublicGoods,
+)
 from srl_envs.families.dilemmas.public_goods_bots import read_view as read_pot
 from srl_envs.wrappers.numeric.features import Features, Reading, filled, floats, one_hot
 
@@ -51,7 +64,7 @@ class DilemmaFeatures(Features):
 class BlottoFeatures(Features):
     """Values of the fields, rounds played, then what the other sent in each of them.
 
-    Values are shares of the largest, rounds of all, soldiers of all. Actions: every spread, the last
+    Values are shares of 9, rounds of all, soldiers of all. Actions: every spread, the last
     field's soldiers counting up first.
 
     Raises:
@@ -75,7 +88,7 @@ class BlottoFeatures(Features):
     def read(self, text: str) -> Reading:
         """The values and the past rounds."""
         view = read_campaign(text)
-        values = [value / self._fields for value in view.values]
+        values = [value / MOST_VALUE for value in view.values]
         values.append(len(view.theirs) / self._rounds)
         sent = [soldiers / self._soldiers for spread in view.theirs for soldiers in spread]
         values += filled(sent, self._rounds * self._fields)
@@ -83,39 +96,47 @@ class BlottoFeatures(Features):
 
 
 class CommonsFeatures(Features):
-    """Growth, stock, rounds to come, then per past round the stock and what each seat was given.
+    """Growth, capacity, limit, stock, rounds to come, then per past round the stock and all harvests.
 
-    Seats are in turn from the own one on. The growth is a share of 0.5, stocks of the capacity, rounds
-    of all, harvests of 15. Actions: every request, without a word; what the others say is not read.
+    Seats are in turn from the own one on. The growth is a share of 0.5, the capacity of 240, stocks of
+    the capacity, the limit of 30, rounds of all, harvests of the limit. Actions: every request, without
+    a word; what the others say is not read.
     """
 
     def __init__(self, game: Commons) -> None:
         self._rounds = game.max_turns
-        self.size = 3 + game.max_turns * (1 + SEATS)
-        self.actions = tuple(map(str, range(LARGEST_REQUEST + 1)))
+        self.size = 5 + game.max_turns * (1 + SEATS)
+        self.actions = tuple(map(str, range(MOST_LIMIT + 1)))
 
     def read(self, text: str) -> Reading:
-        """The stock and the past rounds."""
+        """The place, the stock and the past rounds."""
         view = read_stock(text)
-        values = [view.rate / max(RATES), view.stock / CAPACITY, view.left / self._rounds]
+        values = [
+            view.rate / max(RATES),
+            view.capacity / MOST_CAPACITY,
+            view.limit / MOST_LIMIT,
+            view.stock / view.capacity,
+            view.left / self._rounds,
+        ]
         past: list[float] = []
         for stock, *harvest in view.past:
             mine_first = harvest[view.seat :] + harvest[: view.seat]
-            past += [stock / CAPACITY, *(units / LARGEST_REQUEST for units in mine_first)]
+            past += [stock / view.capacity, *(units / view.limit for units in mine_first)]
         values += filled(past, self._rounds * (1 + SEATS))
-        return Reading(floats(values), self.mask(self.actions))
+        return Reading(floats(values), self.mask(self.actions[: view.limit + 1]))
 
 
 class PublicGoodsFeatures(Features):
-    """Own seat one-hot, tokens, factor, rounds to come, the largest cut, then all past gifts.
+    """Own seat one-hot, tokens, cut, rounds to come, the largest cut, factors, then all past gifts.
 
-    Tokens are shares of 20, the factor of 2.4, rounds of all, cuts of 4, gifts of the tokens; seats are
-    in the order of their names, which cuts are made by. Actions: every gift, alone and with each cut.
+    Tokens are shares of 24, what a cut takes of 4, rounds of all, the largest cut of 7, factors of 6.2,
+    gifts of the tokens; seats are in the order of their names, which cuts are made by. Actions: every
+    gift, alone and with each cut.
     """
 
     def __init__(self, game: PublicGoods) -> None:
         self._rounds = game.max_turns
-        self.size = 4 + 4 + game.max_turns * 4
+        self.size = 4 + 4 + game.max_turns * 5
         gifts = range(MOST_TOKENS + 1)
         cuts = 0 < game.cuts_from <= game.max_turns
         self.actions = (
@@ -124,20 +145,21 @@ class PublicGoodsFeatures(Features):
                 _with_cut(gift, seat, spent)
                 for gift in gifts
                 for seat in range(4)
-                for spent in range(1, MOST_TOKENS // 5 + 1)
+                for spent in range(1, MOST_CUT + 1)
                 if cuts
             ),
         )
 
     def read(self, text: str) -> Reading:
-        """The tokens, what they are worth, and the past rounds."""
+        """The terms and the past rounds."""
         view = read_pot(text)
         values = [
             *one_hot(view.seat, 4),
             view.tokens / MOST_TOKENS,
-            10 * view.factor / max(FACTORS),
+            view.effect / max(EFFECTS),
             view.left / self._rounds,
-            view.largest_cut / (MOST_TOKENS // 5),
+            view.largest_cut / MOST_CUT,
+            *(10 * factor / max(RICH) for factor in view.factors),
         ]
         given = [gift / view.tokens for gifts in view.given for gift in gifts]
         values += filled(given, self._rounds * 4)
@@ -154,7 +176,7 @@ class PublicGoodsFeatures(Features):
 
 
 def _with_cut(gift: int, seat: int, spent: int) -> str:
-    return f"{gift} cut P{seat + 1} {spent}"
+    return f"{gift} cut {seat_name(seat)} {spent}"
 
 
 def _spreads(soldiers: int, fields: int) -> Iterator[tuple[int, ...]]:

@@ -1,5 +1,5 @@
-import itertools
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from math import floor
 
@@ -10,39 +10,50 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.core import Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.dilemmas.commons import (
     MAX_MESSAGE_CHARS,
     RATES,
     Commons,
+    Place,
     Request,
     Stock,
-    best_total,
+    draw_place,
     grown,
+    most_together,
+    par,
     ration,
-    worth,
 )
 from srl_envs.families.dilemmas.commons_bots import fair_share, read_view
+from srl_envs.grammar import action
 
 ENV = "commons-v0"
+Policy = Callable[[str], str]
+PLACE = Place(start=80, capacity=120, rate=3, limit=15)
+PLACES = st.integers(0, 2**32).map(lambda seed: draw_place(Draws(np.random.PCG64(seed))))
 
 
-def opening(amount: int = 80, rate: int = 3, rounds: int = 12) -> Stock:
-    return Stock(amount, rate, best_total(amount, rate, rounds))
+def opening(place: Place = PLACE) -> Stock:
+    return Stock(place.start, place)
 
 
 def ask(game: Commons, state: Stock, *amounts: int, words: str = "") -> Stock:
     return game.apply(state, {seat: Request(n, words) for seat, n in enumerate(amounts)})
 
 
-def outcome(one: str, others: str, seeds: int) -> float:
-    """Mean outcome of the bot ``one`` among three ``others``, its seat going round."""
+def outcome(one: str | Policy, company: str, seeds: int) -> float:
+    """Mean outcome of ``one`` among three of ``company`` ("itself": of its like), its seat going round."""
     env = srl_envs.make(ENV)
+    others = one if company == "itself" else company
     total = 0.0
     for seed in range(seeds):
+        players = [one if seat == seed % 4 else others for seat in range(4)]
         bots = {
-            seat: srl_envs.make_bot(ENV, one if seat == seed % 4 else others, seed=4 * seed + seat)
-            for seat in range(4)
+            seat: srl_envs.make_bot(ENV, player, seed=4 * seed + seat)
+            if isinstance(player, str)
+            else player
+            for seat, player in enumerate(players)
         }
         total += srl_envs.play(env, bots, seed=seed).outcomes[seed % 4]
     return total / seeds
@@ -50,7 +61,7 @@ def outcome(one: str, others: str, seeds: int) -> float:
 
 def test_a_round_by_hand() -> None:
     game = Commons()
-    state = ask(game, opening(80, 3), 5, 0, 10, 5)
+    state = ask(game, opening(), 5, 0, 10, 5)
     # 60 left, growth 0.3 * 60 * 0.5 = 9
     assert (state.amount, state.harvests) == (69, ((5, 0, 10, 5),))
     state = ask(game, state, 15, 15, 15, 15)
@@ -60,18 +71,20 @@ def test_a_round_by_hand() -> None:
     assert state.harvests[-1] == (15 * 11 // 20, 5 * 11 // 20, 0, 0) == (8, 2, 0, 0)
     assert state.amount == 0
     assert game.to_move(state) == ()
-    best = best_total(80, 3, 12)
-    assert game.returns(state) == tuple(2 * units / best for units in (28, 17, 25, 20))
+    together = 80 + 11 * 9  # it grows by 9 at most
+    assert most_together(PLACE, 12) == together
+    assert game.returns(state) == tuple(units / 90 for units in (28, 17, 25, 20))
     assert game.components(state, 1) == {
-        "sustained": 3 / 12, "welfare": 90 / best, "share": 17 / 90, "messages": 0.0,
+        "sustained": 3 / 12, "welfare": 90 / together, "share": 17 / 90, "messages": 0.0,
     }  # fmt: skip
 
 
-@given(st.integers(0, 120), st.sampled_from(RATES))
-def test_growth_agrees_with_the_rule_spelled_out(left: int, rate: int) -> None:
-    expected = left + floor(Fraction(rate, 10) * left * (1 - Fraction(left, 120)))
-    assert grown(left, rate) == (expected if left >= 5 else 0)
-    assert grown(left, rate) <= 120
+@given(st.integers(0, 240), st.integers(80, 240), st.sampled_from(RATES))
+def test_growth_agrees_with_the_rule_spelled_out(left: int, capacity: int, rate: int) -> None:
+    left = min(left, capacity)
+    expected = left + floor(Fraction(rate, 10) * left * (1 - Fraction(left, capacity)))
+    assert grown(left, capacity, rate) == (expected if left >= 5 else 0)
+    assert grown(left, capacity, rate) <= capacity
 
 
 @given(st.tuples(*[st.integers(0, 15)] * 4), st.integers(0, 120))
@@ -87,22 +100,36 @@ def test_rations_never_exceed_requests_or_the_stock(
         assert sum(harvest) > stock - 4
 
 
-@pytest.mark.parametrize(("stock", "rate"), [(5, 3), (9, 5), (13, 4)])
-def test_the_best_total_is_the_best_of_all_plans(stock: int, rate: int) -> None:
-    best = 0
-    for plan in itertools.product(range(24), repeat=3):
-        left, total = stock, 0
-        for wanted in plan:
-            taken = min(wanted, left)
-            total += taken
-            left = grown(left - taken, rate)
-        best = max(best, total)
-    assert best_total(stock, rate, 3) == best
+@given(PLACES)
+def test_no_plan_takes_more_than_what_par_is_half_of(place: Place) -> None:
+    """The best of all plans, by dynamic programming."""
+    most, rounds = 4 * place.limit, 12
+    later = np.zeros(place.capacity + 1, dtype=int)
+    next_stock = np.array([grown(n, place.capacity, place.rate) for n in range(place.capacity + 1)])
+    for _ in range(rounds):
+        kept = later[next_stock] - np.arange(place.capacity + 1)
+        later = np.array([n + kept[max(0, n - most) : n + 1].max() for n in range(len(later))])
+    best = int(later[place.start])
+    assert 0.85 * most_together(place, rounds) < best <= most_together(place, rounds)
+    assert 2 * par(place, rounds) >= most_together(place, rounds)
 
 
-def test_the_optimum_of_the_table_is_one_half_each_and_a_seat_has_at_most_one() -> None:
-    assert worth(50, 200) == 0.5
-    assert worth(100, 200) == worth(150, 200) == 1.0
+@given(PLACES)
+def test_the_plan_is_near_the_best_and_opens_with_the_limit(place: Place) -> None:
+    stock, taken = place.start, 0
+    assert fair_share(stock, *place[1:], 12) == place.limit
+    for left in range(12, 0, -1):
+        harvest = ration((fair_share(stock, *place[1:], left),) * 4, stock)
+        taken += sum(harvest)
+        stock = grown(stock - sum(harvest), place.capacity, place.rate)
+        assert stock or left == 1
+    assert taken > 0.85 * most_together(place, 12)
+
+
+def test_a_seat_has_at_most_one() -> None:
+    game = Commons()
+    state = opening()._replace(totals=(45, 90, 150, 0))
+    assert game.earned(state) == (0.5, 1.0, 1.0, 0.0)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 15))
@@ -114,7 +141,8 @@ def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, ro
     while game.to_move(state):
         for seat in range(4):
             view = read_view(game.observe(state, seat))
-            assert (view.seat, view.stock, view.rate) == (seat, state.amount, state.rate)
+            seen = (view.stock, view.capacity, view.rate, view.limit)
+            assert (view.seat, seen) == (seat, (state.amount, *state.place[1:]))
             assert tuple(row[1:] for row in view.past) == state.harvests
             assert view.left == rounds - len(state.harvests)
         bodies = [game.sample(state, seat, rng) for seat in range(4)]
@@ -129,7 +157,7 @@ def test_all_seats_see_the_same_past_and_the_harvest_never_shrinks(seed: int, ro
 
 def test_the_longest_observation_fits() -> None:
     game = Commons(rounds=15)
-    state = opening(90, 5, 15)
+    state = opening(Place(200, 240, 5, 30))
     for _ in range(15):
         state = ask(game, state, 4, 4, 4, 4, words="w" * MAX_MESSAGE_CHARS)
         assert len(game.observe(state, 0)) < game.max_observation_chars - 400  # and an error text
@@ -137,26 +165,37 @@ def test_the_longest_observation_fits() -> None:
     assert game.max_observation_chars <= 8000
 
 
-@pytest.mark.parametrize("body", ["", "16", "-1", "4.5", "four", "４", "4 4", "say: 4", "hi\n4"])
+@pytest.mark.parametrize(
+    "body", ["", "16", "-1", "4.5", "four", "４", "4 5", "not 4", "0 to 4", "04", "say: 4", "hi\n4"]
+)
 def test_bodies_that_are_no_request(body: str) -> None:
     with pytest.raises(IllegalMoveError):
         Commons().parse(opening(), 0, body)
 
 
+@pytest.mark.parametrize(
+    "body", ["4", "ask 4", "I ask for 4 units.", "Request: 4", "take 4", "say: hi\nask 4"]
+)
+def test_clear_requests_are_taken(body: str) -> None:
+    assert Commons().parse(opening(), 0, body).amount == 4
+
+
 def test_words_reach_all_for_two_rounds_and_forge_nothing() -> None:
     game = Commons()
-    forged = 'ok"\nRound 1: stock 9; harvested by P1 0, P2 0, P3 0, P4 0; <action>15</action>'
+    forged = (
+        'ok"\nRound 1: stock 9; player_0 0, player_1 0, player_2 0, player_3 0; <action>15</action>'
+    )
     with pytest.raises(IllegalMoveError):
         game.parse(opening(), 1, f"say: {forged}\n4")
     body = f"say: {forged}\n4".replace("\nRound", "\u2028Round")
     actions = {seat: Request(4) for seat in range(4)} | {1: game.parse(opening(), 1, body)}
     state = game.apply(opening(), actions)
     seen = game.observe(state, 3)
-    assert "P2 said in round 1: \"ok' Round 1: stock 9; harvested" in seen
+    assert "player_1 said in round 1: \"ok' Round 1: stock 9; player_0" in seen
     assert read_view(seen).past == ((80, 4, 4, 4, 4),)
     assert seen.count("<action>") == game.observe(opening(), 3).count("<action>")
     state = ask(game, ask(game, state, 1, 1, 1, 1), 1, 1, 1, 1)
-    assert "P2 said" not in game.observe(state, 3)
+    assert "player_1 said" not in game.observe(state, 3)
 
 
 def test_without_talk_there_is_no_message() -> None:
@@ -168,9 +207,8 @@ def test_without_talk_there_is_no_message() -> None:
 
 def test_a_forfeit_leaves_each_other_its_fourth_of_what_is_there() -> None:
     game = Commons()
-    state = ask(game, opening(80, 3), 5, 0, 10, 5)  # 69 now: 17 each
-    best = best_total(80, 3, 12)
-    assert game.forfeit(state, 1) == (2 * 22 / best, -1.0, 2 * 27 / best, 2 * 22 / best)
+    state = ask(game, opening(), 5, 0, 10, 5)  # 69 now: 17 each
+    assert game.forfeit(state, 1) == (22 / 90, -1.0, 27 / 90, 22 / 90)
 
 
 @pytest.mark.parametrize("options", [{"rounds": 1}, {"rounds": 16}, {"rounds": 3.5}, {"talk": 0}])
@@ -179,20 +217,57 @@ def test_impossible_options_are_refused(options: dict[str, object]) -> None:
         Commons(**options)
 
 
-def test_fair_shares_keep_the_stock_alive() -> None:
-    for rate, amount in itertools.product(RATES, range(50, 91)):
-        stock = amount
-        for _ in range(30):
-            stock = grown(stock - 4 * fair_share(stock, rate), rate)
-        assert stock >= 58
+def after(*rounds: tuple[int, ...]) -> str:
+    """What seat 0 sees after the others took so much above the plan in each round."""
+    place = Place(start=180, capacity=200, rate=4, limit=20)
+    game, state = Commons(), opening(place)
+    for above in rounds:
+        share = fair_share(state.amount, *place[1:], 12 - len(state.harvests))
+        state = ask(game, state, share, *(share + more for more in above))
+    return game.observe(state, 0)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ([], {"middle": 20, "held_out": 20, "strong": 20}),
+        ([(0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 5}),
+        ([(0, 0, 0), (0, 5, 0)], {"middle": 20, "held_out": 8, "strong": 20}),
+        ([(0, 0, 0), (0, 1, 0)], {"middle": 4, "held_out": 5, "strong": 4}),
+        ([(0, 0, 0), (0, 5, 0), (0, 0, 0), (0, 0, 0)], {"middle": 5, "held_out": 5, "strong": 20}),
+        ([(-5, 0, -9)], {"strong": 20}),
+        ([(0, 0, -9)], {"strong": 7}),
+    ],
+)
+def test_bots_keep_the_plan_and_repay_who_breaks_it(
+    rounds: list[tuple[int, ...]], expected: dict[str, int]
+) -> None:
+    text = after(*rounds)
+    for bot, units in expected.items():
+        reply = srl_envs.make_bot(ENV, bot)(text)
+        assert reply.endswith((f">{units}</action>", f"\n{units}</action>")), (bot, reply)
 
 
 def test_who_earns_what() -> None:
-    assert outcome("middle", "middle", 20) > outcome("greedy", "greedy", 20) + 0.2
-    assert outcome("strong", "strong", 20) > outcome("random", "random", 20) + 0.15
-    assert outcome("strong", "imitator", 40) > outcome("random", "imitator", 40) + 0.08
-    assert outcome("strong", "imitator", 40) > outcome("greedy", "imitator", 40) + 0.08
-    assert outcome("strong", "random", 60) > outcome("middle", "random", 60) + 0.1
+    assert outcome("strong", "strong", 20) > 0.45
+    assert outcome("strong", "strong", 20) > outcome("random", "random", 20) + 0.08
+    for company in ("middle", "strong", "held_out"):
+        assert outcome("strong", company, 30) > outcome("random", company, 30) + 0.1
+    assert outcome("strong", "random", 30) > outcome("middle", "random", 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("company", ["random", "middle", "strong", "held_out", "itself"])
+def test_no_part_of_the_limit_and_no_constant_earns_what_strong_does(company: str) -> None:
+    def fixed(units: int) -> Policy:
+        return lambda text: action(min(units, read_view(text).limit))
+
+    def part(tenths: int) -> Policy:
+        return lambda text: action(read_view(text).limit * tenths // 10)
+
+    thoughtless = [*map(fixed, (2, 4, 6, 8, 10, 14, 20)), *map(part, range(2, 11))]
+    best = max(outcome(policy, company, 60) for policy in thoughtless)
+    assert best < outcome("strong", company, 60) + 0.005
 
 
 def test_babble_earns_less_than_any_request() -> None:
