@@ -1,5 +1,6 @@
 import itertools
 import json
+from random import Random
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from srl_envs.families.dilemmas.blotto import (
     balance,
     even_spread,
     random_spread,
+    values_key,
 )
 from srl_envs.families.dilemmas.blotto_bots import best_answer, fictitious_play, read_view
 from srl_envs.grammar import action
@@ -59,7 +61,8 @@ def test_spreads_are_legal_and_both_seats_see_one_game(sizes: tuple[int, int], s
     game = Blotto(soldiers=soldiers, fields=fields, rounds=5)
     rng = np.random.default_rng(seed)
     state = game.new(Streams(seed))
-    assert sorted(state.values) == list(range(1, fields + 1))
+    assert len(state.values) == fields
+    assert all(1 <= value <= 9 for value in state.values)
     while game.to_move(state):
         state = game.apply(
             state, {s: game.parse(state, s, game.sample(state, s, rng)) for s in (0, 1)}
@@ -108,24 +111,39 @@ def test_bodies_that_are_no_spread(body: str, problem: str) -> None:
         game.parse(game.new(Streams(0)), 0, body)
 
 
-def test_commas_are_welcome() -> None:
+def test_clear_spreads_are_taken() -> None:
     game = Blotto()
-    assert game.parse(game.new(Streams(0)), 0, "20, 0,0 ,0\n0") == (20, 0, 0, 0, 0)
+    for body in ("20, 0,0 ,0\n0", "20/0/0/0/0", "send 20 0 0 0 0 soldiers",
+                 "Field 1: 20, Field 2: 0, field 3: 0, field 4: 0, field 5: 0"):  # fmt: skip
+        assert game.parse(game.new(Streams(0)), 0, body) == (20, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
     "options",
     [{"soldiers": 4}, {"soldiers": 51}, {"fields": 2}, {"fields": 8}, {"rounds": 0},
-     {"rounds": 6}, {"rounds": True}, {"fields": 5.0}],
+     {"rounds": 6}, {"rounds": True}, {"fields": 5.0}, {"values": [1, 2, 3]},
+     {"values": [0, 1, 2, 3, 4]}, {"values": [1, 2, 3, 4, 10]}, {"values": "12345"}],
 )  # fmt: skip
 def test_impossible_sizes_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         Blotto(**options)
 
 
-def test_the_values_are_shuffled() -> None:
-    first = [Blotto().new(Streams(1, seed)).values[0] for seed in range(500)]
-    assert all(60 < first.count(value) < 140 for value in range(1, 6))
+def test_values_are_drawn_or_those_given_are_shuffled() -> None:
+    first = [Blotto().new(Streams(1, seed)).values[0] for seed in range(900)]
+    assert all(60 < first.count(value) < 140 for value in range(1, 10))
+    game = Blotto(values=[1, 2, 3, 4, 5])
+    starts = [game.new(Streams(1, seed)).values for seed in range(500)]
+    assert all(sorted(values) == [1, 2, 3, 4, 5] for values in starts)
+    assert all(60 < [v[0] for v in starts].count(value) < 140 for value in range(1, 6))
+
+
+@given(st.lists(st.integers(1, 9), min_size=3, max_size=7), st.integers(2, 4), st.randoms())
+def test_order_and_scale_make_no_other_values(values: list[int], scale: int, rng: Random) -> None:
+    other = [scale * value for value in values]
+    rng.shuffle(other)
+    assert values_key(other) == values_key(values)
+    assert values_key([*values, 1]) != values_key([*values, 10])
 
 
 def test_the_even_spread_by_hand() -> None:
@@ -150,10 +168,11 @@ def test_the_best_answer_is_the_best_of_all(values: list[int], seed: int) -> Non
 
 
 def test_nobody_gains_much_against_the_near_equilibrium() -> None:
-    mixture = fictitious_play(5, 20)
-    answer = best_answer((1, 2, 3, 4, 5), 20, {key: float(n) for key, n in mixture.items()})
-    gain = sum(n * balance((1, 2, 3, 4, 5), answer, s) for s, n in mixture.items())
-    assert gain / sum(mixture.values()) / 15 < 0.06
+    for values in ((1, 2, 3, 4, 5), (1, 1, 1, 1, 1), (2, 5, 5, 7, 9)):
+        mixture = fictitious_play(values, 20)
+        answer = best_answer(values, 20, {key: float(n) for key, n in mixture.items()})
+        gain = sum(n * balance(values, answer, s) for s, n in mixture.items())
+        assert gain / sum(mixture.values()) / sum(values) < 0.1
 
 
 def test_strong_beats_the_others_and_learns_from_what_it_saw() -> None:
@@ -169,11 +188,13 @@ def test_no_fixed_habit_beats_strong() -> None:
 
     def one_field(text: str) -> str:
         values = read_view(text).values
-        return action(" ".join("20" if value == 5 else "0" for value in values))
+        best = values.index(max(values))
+        return action(" ".join("20" if field == best else "0" for field in range(5)))
 
     def top_two(text: str) -> str:
         values = read_view(text).values
-        return action(" ".join("10" if value >= 4 else "0" for value in values))
+        best = sorted(range(5), key=lambda field: values[field])[-2:]
+        return action(" ".join("10" if field in best else "0" for field in range(5)))
 
     def last_answer(text: str) -> str:
         view = read_view(text)

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from srl_envs.families.dilemmas.iterated_dilemma import (
     Meeting,
     draw_table,
     security,
+    table_key,
 )
 from srl_envs.families.dilemmas.iterated_dilemma_bots import read_view
+from srl_envs.grammar import action
 
 ENV = "iterated_dilemma-v0"
 TRUST = ((5, 5), (0, 7), (7, 0), (2, 2))
@@ -33,13 +36,13 @@ def play_moves(game: IteratedDilemma, state: Meeting, moves: str) -> Meeting:
     return state
 
 
-def outcome(better: str, other: str, seeds: int, **options: object) -> float:
+def outcome(better: str | Callable[[str], str], other: str, seeds: int, **options: object) -> float:
     env = srl_envs.make(ENV, **options)
     total = 0.0
     for seed in range(seeds):
         seat = seed % 2
         bots = {
-            seat: srl_envs.make_bot(ENV, better, seed=seed),
+            seat: srl_envs.make_bot(ENV, better, seed=seed) if isinstance(better, str) else better,
             1 - seat: srl_envs.make_bot(ENV, other, seed=1000 + seed),
         }
         total += srl_envs.play(env, bots, seed=seed).outcomes[seat]
@@ -96,6 +99,24 @@ def test_tables_have_the_order_of_their_kind(seed: int, kind: str) -> None:
         assert fooled > neither
 
 
+@given(st.integers(0, 2**32), st.sampled_from(KINDS), st.integers(1, 3), st.integers(0, 5))
+def test_names_seats_and_scale_make_no_other_table(
+    seed: int, kind: str, step: int, least: int
+) -> None:
+    table = draw_table(Draws(np.random.PCG64(seed)), kind)
+    aa, ab, ba, bb = table
+    for renamed in ((bb, ba, ab, aa), (ba, bb, aa, ab), (ab, aa, bb, ba)):
+        assert table_key(renamed) == table_key(table)
+    swapped = tuple(cell[::-1] for cell in (aa, ba, ab, bb))
+    assert table_key(swapped) == table_key(table)
+    scaled = tuple((step * mine + least, step * theirs + least) for mine, theirs in table)
+    assert table_key(scaled) == table_key(table)
+
+
+def test_other_points_make_another_table() -> None:
+    assert table_key(TRUST) != table_key(((5, 5), (0, 8), (8, 0), (2, 2)))
+
+
 def test_the_name_of_a_move_says_nothing() -> None:
     for kind in KINDS:
         rng = Draws(np.random.PCG64(0))
@@ -120,11 +141,21 @@ def test_both_seats_read_the_same_game_from_their_own_side(seed: int, rounds: in
     assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
 
 
-@pytest.mark.parametrize("body", ["", "a", "C", "A B", "say: hi", "hello\nA", "Ａ", "say: x\nA."])
+@pytest.mark.parametrize(
+    "body", ["", "C", "A B", "say: hi", "hello\nA", "Ａ", "not A", "A or B", "Ab"]
+)
 def test_bodies_that_are_no_move(body: str) -> None:
     game = IteratedDilemma()
     with pytest.raises(IllegalMoveError):
         game.parse(game.new(Streams(0)), 0, body)
+
+
+@pytest.mark.parametrize(
+    "body", ["a", "A.", "say: x\nA.", "Move A", "I choose a", "my choice is: A"]
+)
+def test_clear_moves_are_taken(body: str) -> None:
+    game = IteratedDilemma()
+    assert game.parse(game.new(Streams(0)), 0, body).move == 0
 
 
 def test_messages_reach_the_other_cleaned_cut_and_quoted() -> None:
@@ -246,6 +277,32 @@ def test_bots_read_the_table_and_not_the_names() -> None:
     assert srl_envs.make_bot(ENV, "selfish")(observation("BB", flipped)) == "<action>A</action>"
 
 
+LURE = ((5, 5), (2, 8), (8, 2), (0, 0))
+"""Chicken in which taking turns is better for both than yielding together."""
+MEETING = ((9, 6), (0, 0), (0, 0), (6, 9))
+"""Battle of the sexes."""
+
+
+@pytest.mark.parametrize("table", [MEETING, LURE])
+def test_two_planners_take_turns_where_no_cell_serves_both(table: object) -> None:
+    game = IteratedDilemma()
+    state = Meeting(table, 10)
+    planners = [srl_envs.make_bot(ENV, "strong", seed=seed) for seed in (0, 1)]
+    for _ in range(8):
+        bodies = [planner(game.observe(state, s)) for s, planner in enumerate(planners)]
+        move = {s: game.parse(state, s, body[len("<action>")]) for s, body in enumerate(bodies)}
+        state = game.apply(state, move)
+    best = max(max(cell) for cell in table)
+    paid = [table[2 * first + second] for first, second in state.moves]
+    assert [cell.index(best) for cell in paid] == [0, 1] * 4
+
+
+def test_a_planner_yields_to_who_never_takes_turns() -> None:
+    planner = srl_envs.make_bot(ENV, "strong", seed=1)
+    assert planner(observation("AA BA BA BA", MEETING)) == "<action>A</action>"
+    assert planner(observation("AB BB BB BB", MEETING)) == "<action>B</action>"
+
+
 def test_the_planner_trusts_until_the_last_round() -> None:
     planner = srl_envs.make_bot(ENV, "strong", seed=1)
     trusting = " ".join(["AA"] * 5)
@@ -259,11 +316,19 @@ def test_strong_earns_more_than_random_and_more_than_honest_simple_play() -> Non
     assert outcome("strong", "middle", 60) > outcome("middle", "middle", 60)
 
 
-def test_no_fixed_label_pays_like_playing() -> None:
-    env = srl_envs.make(ENV)
-    for body in ("A", "B", "say: trust me\nA"):
-        total = 0.0
-        for seed in range(60):
-            bots = {0: lambda _: f"<action>{body}</action>", 1: srl_envs.make_bot(ENV, "middle")}  # noqa: B023
-            total += srl_envs.play(env, bots, seed=seed).outcomes[0]
-        assert total / 60 < outcome("strong", "middle", 60) - 0.1
+def always(move: str) -> Callable[[str], str]:
+    return lambda _: action(move)
+
+
+def copies(text: str) -> str:
+    """The other's last move."""
+    past = read_view(text).past
+    return action("AB"[past[-1][1]] if past else "A")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("company", srl_envs.spec(ENV).bots)
+def test_neither_a_label_nor_copying_earns_what_strong_does(company: str) -> None:
+    thoughtless = [always("A"), always("B"), copies]
+    best = max(outcome(policy, company, 100) for policy in thoughtless)
+    assert best < outcome("strong", company, 100) + 0.01
