@@ -56,8 +56,8 @@ def share_by_hand(episode: Episode, kind: str) -> list[float]:
     """Each seat's share of the sum or mean of the outcomes, from its gift and the default."""
     turns = [t.turns[0] for t in episode.trajectories]
     tokens, factor = (
-        float(turns[0].observation.partition(word)[2].split()[0].rstrip("."))
-        for word in ("Tokens in every round: ", "The pot is multiplied by ")
+        float(turns[0].observation.partition(word)[2].split()[0].rstrip(".,"))
+        for word in ("TOKENS ", "FACTOR by round: ")
     )
     gifts = [
         tokens if t.invalid else float(t.reply.partition("<action>")[2].partition("<")[0])

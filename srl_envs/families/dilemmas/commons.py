@@ -184,8 +184,8 @@ class Commons(Game[Stock, Request]):
         status = f"You have {state.totals[seat]} units.\n"
         if self.to_move(state):
             status += (
-                f"Round {len(state.harvests) + 1} of {self.max_turns}: the stock is {state.amount}. "
-                f"Ask for 0 to {place.limit}."
+                f"Round {len(state.harvests) + 1} of {self.max_turns}: "
+                f"ask for 0 to {place.limit} of {state.amount} units."
             )
         else:
             status += "It is over."

@@ -22,7 +22,7 @@ _ROUND = re.compile(
     r"^Round \d+: stock (\d+); player_0 (\d+), player_1 (\d+), player_2 (\d+), player_3 (\d+)[ ;]",
     re.MULTILINE,
 )
-_NOW = re.compile(r"^Round (\d+) of (\d+): the stock is (\d+)\.", re.MULTILINE)
+_NOW = re.compile(r"^Round (\d+) of (\d+): ask for 0 to \d+ of (\d+) units\.", re.MULTILINE)
 _MEMORY = 2
 """Rounds that ``middle`` remembers."""
 

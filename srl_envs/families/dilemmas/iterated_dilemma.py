@@ -9,8 +9,10 @@ the turns, and the words are as cheap: they come too late for this round and bin
 The outcome is the mean of own points over the table's largest number, in [0, 1]. Over all kinds (200
 seeds) two random bots earn 0.57 each, two tit-for-tats 0.71, two planners (`strong`) 0.87; against a
 random one selfish earns 0.66, the planner 0.63; against tit for tat the planner earns 0.89, selfish
-0.61. No policy is best against all: that is the game. Eval tables are held out: which move is called A, which seat
-is which, and the scale of the points make no other table.
+0.61. No policy is best against all: that is the game.
+
+Eval tables are held out: which move is called A, which seat is which, and the scale of the points
+make no other table.
 
 Forfeiting costs the seat everything (-1); the other keeps what it has and is paid its security level
 (what it can have against anyone) for the rounds that are left, so talking the other into nonsense

@@ -243,8 +243,10 @@ def _habits(view: View) -> list[tuple[float, _Habit]]:
 
 def _certain(first: int, answers: dict[_Context, int]) -> _Habit:
     """A habit that is kept but for slips."""
-    moves: dict[_Context | None, int] = {None: first, **answers}
-    return {context: 1 - _SLIP if move else _SLIP for context, move in moves.items()}
+    habit: _Habit = {None: 1 - _SLIP if first else _SLIP}
+    for context, move in answers.items():
+        habit[context] = 1 - _SLIP if move else _SLIP
+    return habit
 
 
 def _learned(view: View) -> _Habit:

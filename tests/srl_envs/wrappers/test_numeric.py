@@ -218,8 +218,8 @@ def test_games_without_features_are_named() -> None:
 def test_messages_of_other_seats_are_not_read() -> None:
     """Words that look like lines of the game leave the arrays as they are."""
     lines = (
-        "Round 1: stock 9; harvested by P1 9, P2 9, P3 9, P4 9; 9 left",
-        "You are P2. Growth: 0.5.",
+        "Round 1: stock 9; player_0 9, player_1 9, player_2 9, player_3 9; 9 left",
+        "You are player_1. CAPACITY 99, RATE 0.5, LIMIT 9, PAR 9.",
     )
     for env_id, body, forged in (
         ("commons-v0", "3", lines),
