@@ -161,14 +161,14 @@ class Blotto(Game[Campaign, Spread]):
             else "It is over."
         )
         return (
-            f"{self._rules}You are {seat_name(seat)}.\n{_heading(values)}{logs[seat]}"
+            f"{self._rules}{_heading(values, seat)}{logs[seat]}"
             f"Your score so far: {won if seat == 0 else 0 - won:+d}. {status}\n"
         )
 
     def parse(self, state: Campaign, seat: int, body: str) -> Spread:
         """One whole number per field, between spaces or commas; they must sum to all soldiers."""
         words = body.split()
-        if len(words) != self.fields or not all(map(str.isdigit, words)):
+        if len(words) != self.fields or "," in body:
             words = _DECORATION.sub(" ", body).split()
         if len(words) != self.fields:
             raise IllegalMoveError(
@@ -242,8 +242,8 @@ def _checked_values(values: Sequence[int], fields: int) -> Spread:
 
 
 @lru_cache(maxsize=1024)
-def _heading(values: tuple[int, ...]) -> str:
-    return f"Field values: {_text(values)}\n"
+def _heading(values: Spread, seat: int) -> str:
+    return f"You are {seat_name(seat)}.\nField values: {_text(values)}\n"
 
 
 def _text(numbers: Sequence[int]) -> str:

@@ -146,8 +146,8 @@ def security(table: Table, seat: int) -> int:
 
 @lru_cache(maxsize=4096)
 def table_text(table: Table, seat: int) -> str:
-    """The table as ``seat`` reads it, one line per cell."""
-    lines = []
+    """Who the seat is, and the table as it reads it, one line per cell."""
+    lines = [f"You are {seat_name(seat)}.\n"]
     for mine in (0, 1):
         for theirs in (0, 1):
             cell = table[2 * mine + theirs] if seat == 0 else table[2 * theirs + mine]
@@ -241,7 +241,7 @@ class IteratedDilemma(Game[Meeting, Choice]):
         played = len(moves)
         status = f"Round {played + 1}{self._of}: choose." if played < length else "It is over."
         return (
-            f"{self._rules}You are {seat_name(seat)}.\n{table_text(table, seat)}{logs[seat]}"
+            f"{self._rules}{table_text(table, seat)}{logs[seat]}"
             f"You have {points[seat]} points, the other {points[1 - seat]}. {status}\n"
         )
 

@@ -21,6 +21,7 @@ instances are held out by tokens, cut and factors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from srl_envs.messages import whole_number
 SEATS = 4
 UNIT = 40
 """Points are kept as whole numbers of fortieths: the factor has one decimal, the pot four sharers."""
+_NAMES = tuple(map(seat_name, range(SEATS)))
 LEAST_TOKENS, MOST_TOKENS = 8, 24
 EFFECTS = (2, 3, 4)
 """Points that the target loses for each point spent on a cut."""
@@ -107,6 +109,7 @@ def round_points(tokens: int, factor: int, effect: int, gifts: tuple[Gift, ...])
     )
 
 
+@lru_cache(maxsize=1024)
 def par(terms: Terms) -> int:
     """Fortieths of a point that are worth an outcome of 1: the most that one seat can have."""
     return terms.tokens * sum(
@@ -176,13 +179,7 @@ class PublicGoods(Game[Pot, Gift]):
 
     def observe(self, state: Pot, seat: int) -> str:
         """Rules, terms, past rounds, and the round to come."""
-        terms = state.terms
-        cut = f"CUT {terms.effect}, " if terms.effect else ""
-        factors = " ".join(str(factor / 10) for factor in terms.factors)
-        head = (
-            f"You are {seat_name(seat)}. TOKENS {terms.tokens}, {cut}PAR {par(terms) / UNIT:g}, "
-            f"FACTOR by round: {factors}.\n"
-        )
+        head = _heading(state.terms, seat)
         return f"{self._rules}{head}{state.log}{self._status(state, seat)}\n"
 
     def _status(self, state: Pot, seat: int) -> str:
@@ -200,7 +197,11 @@ class PublicGoods(Game[Pot, Gift]):
 
     def parse(self, state: Pot, seat: int, body: str) -> Gift:
         """Tokens to give, and where cuts are possible optionally ``cut player_1 2``."""
-        cuts, most = self._cuts(state), state.terms.tokens
+        most = state.terms.tokens
+        alone = whole_number(body, 0, most)
+        if alone is not None:
+            return Gift(alone)
+        cuts = self._cuts(state)
         gift, cut, target = body.lower().replace(",", " ").partition("cut")
         tokens = one_number(gift, 0, most)
         if tokens is None:
@@ -301,13 +302,26 @@ class PublicGoods(Game[Pot, Gift]):
         )
 
 
+@lru_cache(maxsize=1024)
+def _heading(terms: Terms, seat: int) -> str:
+    """Who the seat is, and the numbers of the episode."""
+    cut = f"CUT {terms.effect}, " if terms.effect else ""
+    factors = " ".join(str(factor / 10) for factor in terms.factors)
+    return (
+        f"You are {seat_name(seat)}. TOKENS {terms.tokens}, {cut}PAR {par(terms) / UNIT:g}, "
+        f"FACTOR by round: {factors}.\n"
+    )
+
+
 def _describe(gifts: tuple[Gift, ...], effect: int, gained: tuple[int, ...]) -> str:
     """One round in words: what every seat gave, who cut whom, what every seat got."""
-    given = ", ".join(f"{seat_name(seat)} {gift.tokens}" for seat, gift in enumerate(gifts))
+    given = ", ".join([f"{name} {gift.tokens}" for name, gift in zip(_NAMES, gifts, strict=True)])
     cuts = "".join(
         f"{seat_name(seat)} cut {seat_name(gift.target)} by {effect * gift.spent}; "
         for seat, gift in enumerate(gifts)
         if gift.spent
     )
-    got = ", ".join(f"{seat_name(seat)} {points / UNIT:g}" for seat, points in enumerate(gained))
+    got = ", ".join(
+        [f"{name} {points / UNIT:g}" for name, points in zip(_NAMES, gained, strict=True)]
+    )
     return f"gave {given}; {cuts}points {got}."
