@@ -31,4 +31,4 @@ def write_header(mode: Mode, invalid: str, attempts: int, forfeit_after: int) ->
             f"{cost}; after {tries}, a default move is played. {several}, or no move of your own, "
             f"forfeit the game, which pays {worst}."
         )
-    return f"You may think first; your last {OPEN}...{CLOSE} is your move. {rule}\n\n"
+    return f"You may think first; your last {OPEN}...{CLOSE} is your move. {rule}\n"

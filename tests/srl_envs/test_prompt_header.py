@@ -81,7 +81,8 @@ def test_marks_around_a_clear_move_are_forgiven(written: str) -> None:
     (seat,) = env._pending
     *_, infos = env.step({f"player_{seat}": action(written)})
     info = infos[f"player_{seat}"]
-    assert (info["played"], info["invalid"], info["reward_components"]["format"]) == ("3", None, 0)
+    assert (info["invalid"], info["reward_components"]["format"]) == (None, 0)
+    assert env.game.parse(env._state, seat, "3") == env.game.parse(env._state, seat, info["played"])
 
 
 def test_instances_are_divided_for_good_and_about_one_in_four_is_held_out() -> None:

@@ -136,7 +136,7 @@ class LiarsDice(Game[Cups, Bid | None]):
             "loser begins the next round. A player without dice is out.\n"
             f"The game ends when one player is left, or after {self.max_turns} turns. Players are placed "
             "by the dice they have left, those without dice by who went out later.\n"
-            f"Payoff by place, first to last: {places}; equal places share.\n"
+            f"Payoff: by place, from first to last, {places}; equal places share.\n"
             "Reply with a count and a face, or with a call, like this ("
             f"{players * dice} dice that show 1): <action>{players * dice} 1</action> or "
             f"<action>{CALL}</action>\n\n"
