@@ -37,7 +37,8 @@ from srl_agents.league.davidson import (
 )
 from srl_agents.league.intervals import Floats, Ints, totals
 from srl_agents.league.pairs import Pairs
-from srl_agents.league.rating_intervals import Evidence, OwnGames, ends, thresholds
+from srl_agents.league.rating_intervals import Evidence, ends, limits
+from srl_agents.league.result_tails import OwnGames
 from srl_agents.league.ratings import DEFAULT_RIDGE, ELO_PER_NAT, Rating, doubts
 from srl_envs.errors import ConfigError
 
@@ -140,7 +141,7 @@ def _widths(
     prior_N, observed_N = (
         spread.variances(zero_P, results=results)[:n] for results in (False, True)
     )
-    threshold_N = thresholds(
+    allowed = limits(
         Evidence(
             variance_N=variance_N,
             observed_N=observed_N,
@@ -149,7 +150,7 @@ def _widths(
         )
     )
     own = _own_games(games, theta_P, solved_P, inverse, np.maximum(variance_N, 1e-300))
-    down_N, up_N = ends(own, variance_N, threshold_N)
+    down_N, up_N = ends(own, variance_N, allowed)
     return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N
 
 

@@ -24,14 +24,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_agents.league.davidson import probabilities
-from srl_agents.league.intervals import Floats, Ints, t_quantile, totals
+from srl_agents.league.intervals import Floats, Ints, t_quantile
+from srl_agents.league.result_tails import OwnGames, ResultTails
 
 BORROWED = 1.0
 """Information, in squared log-odds, that every design effect borrows from the field."""
 _FIXED = 1e-12
 """Variance below which a rating is where it is by definition: the only anchor's."""
-_TURNS = 80
+_TURNS = 100
+_MISSED = 0.05
+"""Share of intervals that miss."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -48,49 +50,48 @@ class Evidence:
     """Clusters in which the agent has a result."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class OwnGames:
-    """Every agent's match-ups, one entry per agent of a match-up."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """(N,) squared deviates at which an end lies; infinite below 2 clusters."""
 
-    agent_R: Ints
-    d_R: Floats
-    """Strength of the first side above the second at the fit."""
-    move_R: Floats
-    """Its change per unit by which the entry's agent moves."""
-    win_R: Floats
-    tie_R: Floats
-    loss_R: Floats
-    nu: float
-    """Tie parameter at the fit; 0 without ties."""
-    nu_move_N: Floats
-    """Change of log nu per unit by which the agent moves."""
+    half_N: Floats
+    """Of an end that may miss in half of the 5 %."""
+    whole_N: Floats
+    """Of an end that may miss in all of them, because the other one cannot."""
 
 
-def thresholds(found: Evidence) -> Floats:
-    """(N,) twice the loss of log-likelihood at an end of a 95 % interval; infinite below 2 clusters."""
+def limits(found: Evidence) -> Limits:
+    """Squared quantiles of Student's t, times the design effect."""
     known = (found.clusters_N > 1) & (found.variance_N > _FIXED)
     squared = np.where(known, found.variance_N, 1.0) ** 2
     information_N = np.where(known, found.expected_N / squared, 0.0)
     scatter_N = np.where(known, found.observed_N / squared, 0.0)
-    field = max(1.0, float(scatter_N.sum()) / max(float(information_N.sum()), _FIXED))
-    effect_N = (scatter_N + BORROWED * field) / (information_N + BORROWED)
-    spare_N = np.maximum(found.clusters_N - 1.0, 1.0)
+    # luck with a seed shows by how much a seed tells: an excess of (information per cluster) x luck
+    per_cluster_N = information_N / np.maximum(found.clusters_N, 1.0)
+    luck = float((scatter_N - information_N).sum()) / max(
+        float((information_N * per_cluster_N).sum()), _FIXED
+    )
+    usual_N = 1 + max(luck, 0.0) * per_cluster_N
+    effect_N = (scatter_N + BORROWED * usual_N) / (information_N + BORROWED)
     own_N = information_N / (information_N + BORROWED)
-    # relative variance of the effect: few clusters, and few events in them (a Poisson's kurtosis)
-    noise_N = (2 / spare_N + 1 / np.maximum(information_N, _FIXED)) * own_N**2
-    degrees_N = np.minimum(spare_N, 2 / np.maximum(noise_N, _FIXED))
-    return np.where(found.clusters_N > 1, _t(degrees_N) ** 2 * effect_N, np.inf)
+    # the relative variance 2 / (clusters - 1) belongs to the agent's own share of the effect
+    degrees_N = np.maximum(found.clusters_N - 1.0, 1.0) / np.maximum(own_N, 0.01) ** 2
+    half_N, whole_N = (
+        np.where(found.clusters_N > 1, _t(degrees_N, 1 - missed) ** 2 * effect_N, np.inf)
+        for missed in (_MISSED / 2, _MISSED)
+    )
+    return Limits(half_N, whole_N)
 
 
-def ends(own: OwnGames, variance_N: Floats, threshold_N: Floats) -> tuple[Floats, Floats]:
+def ends(own: OwnGames, variance_N: Floats, allowed: Limits) -> tuple[Floats, Floats]:
     """(N,) distances from the estimate to the lower and to the upper end, log-odds."""
     fixed = variance_N <= _FIXED
-    solvable = ~fixed & np.isfinite(threshold_N)
-    target_N = np.where(solvable, threshold_N, 1.0)
-    rest_N = 1 / np.where(fixed, 1.0, variance_N)
+    solvable = ~fixed & np.isfinite(allowed.half_N)
+    limits_ = Limits(*(np.where(solvable, x, 1.0) for x in (allowed.half_N, allowed.whole_N)))
+    doubt = _Doubt(own, np.where(fixed, 1.0, variance_N), limits_)
     sides = []
     for sign in (-1.0, 1.0):
-        side = np.abs(_end(own, rest_N, target_N, sign))
+        side = np.abs(doubt.end(sign))
         sides.append(np.where(fixed, 0.0, np.where(solvable, side, np.inf)))
     return sides[0], sides[1]
 
@@ -109,53 +110,68 @@ def apart(one: Floats, other: Floats, correlation: Floats | float) -> Floats:
     return np.where(unknown, np.inf, width)
 
 
-def _end(own: OwnGames, stiffness_N: Floats, threshold_N: Floats, sign: float) -> Floats:
-    """(N,) moves at which the loss reaches half the threshold: Newton's method on convex losses."""
-    n = stiffness_N.size
-    start, slope, curvature = _own_loss(own, np.zeros(n))
-    rest_N = np.maximum(stiffness_N - curvature, 0.0)
-    move = sign * np.sqrt(threshold_N / stiffness_N)
-    for _ in range(_TURNS):
-        loss, rise, _ = _own_loss(own, move)
-        miss = loss - start - slope * move + rest_N * move**2 / 2 - threshold_N / 2
-        steep = np.abs(rise - slope + rest_N * move)
-        # the first step may leave a flat stretch; from outside, the steps shrink by themselves
-        step = np.clip(miss / np.maximum(steep, 1e-300), -np.abs(move), np.abs(move) / 2)
-        move = move - sign * step
-        if (np.abs(step) <= 1e-12 * np.abs(move)).all():
-            break
-    return move
+class _Doubt:
+    """What speaks against a move, half a squared deviate: own results by their tail, the rest to second order."""
+
+    def __init__(self, own: OwnGames, variance_N: Floats, allowed: Limits) -> None:
+        self._tails, self._allowed, self._variance_N = ResultTails(own), allowed, variance_N
+        stay_N = np.zeros(variance_N.size)
+        slope = self._tails.slope(stay_N)
+        self._rest_N = np.maximum(1 / variance_N - slope.second_N, 0.0)
+        self._slope_N = slope.first_N  # that of the rest is the opposite: the estimate is the top
+        self._start_N = self._tails.deviate(stay_N) ** 2 / 2
+
+    def end(self, sign: float) -> Floats:
+        """(N,) moves at which the doubt reaches the limit: regula falsi, Illinois variant."""
+        near_N = np.zeros(self._variance_N.size)
+        near_miss_N = self._miss(near_N, sign)
+        far_N = sign * np.sqrt(self._allowed.half_N * self._variance_N)
+        far_miss_N = self._miss(far_N, sign)
+        for _ in range(_TURNS):
+            inside_N = far_miss_N <= 0
+            if not inside_N.any():
+                break
+            near_N = np.where(inside_N, far_N, near_N)
+            near_miss_N = np.where(inside_N, far_miss_N, near_miss_N)
+            far_N = np.where(inside_N, 1.5 * far_N, far_N)
+            far_miss_N = self._miss(far_N, sign)
+        side_N, last_N = np.zeros(near_N.size), far_N
+        for _ in range(_TURNS):
+            share_N = near_miss_N / (near_miss_N - far_miss_N)
+            guess_N = near_N + share_N * (far_N - near_N)
+            if (np.abs(guess_N - last_N) <= 1e-11 * np.abs(guess_N)).all():
+                break
+            miss_N = self._miss(guess_N, sign)
+            outside_N = miss_N > 0
+            far_N, near_N = np.where(outside_N, guess_N, far_N), np.where(outside_N, near_N, guess_N)
+            # an end that stays twice counts half, so that both brackets close
+            near_miss_N = np.where(outside_N, near_miss_N * np.where(side_N > 0, 0.5, 1), miss_N)
+            far_miss_N = np.where(outside_N, miss_N, far_miss_N * np.where(side_N < 0, 0.5, 1))
+            side_N, last_N = np.where(outside_N, 1.0, -1.0), guess_N
+        return guess_N
+
+    def _miss(self, move_N: Floats, sign: float) -> Floats:
+        own_N = self._tails.deviate(move_N) ** 2 / 2 - self._start_N
+        doubt_N = own_N - self._slope_N * move_N + self._rest_N * move_N**2 / 2
+        return doubt_N - self._limit(move_N, sign) / 2
+
+    def _limit(self, move_N: Floats, sign: float) -> Floats:
+        """(N,) squared deviate of an end; a tail of 2.5 to 5 %, what the other end leaves.
+
+        The other end errs at the earliest with the most extreme results beyond it. While half their
+        probability is above 5 %, it never does.
+        """
+        half_N = self._tails.extreme(move_N, sign) - np.log(2)
+        whole_N = np.clip((half_N - np.log(_MISSED / 2)) / np.log(1.2), 0.0, 1.0)
+        return self._allowed.half_N + whole_N * (self._allowed.whole_N - self._allowed.half_N)
 
 
-def _own_loss(own: OwnGames, move_N: Floats) -> tuple[Floats, Floats, Floats]:
-    """(N,) negative log-likelihood of own match-ups after a move, its slope and its curvature."""
-    n = move_N.size
-    by_R = move_N[own.agent_R]
-    half_R = (own.d_R + by_R * own.move_R) / 2
-    tilt_R = by_R * own.nu_move_N[own.agent_R] + np.log(own.nu) if own.nu else -np.inf
-    nu_R = np.exp(tilt_R)
-    win_R, loss_R, tie_R = probabilities(2 * half_R, nu_R)
-    top_R = np.abs(half_R)
-    total_R = top_R + np.log1p(np.exp(-2 * top_R) + nu_R * np.exp(-top_R))
-    games_R = own.win_R + own.tie_R + own.loss_R
-    value_R = games_R * total_R - (own.win_R - own.loss_R) * half_R
-    pull_R, tied_R = own.move_R / 2, own.nu_move_N[own.agent_R]
-    mean_R = (win_R - loss_R) * pull_R + tie_R * tied_R
-    slope_R = games_R * mean_R - (own.win_R - own.loss_R) * pull_R - own.tie_R * tied_R
-    square_R = (win_R + loss_R) * pull_R**2 + tie_R * tied_R**2
-    curvature_R = games_R * (square_R - mean_R**2)
-    if own.nu:
-        value_R -= own.tie_R * tilt_R
-    sums = [totals(own.agent_R, x_R, n) for x_R in (value_R, slope_R, curvature_R)]
-    return sums[0], sums[1], sums[2]
-
-
-def _t(degrees_N: Floats) -> Floats:
+def _t(degrees_N: Floats, probability: float) -> Floats:
     """Quantile of Student's t for degrees of freedom of 1 or more, straight between whole ones in 1 / df."""
     whole_N = np.floor(np.minimum(degrees_N, 1e6)).astype(np.int64)
     values, place = np.unique(whole_N, return_inverse=True)
-    low = np.array([t_quantile(int(v)) for v in values])[place]
-    high = np.array([t_quantile(int(v) + 1) for v in values])[place]
+    low = np.array([t_quantile(int(v), probability) for v in values])[place]
+    high = np.array([t_quantile(int(v) + 1, probability) for v in values])[place]
     share = (1 / whole_N - 1 / np.maximum(degrees_N, 1.0)) / (1 / whole_N - 1 / (whole_N + 1))
     quantiles: Floats = low + np.clip(share, 0.0, 1.0) * (high - low)
     return quantiles

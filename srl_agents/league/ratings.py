@@ -20,12 +20,12 @@ from srl_agents.league.intervals import Floats, Interval, Ints, paired_interval,
 from srl_agents.league.pairs import Pairs, WinMatrix, count_results, head_to_head, win_matrix
 from srl_agents.league.rating_intervals import (
     Evidence,
-    OwnGames,
     apart,
     correlations,
     ends,
-    thresholds,
+    limits,
 )
+from srl_agents.league.result_tails import OwnGames
 from srl_envs.errors import ConfigError
 
 __all__ = [
@@ -359,7 +359,7 @@ def _widths(
         for part_NN in (known.inverse_PP[:n, :n], known.observed_NN, known.expected_NN)
     )
     variance_N = np.maximum(variance_N, 0.0)
-    threshold_N = thresholds(
+    allowed = limits(
         Evidence(
             variance_N=variance_N,
             observed_N=observed_N,
@@ -368,7 +368,7 @@ def _widths(
         )
     )
     path_PN = model_PN / np.where(variance_N > 0, variance_N, 1.0)
-    down_N, up_N = ends(_own_games(games, found, path_PN), variance_N, threshold_N)
+    down_N, up_N = ends(_own_games(games, found, path_PN), variance_N, allowed)
     robust_NN = known.inverse_PP[:n, :n] - known.expected_NN + known.observed_NN
     correlation_NN = correlations(shift_NN @ robust_NN @ shift_NN.T)
     return ELO_PER_NAT * down_N, ELO_PER_NAT * up_N, correlation_NN
