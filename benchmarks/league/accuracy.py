@@ -212,7 +212,8 @@ def wide(scale: float, *, quick: bool) -> dict[str, Any]:
         f"\n{'field':64} {'coverage':>9} {'+-':>6} {'others':>7} {'gaps':>6} {'width':>6} {'one end':>8}"
     )
     for design in wide_fields.designs(quick=quick):
-        fields = FIELDS if not design.pool else FIELDS // 10
+        # newcomers are one or two agents of a field, a pool's are all of 150
+        fields = FIELDS // 10 if design.pool else 3 * FIELDS if design.outsiders else FIELDS
         row = found[str(design)] = wide_fields.measure(design, max(5, round(fields * scale)))
         print(
             f"{design!s:64} {row['coverage']:9.3f} {row['coverage_se']:6.3f} "

@@ -38,8 +38,8 @@ from srl_agents.league.davidson import (
 from srl_agents.league.intervals import Floats, Ints, totals
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.rating_intervals import Evidence, ends, limits
-from srl_agents.league.result_tails import OwnGames
 from srl_agents.league.ratings import DEFAULT_RIDGE, ELO_PER_NAT, Rating, doubts
+from srl_agents.league.result_tails import OwnGames
 from srl_envs.errors import ConfigError
 
 MOST_HUBS = 2000
@@ -395,11 +395,13 @@ def _rows(
 def _apart(elo_N: Floats, down_N: Floats, up_N: Floats) -> tuple[Ints, Ints]:
     """(N,) how many agents are surely better, and how many surely worse."""
     ahead, behind = [], []
+    down_N, up_N = down_N**2, up_N**2
     for start in range(0, elo_N.size, _RANKED_AT_ONCE):
         rows = slice(start, start + _RANKED_AT_ONCE)
         gap = elo_N[None, :] - elo_N[rows, None]
-        ahead.append((gap > np.hypot(down_N[None, :], up_N[rows, None])).sum(axis=1))
-        behind.append((-gap > np.hypot(up_N[None, :], down_N[rows, None])).sum(axis=1))
+        gap *= np.abs(gap)
+        ahead.append((gap > down_N[None, :] + up_N[rows, None]).sum(axis=1))
+        behind.append((-gap > up_N[None, :] + down_N[rows, None]).sum(axis=1))
     return np.concatenate(ahead), np.concatenate(behind)
 
 

@@ -1,20 +1,23 @@
-"""Ends of ratings' intervals: how far an agent can move before the likelihood speaks against it.
+"""Ends of ratings' intervals: how far an agent can move before its results speak against it.
 
-An interval has three parts, found for every agent at once:
+An interval has four parts, found for every agent at once:
 
-- *Shape.* The agent moves along the direction in which its distance to zero costs least. Its own
-  match-ups are counted as they are, everything else to second order. So an agent with one loss in
-  a hundred games gets a long side and a short one.
+- *Path.* The agent moves along the direction in which its distance to zero costs least.
+- *Doubt.* Its own match-ups count by the tail that the moved skills predict for them (`result_tails`),
+  everything else to second order. So an agent with one loss in a hundred games gets a long side and a
+  short one, and few surprising results are counted as the whole numbers that they are.
 - *Design effect.* Clusters that agree less than chance would widen the interval. The ratio of the
   scatter between clusters to the scatter that the model expects is shrunk as if one more game's
-  worth of information had shown the larger of 1 and the field's ratio.
-- *Quantile.* Student's t. The ratio of an agent with few surprising results rests on few numbers,
-  whatever the number of clusters; its degrees of freedom say so.
+  worth of information had shown what luck with seeds, as the whole field has it, would do to this
+  agent.
+- *Limit.* Student's t. Each end misses in 2.5 %. An agent that loses nearly everything has an upper
+  end that cannot miss while losing everything is likely; its lower end then misses in 5 %.
 
-Array axes: ``N`` agents, ``R`` (match-up, agent) entries.
+Array axes: ``N`` agents.
 
 Sources: Chandler and Bate, "Inference for clustered data using the independence loglikelihood",
-Biometrika 94 (2007) for likelihoods scaled by a sandwich; Satterthwaite, Biometrics Bulletin 2
+Biometrika 94 (2007) for likelihoods scaled by a sandwich; Blaker, Canadian Journal of Statistics 28
+(2000) for tails that get what the opposite tail cannot use; Satterthwaite, Biometrics Bulletin 2
 (1946) for degrees of freedom; Zou and Donner, Statistics in Medicine 27 (2008) for differences.
 """
 
@@ -29,11 +32,15 @@ from srl_agents.league.result_tails import OwnGames, ResultTails
 
 BORROWED = 1.0
 """Information, in squared log-odds, that every design effect borrows from the field."""
+_MISSED = 0.05
+"""Share of intervals that miss."""
+_HANDOVER = 1.2
+"""Ratio of probabilities over which one end takes over the other's share, without a jump."""
 _FIXED = 1e-12
 """Variance below which a rating is where it is by definition: the only anchor's."""
 _TURNS = 100
-_MISSED = 0.05
-"""Share of intervals that miss."""
+_CLOSE = 1e-8
+"""Relative error of an end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -87,13 +94,14 @@ def ends(own: OwnGames, variance_N: Floats, allowed: Limits) -> tuple[Floats, Fl
     """(N,) distances from the estimate to the lower and to the upper end, log-odds."""
     fixed = variance_N <= _FIXED
     solvable = ~fixed & np.isfinite(allowed.half_N)
-    limits_ = Limits(*(np.where(solvable, x, 1.0) for x in (allowed.half_N, allowed.whole_N)))
-    doubt = _Doubt(own, np.where(fixed, 1.0, variance_N), limits_)
-    sides = []
-    for sign in (-1.0, 1.0):
-        side = np.abs(doubt.end(sign))
-        sides.append(np.where(fixed, 0.0, np.where(solvable, side, np.inf)))
-    return sides[0], sides[1]
+    doubt = _Doubt(
+        own,
+        np.where(fixed, 1.0, variance_N),
+        Limits(np.where(solvable, allowed.half_N, 1.0), np.where(solvable, allowed.whole_N, 1.0)),
+    )
+    sides_SN = np.abs(doubt.ends())
+    sides_SN = np.where(fixed, 0.0, np.where(solvable, sides_SN, np.inf))
+    return sides_SN[0], sides_SN[1]
 
 
 def apart(one: Floats, other: Floats, correlation: Floats | float) -> Floats:
@@ -111,59 +119,71 @@ def apart(one: Floats, other: Floats, correlation: Floats | float) -> Floats:
 
 
 class _Doubt:
-    """What speaks against a move, half a squared deviate: own results by their tail, the rest to second order."""
+    """What speaks against moves, as a deviate, and where it reaches its limit."""
 
     def __init__(self, own: OwnGames, variance_N: Floats, allowed: Limits) -> None:
         self._tails, self._allowed, self._variance_N = ResultTails(own), allowed, variance_N
-        stay_N = np.zeros(variance_N.size)
-        slope = self._tails.slope(stay_N)
+        self._saved_N = allowed.half_N - allowed.whole_N
+        stay_SN = np.zeros((2, variance_N.size))
+        slope = self._tails.slope(stay_SN[0])
         self._rest_N = np.maximum(1 / variance_N - slope.second_N, 0.0)
-        self._slope_N = slope.first_N  # that of the rest is the opposite: the estimate is the top
-        self._start_N = self._tails.deviate(stay_N) ** 2 / 2
+        self._slope_N = slope.first_N  # the rest has the opposite one: the fit is the top
+        deviate_SN, extreme_SN = self._tails.deviates(stay_SN)
+        self._start_SN = stay_SN, -np.sqrt(self._limit(extreme_SN))
+        self._fitted_SN = deviate_SN**2
 
-    def end(self, sign: float) -> Floats:
-        """(N,) moves at which the doubt reaches the limit: regula falsi, Illinois variant."""
-        near_N = np.zeros(self._variance_N.size)
-        near_miss_N = self._miss(near_N, sign)
-        far_N = sign * np.sqrt(self._allowed.half_N * self._variance_N)
-        far_miss_N = self._miss(far_N, sign)
+    def ends(self) -> Floats:
+        """(2, N) moves at which the doubt reaches its limit: bracketed, then by regula falsi."""
+        near_SN, near_miss_SN = self._start_SN
+        far_SN = np.array([[-1.0], [1.0]]) * np.sqrt(self._allowed.half_N * self._variance_N)
+        far_miss_SN = self._miss(far_SN)
         for _ in range(_TURNS):
-            inside_N = far_miss_N <= 0
-            if not inside_N.any():
+            inside = far_miss_SN <= 0
+            if not inside.any():
                 break
-            near_N = np.where(inside_N, far_N, near_N)
-            near_miss_N = np.where(inside_N, far_miss_N, near_miss_N)
-            far_N = np.where(inside_N, 1.5 * far_N, far_N)
-            far_miss_N = self._miss(far_N, sign)
-        side_N, last_N = np.zeros(near_N.size), far_N
+            near_SN = np.where(inside, far_SN, near_SN)
+            near_miss_SN = np.where(inside, far_miss_SN, near_miss_SN)
+            far_SN = np.where(inside, 1.5 * far_SN, far_SN)
+            far_miss_SN = self._miss(far_SN)
+        return self._between((near_SN, near_miss_SN), (far_SN, far_miss_SN))
+
+    def _between(self, near: tuple[Floats, Floats], far: tuple[Floats, Floats]) -> Floats:
+        """Between moves and their misses; a side that stays twice counts half."""
+        (near_SN, near_miss_SN), (far_SN, far_miss_SN) = near, far
+        stayed_SN, last_SN = np.zeros(near_SN.shape), far_SN
         for _ in range(_TURNS):
-            share_N = near_miss_N / (near_miss_N - far_miss_N)
-            guess_N = near_N + share_N * (far_N - near_N)
-            if (np.abs(guess_N - last_N) <= 1e-11 * np.abs(guess_N)).all():
+            share_SN = near_miss_SN / (near_miss_SN - far_miss_SN)
+            move_SN = near_SN + share_SN * (far_SN - near_SN)
+            if (np.abs(move_SN - last_SN) <= _CLOSE * np.abs(move_SN)).all():
                 break
-            miss_N = self._miss(guess_N, sign)
-            outside_N = miss_N > 0
-            far_N, near_N = np.where(outside_N, guess_N, far_N), np.where(outside_N, near_N, guess_N)
-            # an end that stays twice counts half, so that both brackets close
-            near_miss_N = np.where(outside_N, near_miss_N * np.where(side_N > 0, 0.5, 1), miss_N)
-            far_miss_N = np.where(outside_N, miss_N, far_miss_N * np.where(side_N < 0, 0.5, 1))
-            side_N, last_N = np.where(outside_N, 1.0, -1.0), guess_N
-        return guess_N
+            miss_SN = self._miss(move_SN)
+            beyond = miss_SN > 0
+            far_SN, near_SN = np.where(beyond, move_SN, far_SN), np.where(beyond, near_SN, move_SN)
+            near_miss_SN = np.where(
+                beyond, near_miss_SN * np.where(stayed_SN > 0, 0.5, 1.0), miss_SN
+            )
+            far_miss_SN = np.where(beyond, miss_SN, far_miss_SN * np.where(stayed_SN < 0, 0.5, 1.0))
+            stayed_SN, last_SN = np.where(beyond, 1.0, -1.0), move_SN
+        return move_SN
 
-    def _miss(self, move_N: Floats, sign: float) -> Floats:
-        own_N = self._tails.deviate(move_N) ** 2 / 2 - self._start_N
-        doubt_N = own_N - self._slope_N * move_N + self._rest_N * move_N**2 / 2
-        return doubt_N - self._limit(move_N, sign) / 2
+    def _miss(self, moves_SN: Floats) -> Floats:
+        """(2, N) doubt above the limit, in deviates: nearly straight in the move."""
+        deviate_SN, extreme_SN = self._tails.deviates(moves_SN)
+        rest_SN = moves_SN * (self._rest_N * moves_SN - 2 * self._slope_N)
+        doubt_SN = deviate_SN**2 - self._fitted_SN + rest_SN
+        found: Floats = np.sign(doubt_SN) * np.sqrt(np.abs(doubt_SN))
+        return found - np.sqrt(self._limit(extreme_SN))
 
-    def _limit(self, move_N: Floats, sign: float) -> Floats:
-        """(N,) squared deviate of an end; a tail of 2.5 to 5 %, what the other end leaves.
+    def _limit(self, extreme_SN: Floats) -> Floats:
+        """(2, N) squared deviates that end the interval.
 
-        The other end errs at the earliest with the most extreme results beyond it. While half their
-        probability is above 5 %, it never does.
+        The opposite end misses, if at all, when the most extreme results come, of which half count. While
+        these have more than its share of the probability it cannot miss, and this end has both shares.
         """
-        half_N = self._tails.extreme(move_N, sign) - np.log(2)
-        whole_N = np.clip((half_N - np.log(_MISSED / 2)) / np.log(1.2), 0.0, 1.0)
-        return self._allowed.half_N + whole_N * (self._allowed.whole_N - self._allowed.half_N)
+        above_SN = (extreme_SN - np.log(_MISSED)) / np.log(_HANDOVER)
+        spare_SN = np.minimum(np.maximum(above_SN, 0.0), 1.0)
+        limit_SN: Floats = self._allowed.half_N - spare_SN * self._saved_N
+        return limit_SN
 
 
 def _t(degrees_N: Floats, probability: float) -> Floats:

@@ -74,21 +74,78 @@ def test_ties_leave_the_log_odds_and_set_nu() -> None:
     assert table.tie_nu == pytest.approx(30 / math.sqrt(40 * 10), abs=1e-6)
 
 
-@pytest.mark.parametrize(("won", "lost"), [(600, 400), (97, 3), (398, 2)])
-def test_the_ends_are_where_the_likelihood_has_dropped_alike(won: int, lost: int) -> None:
-    """Independent games of two agents: the binomial's profile, at Student's t of the seeds."""
-    table = rate(Pairs.of(games("a", "b", won=won, lost=lost)), ridge=1e-9)
-    interval = table.difference("a", "b")
+@pytest.mark.parametrize(("won", "lost"), [(600, 400), (97, 3), (398, 2), (99, 1)])
+def test_each_end_leaves_a_fortieth_beyond_the_results(won: int, lost: int) -> None:
+    """Independent games of two agents: the binomial's tails, of which the result itself counts half."""
+    interval = rate(Pairs.of(games("a", "b", won=won, lost=lost)), ridge=1e-9).difference("a", "b")
+    total = won + lost
 
-    def dropped(elo: float) -> float:
-        p, best = expected_score(elo), won / (won + lost)
-        return 2 * (won * math.log(best / p) + lost * math.log((1 - best) / (1 - p)))
+    def fewer(elo: float) -> float:
+        p = 1 - expected_score(elo)
+        chance = [math.comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(lost + 1)]
+        return sum(chance) - chance[-1] / 2
 
-    assert dropped(interval.low) == pytest.approx(dropped(interval.high), rel=1e-6)
-    few = 2 / (2 / (won + lost - 1) + 1 / (4 * won * lost / (won + lost)))
-    assert 1.96**2 < dropped(interval.high) < t_quantile(int(few)) ** 2 * 1.05
-    if lost < 5:
-        assert interval.high - interval.estimate > 1.2 * (interval.estimate - interval.low)
+    unbeaten_is_likely = expected_score(interval.high) ** total > 0.06
+    above = 0.05 if unbeaten_is_likely else 0.025
+    assert 1 - fewer(interval.high) == pytest.approx(above, rel=0.15)
+    assert fewer(interval.low) == pytest.approx(0.025, rel=0.15)
+    assert unbeaten_is_likely == (lost < 5)
+
+
+def test_a_newcomer_who_lost_everything_has_an_end_where_half_of_that_is_a_fortieth() -> None:
+    table = rate(Pairs.of(games("a", "b", lost=128)), ridge=1e-9)
+    unlucky = (1 - expected_score(table.difference("a", "b").high)) ** 128
+    assert unlucky / 2 == pytest.approx(0.025, rel=0.1)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("seeds", [8, 30])
+def test_newcomers_far_outside_are_covered_in_95_of_100_cases(seeds: int, sign: int) -> None:
+    """Exact: all numbers of ties and upsets against known references, with their probabilities.
+
+    One skill's coverage is a sum of few probabilities and cannot be 95 %; a mean over skills can.
+    """
+    rng, games_played = np.random.default_rng(0), 16 * seeds
+    surprises = [(ties, upsets) for ties in range(5 + seeds // 2) for upsets in range(5)]
+    ends = [_newcomer(seeds, ties, upsets, sign, rng) for ties, upsets in surprises]
+    covered = []
+    for elo in range(1100, 1350, 20):
+        upset, loss, tie = (
+            float(p) for p in davidson.probabilities(np.array(-elo / ELO_PER_NAT), wide_fields.NU)
+        )
+        total = 0.0
+        for (ties, upsets), (low, high) in zip(surprises, ends, strict=True):
+            ways = math.comb(games_played, ties) * math.comb(games_played - ties, upsets)
+            rest = games_played - ties - upsets
+            held = np.mean((low <= sign * elo) & (sign * elo <= high))
+            total += ways * tie**ties * upset**upsets * loss**rest * float(held)
+        covered.append(total)
+    assert 0.94 < np.mean(covered) < 0.97
+    assert min(covered) > 0.92
+
+
+def _newcomer(
+    seeds: int, ties: int, upsets: int, sign: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of a newcomer's intervals, surprises drawn among the seeds four times."""
+    count, found = 16 * seeds, []
+    known = 4000 // seeds * seeds
+    tied = round(known * wide_fields.NU / (2 + wide_fields.NU) / 2) * 2
+    level = np.repeat([0.5, 1.0, 0.0], [tied, (known - tied) // 2, (known - tied) // 2])
+    for _ in range(4):
+        own = np.repeat([0.5, 1.0, 0.0], [ties, upsets, count - ties - upsets])
+        rng.shuffle(own)
+        pairs = Pairs(
+            ("one", "other", "new"),
+            np.repeat([0, 2], [known, count]),
+            np.concatenate([np.ones(known, dtype=np.int64), np.arange(count) // seeds % 2]),
+            np.concatenate([level, own if sign < 0 else 1 - own]),
+            np.concatenate([np.arange(known), np.arange(count)]) % seeds,
+        )
+        row = rate(pairs, anchors=["one", "other"])["new"]
+        found.append((row.low, row.high))
+    low, high = np.array(found).T
+    return low, high
 
 
 def test_games_of_one_seed_count_as_one_observation() -> None:
