@@ -416,7 +416,7 @@ register(
     },
     options={
         "exchanges": "messages and programs at most, 1 to 5 (3)",
-        "message_chars": "longest message, 100 to 600 (600)",
+        "message_chars": "longest message, 100 to 600 (120)",
         "difficulty": "1 to 5 (2)",
         "families": "kinds of problem to draw from (all)",
         "hidden_inputs": "hidden test inputs (20)",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.errors import ConfigError
 from srl_envs.families.coding.generated import GeneratedTask
 from srl_envs.families.coding.judging import Judge
@@ -35,18 +35,15 @@ from srl_envs.sandbox import CodeExecutor
 
 TESTS_WEIGHT, ATTACKS_WEIGHT = 0.7, 0.3
 
-RULES = """CODE DUEL. Two players solve the same task at the same time, each with one Python program.
-The program defines {contract} Printing does nothing.
-Each program is tested on hidden inputs; the one with more right answers is ahead."""
-
-ATTACK_RULE = (
-    "Then each player sees the other's program and may send inputs on which it goes wrong."
-)
-_ATTACK = """PHASE: ATTACK. Find inputs for which that program gives a wrong answer, fails or is too slow.
-Reply with one action block that holds a JSON list of at most {most} inputs, like this:
-<action>
-[{example}]
-</action>"""
+RULES = """CODE DUEL. You and another player each write a Python program for the same task, at the same time.
+It defines {contract} Printing does nothing. Each program is run on hidden inputs."""
+ATTACK_RULE = f"""
+Then you see the other program, and may send up to {MAX_ATTACKS} inputs of the task on which it gives a wrong
+answer, fails or is too slow."""
+_TESTS_PAY = f"{TESTS_WEIGHT} * (your share of right answers - the other's)"
+_ATTACKS_PAY = f" + {ATTACKS_WEIGHT} * (your inputs that hit - the other's) / {MAX_ATTACKS}"
+_ATTACK = f"""PHASE: ATTACK. Reply with a JSON list of up to {MAX_ATTACKS} inputs, in the place of INPUT here:
+<action>["INPUT 1", "INPUT 2"]</action>"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +136,18 @@ class CodeDuel(Game[CodeDuelState, Action]):
     def observe(self, state: CodeDuelState, seat: int) -> str:
         """Rules, task, examples, then what the phase adds."""
         task = self._task(state)
-        attack_rule = f"{ATTACK_RULE}\n" if state.attack_rounds else ""
-        rules = f"{RULES.format(contract=task.contract)}\n{attack_rule}{LIMIT_RULE}"
-        known = f"{rules}\n\n{task_block(task, state.examples)}"
+        attacks, paid = (ATTACK_RULE, _ATTACKS_PAY) if state.attack_rounds else ("", "")
+        known = (
+            f"{RULES.format(contract=task.contract)}{attacks}\n{LIMIT_RULE}\n"
+            f"Payoff: {_TESTS_PAY}{paid}.\n\n"
+            f"{task_block(task, state.examples)}\n\nYou are {seat_name(seat)}.\n"
+        )
         if _is_over(state):
-            return f"{known}\n\n{_result(state, seat)}"
+            return known + _result(state, seat)
         if not state.programs:
-            return f"{known}\n\nPHASE: WRITE. {how_to_send(task)}"
-        attack = _ATTACK.format(most=MAX_ATTACKS, example=state.examples[0])
+            return f"{known}PHASE: WRITE. {how_to_send(task)}"
         other = quoted_program(state.programs[1 - seat])
-        return f"{known}\n\nThe other player's program:\n{other}\n\n{attack}"
+        return f"{known}The program of {seat_name(1 - seat)}:\n{other}\n{_ATTACK}"
 
     def parse(self, state: CodeDuelState, seat: int, body: str) -> Action:
         """A program in the write phase, a list of inputs in the attack phase."""
@@ -254,11 +253,11 @@ def _shares(state: CodeDuelState, seat: int) -> tuple[float, float]:
 
 def _result(state: CodeDuelState, seat: int) -> str:
     lines = []
-    for owner, who in ((seat, "Your program"), (1 - seat, "The other program")):
-        lines.append(f"{who} passed {state.passed[owner]} of {len(state.hidden)} tests.")
+    for owner, whose in ((seat, "Your program"), (1 - seat, f"The program of {seat_name(1 - seat)}")):
+        lines.append(f"{whose} passed {state.passed[owner]} of {len(state.hidden)} tests.")
     if state.attack_rounds:
         mine, other = state.scored[seat], state.scored[1 - seat]
-        lines.append(f"Attacks that scored: yours {mine}, the other player's {other}.")
+        lines.append(f"Inputs that hit: yours {mine}, of {seat_name(1 - seat)} {other}.")
     return "THE END. " + " ".join(lines)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.families.coding.held_out import families_of, variants_of
 from srl_envs.families.coding.judging import (
     SKIPPED,
     Judge,
@@ -19,6 +20,7 @@ from srl_envs.families.coding.judging import (
     run_in_parts,
 )
 from srl_envs.families.coding.problems import FAMILIES, Parameters, ProblemFamily, Size
+from srl_envs.families.coding.problems.family import pick
 from srl_envs.families.coding.submissions import canonical
 from srl_envs.families.coding.task import Instance, Task, TaskSource
 from srl_envs.sandbox import Outcome, same_value
@@ -108,10 +110,14 @@ class GeneratedTasks(TaskSource):
         self.hidden_inputs = hidden_inputs
 
     def draw(self, streams: Streams) -> Instance:
-        """The split is part of the streams' entropy already."""
-        rng = streams.instance
-        family = FAMILIES[self.families[int(rng.integers(len(self.families)))]]
-        parameters = family.draw(rng, self.difficulty)
+        """A family and a variant that belong to the split; the inputs differ by its entropy.
+
+        Raises:
+            ConfigError: the families have no variant for the split.
+        """
+        rng, split = streams.instance, streams.split
+        family = FAMILIES[pick(rng, families_of(self.families, self.difficulty, split))]
+        parameters = json.loads(pick(rng, variants_of(family.name, self.difficulty, split)))
         examples = _draw_examples(rng, family, parameters)
         hidden = _draw_hidden(rng, family, parameters, examples, self.hidden_inputs)
         return Instance(family.name, canonical(parameters), examples, hidden)
@@ -147,13 +153,17 @@ def checked_families(game: str, names: Sequence[str] | None) -> tuple[str, ...]:
 def _draw_examples(
     rng: np.random.Generator, family: ProblemFamily, parameters: Parameters
 ) -> tuple[str, ...]:
-    """Small inputs, with different answers where a few tries find some."""
+    """Small inputs, with different answers where a few tries find some.
+
+    Never an edge input: those are the same for many variants, and worth finding.
+    """
     inputs: list[str] = []
     answers: list[str] = []
+    edges = {canonical(data) for data in family.edge_inputs(parameters)}
     for attempt in range(60):
         data = family.draw_input(rng, parameters, "small")
         text, answer = canonical(data), canonical(family.reference(parameters, data))
-        if text not in inputs and (answer not in answers or attempt >= 30):
+        if text not in (*inputs, *edges) and (answer not in answers or attempt >= 30):
             inputs.append(text)
             answers.append(answer)
         if len(inputs) == EXAMPLES:

@@ -76,9 +76,9 @@ def guess(rng: np.random.Generator) -> str:
 
 
 def guess_unknown(rng: np.random.Generator, text: str) -> str:
-    """A guess for a task of a collection, whose function is named at the end of the observation."""
-    names = re.findall(r"^def (\w+)\(", text, re.MULTILINE)
-    name = names[-1] if names else "solve"
+    """A guess for a task of a collection, whose function the example of a reply names."""
+    named = re.search(r"^<action>\ndef (\w+)\(", text, re.MULTILINE)
+    name = named.group(1) if named else "solve"
     return guess(rng).replace("solve(data)", f"{name}(data, *rest)")
 
 

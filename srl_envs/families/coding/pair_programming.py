@@ -7,12 +7,13 @@ navigator alone.
 Why it differs from its draft. The navigator may end the game with the program that stands: otherwise
 a pair that is stuck pays for exchanges that it does not want. The test in the report is the shortest
 that failed, not the first, since a long input does not fit a message. Messages are one line without
-``<``, ``>`` and backticks, as everywhere in this suite, so comparisons are told in words. A navigator
-may well dictate a program; 600 characters on one line leave room for short ones only, and
-``message_chars`` takes that room away.
+``<``, ``>`` and backticks, as everywhere in this suite, so comparisons are told in words. A message
+holds less than half of most statements, so a program cannot be dictated, and a pair that passes the
+statement on in parts pays for a second or third exchange.
 
-Oracle 1: a statement fits one message, so a driver that solves it needs one exchange. Floor: what
-a program that returns a constant passes by chance; a pair of random bots gets 0.01 on average.
+Oracle 1: the task in one short message, and a driver that solves it. The pair of strong bots passes the
+statement on in parts, and its driver guesses the task from the beginning: 0.96. Floor: what a program
+that returns a constant passes by chance; a pair of random bots gets 0.01 on average.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.options import DIFFICULTY, HIDDEN_INPUTS, check_whole, task_source
 from srl_envs.families.coding.submissions import read_program
@@ -38,28 +39,33 @@ DONE = "done"
 SILENCE = "..."
 EXCHANGE_COST = 0.1
 """Share of the pass rate that each exchange after the first costs."""
+MESSAGE_CHARS = 120
+"""By default: less than half of most statements, so that the navigator has to say it in fewer words."""
 _CHATTER = ("sort", "the", "list", "count", "return", "input", "number", "string", "each", "first")
 
 _TOGETHER = (
     "PAIR PROGRAMMING. Two players write one Python program together, in at most {} exchanges."
 )
 _PAID = (
-    "Both are paid the share of hidden tests that the last program passes, less a tenth of it for "
-    "each exchange after the first."
+    "Payoff: the same for both, the share of hidden tests that the last program passes, less a tenth "
+    "of it for each exchange after the first."
 )
 NAVIGATOR_RULES = f"""{_TOGETHER}
 You are the navigator: you know the task. Your partner, the driver, writes the program, and sees nothing
 but the line "def {{}}:" and your messages. In each exchange you write one message, the driver
 sends a program, and you are told how many hidden tests it passes and one that it fails.
 A message has one line and at most {{}} characters; <, > and backticks are taken out of it.
+It ends when a program passes all tests.
 {_PAID}
-It ends when a program passes them all."""
+Reply with a message, like this: <action>Return the sum of all numbers in data, a list.</action>
+To leave it at the driver's last program: <action>{DONE}</action>"""
 DRIVER_RULES = f"""{_TOGETHER}
 You are the driver: you write the program. Your partner, the navigator, knows the task and sends you
 one message per exchange; it does not see your program, but is told how many hidden tests it passes and
-one that it fails. The program defines {{}}; printing does nothing.
+one that it fails. The program defines {{}} Printing does nothing.
+{LIMIT_RULE}
 {_PAID}
-{LIMIT_RULE}"""
+{{}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class PairProgramming(Game[PairState, str]):
         self,
         *,
         exchanges: int = 3,
-        message_chars: int = 600,
+        message_chars: int = MESSAGE_CHARS,
         difficulty: int = DIFFICULTY,
         families: Sequence[str] | None = None,
         hidden_inputs: int = HIDDEN_INPUTS,
@@ -156,36 +162,28 @@ class PairProgramming(Game[PairState, str]):
 
     def _navigator_sees(self, state: PairState, task: Task) -> str:
         rules = NAVIGATOR_RULES.format(self.exchanges, task.signature, self.message_chars)
-        lines = [f"{rules}\n\n{task_block(task, state.examples)}\n"]
+        shown = task_block(task, state.examples)
+        lines = [f"{rules}\n\n{shown}\n\nYou are {seat_name(NAVIGATOR)}, the navigator."]
         for number, message in enumerate(state.messages, 1):
             lines.append(f"Exchange {number}, you: {quoted(message)}")
             if number <= len(state.passed):
                 lines.append(f"Exchange {number}, result: {_report(state, number - 1)}")
         if self.to_move(state) == (NAVIGATOR,):
-            lines.append(self._navigator_asked(state))
+            number = len(state.messages) + 1
+            lines.append(f"EXCHANGE {number} of {self.exchanges}. Write to the driver.")
         else:
             lines.append(self._waiting_or_over(state, "The driver writes."))
         return "\n".join(lines)
 
-    def _navigator_asked(self, state: PairState) -> str:
-        number = len(state.messages) + 1
-        asked = f"EXCHANGE {number} of {self.exchanges}. Write to the driver, like this:\n"
-        if not state.programs:
-            return f"{asked}<action>Return the sum of all numbers in data, a list.</action>"
-        return (
-            f"{asked}<action>Almost: [] must give 0.</action>\n"
-            f"Or leave it at the present program: <action>{DONE}</action>"
-        )
-
     def _driver_sees(self, state: PairState, task: Task) -> str:
-        rules = DRIVER_RULES.format(self.exchanges, task.signature)
-        lines = [f"{rules}\n"]
+        rules = DRIVER_RULES.format(self.exchanges, task.contract, how_to_send(task))
+        lines = [f"{rules}\n\nYou are {seat_name(DRIVER)}, the driver."]
         lines += [f"Message {k}: {quoted(text)}" for k, text in enumerate(state.messages, 1)]
         if state.programs:
             lines.append(f"Your last program:\n{quoted_program(state.programs[-1])}")
         if self.to_move(state) == (DRIVER,):
-            asked = f"EXCHANGE {len(state.messages)} of {self.exchanges}. {how_to_send(task)}"
-            lines.append(asked)
+            number = len(state.messages)
+            lines.append(f"EXCHANGE {number} of {self.exchanges}. Write the program.")
         else:
             lines.append(self._waiting_or_over(state, "The navigator writes."))
         return "\n".join(lines)

@@ -53,7 +53,7 @@ def read_briefing(text: str) -> Briefing | None:
     if not found:
         return None
     _, _, rest = rest.partition("\n")
-    statement = re.split(r"\nExamples:\n|\n\nEXCHANGE |\n\nExchange ", rest)[0]
+    statement = re.split(r"\nExamples:\n|\n\nYou are ", rest)[0]
     limit, failed = _LIMIT.search(text), _FAILED.findall(text)
     return Briefing(
         _speakable(statement),

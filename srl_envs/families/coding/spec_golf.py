@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams
+from srl_envs.core import Game, Streams, seat_name
 from srl_envs.families.coding.golf_form import names_bound, one_form
 from srl_envs.families.coding.golf_names import MODULES
 from srl_envs.families.coding.golf_size import FLOAT_BYTES, program_size
@@ -31,8 +31,8 @@ from srl_envs.families.coding.task import Instance, Task
 from srl_envs.families.coding.wording import LIMIT_RULE, how_to_send, task_block
 from srl_envs.sandbox import CodeExecutor
 
-RULES = """SPEC GOLF. Two players solve the same task at the same time, each with one small Python program.
-There are {rounds} rounds, each with another task. The program defines {contract} Printing does nothing.
+RULES = """SPEC GOLF. In each of {rounds} rounds you and another player write a small Python program for the same task,
+at the same time. It defines {contract} Printing does nothing.
 A program is right if it passes every hidden test. A right program beats a wrong one; of two right ones
 the smaller wins the round. Equal sizes, or two wrong programs, are a draw.
 Size is the number of nodes of Python's syntax tree, Load, Store and Del not counted. Layout, comments and
@@ -42,6 +42,7 @@ passed by name costs 1 more for each byte of the name, unless the name is Python
 Allowed: Python's usual functions and methods, special methods such as __lt__, and imports from {modules}.
 Not there: eval, exec, compile, open, getattr, type, namedtuple and whatever else runs text or finds names
 by text."""
+_PAYOFF = "Payoff: (rounds you win - rounds you lose) / {rounds}."
 
 _TRIES = 12
 """Draws to find a task unlike those before it."""
@@ -151,12 +152,16 @@ class SpecGolf(Game[GolfState, str]):
             float_bytes=FLOAT_BYTES,
             modules=", ".join(MODULES),
         )
-        past = "".join(f"\n{self._past(state, seat, k)}" for k in range(number))
-        head = f"{rules}\n{LIMIT_RULE}\n{past}"
+        payoff = _PAYOFF.format(rounds=self.max_turns)
+        past = "".join(f"{self._past(state, seat, k)}\n" for k in range(number))
+        known = (
+            f"{rules}\n{LIMIT_RULE}\n{payoff}\n{how_to_send(task)}\n\n"
+            f"You are {seat_name(seat)}.\n{past}"
+        )
         if not self.to_move(state):
-            return f"{head}\nTHE END."
+            return f"{known}THE END."
         shown = task_block(task, state.tasks[number].examples)
-        return f"{head}\nROUND {number + 1} of {self.max_turns}\n{shown}\n\n{how_to_send(task)}"
+        return f"{known}ROUND {number + 1} of {self.max_turns}\n{shown}"
 
     @staticmethod
     def _past(state: GolfState, seat: int, number: int) -> str:
@@ -167,7 +172,7 @@ class SpecGolf(Game[GolfState, str]):
         )
         winner = round_winner(attempts)
         result = "a draw" if winner is None else "you won" if winner == seat else "you lost"
-        return f"Round {number + 1}: you {mine}; the other player {theirs}: {result}."
+        return f"Round {number + 1}: you {mine}; {seat_name(1 - seat)} {theirs}: {result}."
 
     def parse(self, state: GolfState, seat: int, body: str) -> str:
         """A program in its one form, which is what runs."""

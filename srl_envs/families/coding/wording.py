@@ -24,7 +24,7 @@ def task_block(task: Task, examples: Sequence[str]) -> str:
 def how_to_send(task: Task) -> str:
     """The form of a reply that holds a program."""
     return (
-        "Reply with one action block that holds the whole program, like this:\n"
+        "Reply with the whole program, like this:\n"
         f"<action>\ndef {task.signature}:\n    return 0\n</action>"
     )
 

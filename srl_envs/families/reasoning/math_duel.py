@@ -1,22 +1,30 @@
 """Math duel: two seats answer the same problems at the same moment and stake points on it.
 
 Competitive, simultaneous, zero-sum. A right answer wins its stake, a wrong one loses it, a pass
-scores 0, and the only seat that is right gains one point more.
+scores 0, and the only seat that is right gains one point more. Each problem is held by itself: none of the
+eval split occurs in train, in whatever order and with whatever signs its numbers stand.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.families.reasoning.gsm8k import WordProblem, read_row
-from srl_envs.families.reasoning.math_problems import FAMILIES, Problem, draw_problem
+from srl_envs.families.reasoning.math_problems import (
+    FAMILIES,
+    Problem,
+    Rng,
+    draw_problem,
+    problem_key,
+)
+from srl_envs.grammar import bare_forms
 from srl_envs.rewards.matcher import AnswerMatcher
 from srl_envs.rewards.number import plain_characters, read_number
 from srl_envs.rewards.policy import AnswerPolicy
@@ -33,6 +41,12 @@ MAX_PAST_CHARS = 200
 _DIFFICULTY = 3
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
+_MOVE = re.compile(
+    r"(?:(?:my |the )?answer\b|x(?= ?=))? ?(?:is\b|:|=)? ?([^;]*?)"
+    r"(?: ?; ?(?:stake\b)?|,? (?:with )?(?:a )?stake\b) ?(?:of\b|is\b|:|=)? ?([^;]*?)(?: points?)?",
+    re.IGNORECASE,
+)
+"""``42; 1``, also with words that change nothing: ``answer: 42; stake: 1``, ``x = 42, stake 1``."""
 _SCORE = re.compile(
     r"^Score: you (-?\d+), opponent (-?\d+)\.\nProblem \d+ of (\d+): ", re.MULTILINE
 )
@@ -96,7 +110,7 @@ def lead(text: str, seat: int) -> float:  # noqa: ARG001 - potentials get the se
 
 
 def parse_move(body: str) -> Move:
-    """Read ``answer; stake`` or ``pass``.
+    """Read ``answer; stake`` or ``pass``; marks around the answer and words such as ``stake`` may stand.
 
     Raises:
         IllegalMoveError: anything else; an answer must be a written number, so that restating the
@@ -105,17 +119,18 @@ def parse_move(body: str) -> Move:
     text = " ".join(plain_characters(body).split())
     if text.lower() == "pass":
         return PASS
-    answer, semicolon, stake = (part.strip() for part in text.partition(";"))
-    require_action(bool(semicolon), f"There is no semicolon. {_HOW}")
+    found = _MOVE.fullmatch(text)
+    if found is None:
+        raise IllegalMoveError(f"There is no semicolon, or more than one. {_HOW}")
+    answer, stake = found.groups()
     require_action(
         stake in [str(points) for points in range(1, MAX_STAKE + 1)],
         f"The stake must be 1 to {MAX_STAKE}. {_HOW}",
     )
-    require_action(
-        len(answer) <= MAX_ANSWER_CHARS and read_number(answer) is not None,
-        f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}",
-    )
-    return Move(answer, int(stake))
+    for number in (answer, *bare_forms(answer)):
+        if len(number) <= MAX_ANSWER_CHARS and read_number(number) is not None:
+            return Move(number, int(stake))
+    raise IllegalMoveError(f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}")
 
 
 def check_source(source: str) -> TaskReport[WordProblem]:
@@ -142,6 +157,10 @@ def _fault(row: WordProblem) -> str:
     if not is_correct(move, row.problem.answer):
         return f"the matcher does not take {row.reference!r} for {row.problem.answer!r}"
     return ""
+
+
+def _plural(problems: int) -> str:
+    return "problem" if problems == 1 else f"{problems} problems"
 
 
 def _checked(name: str, value: int, high: int) -> int:
@@ -207,32 +226,38 @@ class MathDuel(Game[Duel, Move]):
             self.task_report = check_source(tasks)
             self.task_report.require(problems, f"problems={problems}")
             self.task_report.warn(stacklevel=2)
-        self._rules = (
-            "Math duel: you and an opponent answer the same problems at the same time.\n"
-            f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this:\n"
-            "<action>42; 1</action>\n"
-            "Right: you gain the stake, and 1 more if the opponent is not right. "
-            "Wrong: you lose the stake. "
-            "Not sure: write pass instead, for 0 points.\n\n"
+        rules = (
+            f"Math duel: you and an opponent answer the same {_plural(problems)} at the same time.\n"
+            "Right: you gain your stake, and 1 more if the opponent is not right. "
+            "Wrong: you lose it. Pass: 0 points.\n"
+            f"Payoff: (your points - the opponent's) / {LARGEST_GAP * problems}.\n"
+            f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this: "
+            "<action>42; 1</action> or pass: <action>pass</action>\n\n"
         )
+        self._rules = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in range(self.seats))
 
     def new(self, streams: Streams) -> Duel:
-        """Draw the problems, none twice: families in random order, or rows of the split."""
-        rng = streams.instance
+        """Draw the problems of the split, none twice: families in random order, or rows."""
         if self.task_report is not None:
             rows = self.task_report.splits[streams.split]
-            chosen = rng.permutation(len(rows))[: self.max_turns]
+            chosen = streams.instance.permutation(len(rows))[: self.max_turns]
             return Duel(tuple(rows[int(k)].problem for k in chosen))
+        rng = streams.draws("instance")
         order: list[str] = []
         while len(order) < self.max_turns:
             order += [self.families[i] for i in rng.permutation(len(self.families))]
         problems: dict[str, Problem] = {}
         for family in order[: self.max_turns]:
-            problem = draw_problem(rng, family, self.difficulty)
-            while problem.text in problems:
-                problem = draw_problem(rng, family, self.difficulty)
+            draw = partial(self._draw_other, rng, family, problems)
+            problem = streams.held(draw, lambda drawn: problem_key(drawn.text))
             problems[problem.text] = problem
         return Duel(tuple(problems.values()))
+
+    def _draw_other(self, rng: Rng, family: str, drawn: Mapping[str, Problem]) -> Problem:
+        problem = draw_problem(rng, family, self.difficulty)
+        while problem.text in drawn:
+            problem = draw_problem(rng, family, self.difficulty)
+        return problem
 
     def to_move(self, state: Duel) -> tuple[int, ...]:
         """Both seats until every problem was played."""
@@ -248,7 +273,7 @@ class MathDuel(Game[Duel, Move]):
             lines.append(f"Problem {played + 1} of {total}: {state.problems[played].text}")
         else:
             lines.append("The duel is over.")
-        return self._rules + "\n".join(lines)
+        return self._rules[seat] + "\n".join(lines)
 
     @staticmethod
     def _past(state: Duel, seat: int, number: int) -> str:

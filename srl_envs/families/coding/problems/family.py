@@ -57,10 +57,6 @@ class ProblemFamily:
     alternative: Callable[[Parameters], str]
     """A right program that is written differently; same placeholders."""
 
-    def draw(self, rng: np.random.Generator, difficulty: int) -> Parameters:
-        """One variant of this difficulty, all equally likely."""
-        return pick(rng, self.variants(difficulty))
-
     def source(self, parameters: Parameters, bugs: Sequence[Bug] = ()) -> str:
         """The right program, or the same with some `bugs_of` this variant in it."""
         text = self.template(parameters)

@@ -67,15 +67,15 @@ def _statement(p: Parameters) -> str:
     task = sentences(
         f"A path leads from the top {side} to the bottom {other} cell of a grid.",
         f"Each step goes to the next cell below or to the {other}{diagonal}.",
-        f"Cells marked {p['wall']} are walls that no path may touch.",
+        f"Cells marked {p['wall']} are walls that no path may touch, the others "
+        f"{'are marked .' if count else 'hold a digit.'}",
         f"Return the number of paths{modulo}."
         if count
         else "The sum of a path is that of the digits on its cells, both ends included. "
         f"Return the {best} sum, -1 if there is no path.",
     )
     return (
-        f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, all of one length from 1 to "
-        f"{_SIDE}, made of {'.' if count else 'digits'} and {p['wall']}"
+        f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, all of one length from 1 to {_SIDE}."
     )
 
 
