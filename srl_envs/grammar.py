@@ -24,6 +24,8 @@ _PAIRS = {
 _AFTER = ".,;:!\u3002"
 """Punctuation that may stand behind a move."""
 _MOST_LAYERS = 8
+_FENCE = re.compile(r"```[A-Za-z]{0,10}\s*\n([^`]*)\n\s*```")
+"""A code fence with a language, as models write around JSON."""
 
 
 def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[None, str]:
@@ -77,10 +79,14 @@ def _without_thought(reply: str) -> tuple[str, bool]:
 def bare_forms(body: str) -> Iterator[str]:
     """The body without what may stand around a move, one layer after the other.
 
-    Emphasis, quotes, brackets in pairs and punctuation at the end: ``**4**``, ``[4]``, ``"4".``. A game
-    that refuses the body as it stands is asked for these in turn.
+    Emphasis, quotes, brackets in pairs, a code fence and punctuation at the end: ``**4**``, ``[4]``,
+    ``"4".``. A game that refuses the body as it stands is asked for these in turn.
     """
     seen = body.strip()
+    fenced = _FENCE.fullmatch(seen) if seen.startswith("```") else None
+    if fenced:
+        seen = fenced.group(1).strip()
+        yield seen
     for _ in range(_MOST_LAYERS):
         inner = seen.rstrip(_AFTER)
         if inner == seen and len(seen) > 1 and _PAIRS.get(seen[0]) == seen[-1]:

@@ -8,22 +8,25 @@ share of fields that are right, 0 for a step whose output breaks its format.
 A draft paid the first two steps for a valid format alone; a seat that sent made-up but valid JSON
 earned two thirds. Now every step is held against the truth, so one seat's mistake costs every later
 step too, and valid nonsense earns what guessing a flag or a priority does: 0.07 (the random bot; the
-floor of a team that says nothing is 0). Oracle (the strong bot): 1.
+floor of a team that says nothing is 0). Three strong bots earn 1, and `strong` is the ceiling: it knows how
+orders are written. What a learner can gain on it is the order read without that knowledge.
 
-JSON that is not strict (`srl_envs.rewards.strict_json`) is an illegal move; JSON that breaks the
-schema is passed on and earns 0.
+JSON that is not strict (`srl_envs.rewards.strict_json`) and reports without the layout are illegal moves;
+JSON that breaks the schema is passed on and earns 0. Orders of the eval split have combinations of fields
+that no order of train has, so not even one seat's list of fields occurs in both.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action
+from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.teamwork.schema_relay_fields import CORRECTION, FIELDS, KINDS, Form, Value
@@ -37,6 +40,10 @@ MAX_DEPTH = 3
 NOTHING = "none"
 """The report of a seat that has none."""
 LAYOUTS = ("lines", "row")
+_SHAPES = {
+    "lines": "each line must be `name: value`",
+    "row": "write two lines, the names and their values, with as many cells separated by |",
+}
 _CORRECTED_SHARE = 0.4
 
 _write_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -65,7 +72,7 @@ class Relay(NamedTuple):
 
     entries: tuple[Entry, ...]
     prose: str
-    orders: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    orders: tuple[tuple[int, ...], ...]
     """In which order each step's fields are listed: permutations of the entries."""
     layout: str
     same_names: bool
@@ -76,6 +83,17 @@ class Relay(NamedTuple):
     """What the seats wrote so far."""
     scores: tuple[float, ...] = ()
     """Share of fields right in each step so far."""
+
+
+class Sent(NamedTuple):
+    """What a seat writes."""
+
+    text: str
+    """The JSON on one line, or the report; the next seat reads it."""
+    values: Mapping[str, Any]
+    """Of the JSON; empty for a report."""
+    cells: Sequence[tuple[str, str]] = ()
+    """Names and values of a report, in its order."""
 
 
 class Asked(NamedTuple):
@@ -89,12 +107,9 @@ class Asked(NamedTuple):
 
 def asked(state: Relay, step: int) -> list[Asked]:
     """The fields of one step, as listed."""
-    result = []
     named = 0 if state.same_names else step
-    for index in state.orders[step]:
-        field, value, forms = state.entries[index]
-        result.append(Asked(*_column(field, named, forms[step]), value))
-    return result
+    entries = [state.entries[index] for index in state.orders[step]]
+    return [Asked(*_column(field, named, forms[step]), value) for field, value, forms in entries]
 
 
 @lru_cache(maxsize=256)
@@ -105,44 +120,45 @@ def _column(field: int, named: int, written: int) -> tuple[str, Form, str]:
     return names[named] + form.suffix, form, meaning
 
 
-def json_score(text: str, fields: Sequence[Asked]) -> float:
+def json_score(given: Mapping[str, Any], fields: Sequence[Asked]) -> float:
     """Share of fields that are right in a JSON object; 0 where it breaks the schema."""
-    try:
-        given = parse_json(text, max_chars=MAX_JSON_CHARS, max_depth=MAX_DEPTH)
-    except JsonFaultError:
-        return 0.0  # names that became one when the text was cleaned
-    if set(given) != {field.name for field in fields}:
+    if len(given) != len(fields):
         return 0.0
-    values = [field.form.read(given[field.name]) for field in fields]
-    if None in values:
-        return 0.0
-    right = sum(value == field.value for value, field in zip(values, fields, strict=True))
+    right = 0
+    for name, form, _, value in fields:
+        found = form.read(given[name]) if name in given else None
+        if found is None:
+            return 0.0
+        right += found == value
     return right / len(fields)
 
 
 def report_cells(report: str, layout: str) -> list[tuple[str, str]]:
     """Names and values of a report, in its order; empty where it has not the layout."""
-    lines = [line.strip() for line in report.split("\n") if line.strip()]
+    lines = [line for line in report.split("\n") if line and not line.isspace()]
     if layout == "lines":
-        cells = [line.partition(": ") for line in lines]
-        return [(name, value.strip()) for name, _, value in cells]
+        parts = [line.partition(":") for line in lines]
+        cells = [(name.strip(), value.strip()) for name, colon, value in parts if colon]
+        return cells if len(cells) == len(parts) else []
     rows = [[cell.strip() for cell in line.split("|")] for line in lines]
     if len(rows) != 2 or len(rows[0]) != len(rows[1]):
         return []
     return list(zip(*rows, strict=True))
 
 
-def report_score(report: str, layout: str, fields: Sequence[Asked]) -> float:
+def report_score(cells: Sequence[tuple[str, str]], fields: Sequence[Asked]) -> float:
     """Share of values that are right; 0 where names or their order are not as asked."""
-    expected = sorted(fields, key=lambda field: field.name)
-    cells = report_cells(report, layout)
-    if [name for name, _ in cells] != [field.name for field in expected]:
+    if len(cells) != len(fields):
         return 0.0
-    right = sum(
-        value == in_report(field.form.write(field.value))
-        for (_, value), field in zip(cells, expected, strict=True)
-    )
+    right = 0
+    for (name, written), field in zip(cells, sorted(fields, key=_name), strict=True):
+        if name != field.name:
+            return 0.0
+        right += written == in_report(field.form.write(field.value))
     return right / len(fields)
+
+
+_name = itemgetter(0)
 
 
 def in_report(value: Any) -> str:
@@ -150,11 +166,18 @@ def in_report(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def listing(state: Relay, step: int) -> str:
-    """The fields of one step, for its seat."""
-    named = 0 if state.same_names else step
-    entries = [state.entries[index] for index in state.orders[step]]
+def listing(entries: Iterable[Entry], step: int, named: int) -> str:
+    """The fields of one step, for its seat; ``named`` is the schema whose names it uses."""
     return "".join([_column_text(field, named, forms[step]) for field, _, forms in entries])
+
+
+@cache
+def _forms_of_steps(kind: str, varied: bool) -> tuple[tuple[int, int, int], ...]:
+    """The forms that the three steps may have: all the same, or another one in the second."""
+    forms = range(len(KINDS[kind].forms))
+    if not varied:
+        return tuple((form, form, form) for form in forms)
+    return tuple((a, b, c) for a in forms for b in forms for c in forms if a != b)
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +186,7 @@ def _column_text(field: int, named: int, written: int) -> str:
     return f"- {name}: {form.text} ({meaning})\n"
 
 
-class SchemaRelay(Game[Relay, str]):
+class SchemaRelay(Game[Relay, Sent]):
     """Observation: the task of the seat and what the seat before wrote. Action: JSON, or a report.
 
     Args:
@@ -189,51 +212,51 @@ class SchemaRelay(Game[Relay, str]):
                 raise ConfigError(f"schema_relay: {name}={value!r}; give {low} to {high}.")
         self.fields, self.difficulty = fields, difficulty
         common = (
-            "Schema relay: three players pass one order along. Player 1 reads it in prose and writes "
-            "JSON, player 2 writes that JSON in another form, player 3 writes a report. Each sees only "
+            "Schema relay: three players pass one order along. player_0 reads it in prose and writes "
+            "JSON, player_1 writes that JSON in another form, player_2 writes a report. Each sees only "
             "what the one before wrote.\n"
-            "All are paid the same: for each step the share of fields that are right, compared with "
-            "the order. A step with a missing or extra field, or a value not in the form asked for, "
-            "earns nothing.\n"
+            "Payoff: the same for all, the mean over the three steps of the share of fields that are "
+            "right, compared with the order. A step with a missing or extra field, or a value not in "
+            "the form asked for, counts 0.\n"
         )
         as_json = (
             "Reply with one JSON object that has exactly the fields below, like this: "
             '<action>{"name": "Eva Lang", "count": 3}</action>\n'
         )
-        layouts = {
-            "lines": "One line per field, in alphabetical order of the names, like this:\n"
-            "<action>count: 3\nname: Eva Lang</action>",
-            "row": "Two lines: the names in alphabetical order, then their values, both separated "
-            "by |, like this:\n<action>count | name\n3 | Eva Lang</action>",
+        replies = {
+            "lines": "Reply with one line per field, in alphabetical order of the names, like this:\n"
+            "<action>count: 3\nname: Eva Lang</action>\n",
+            "row": "Reply with two lines: the names in alphabetical order, then their values, both "
+            "separated by |, like this:\n<action>count | name\n3 | Eva Lang</action>\n",
         }
-        first, second = (f"{common}You are player {seat}. {as_json}" for seat in (1, 2))
-        third = f"{common}You are player 3. Reply with the report in an action block. "
         self._tasks = {
-            layout: (first, second, f"{third}{text}\n") for layout, text in layouts.items()
+            layout: tuple(
+                f"{common}{reply}\nYou are {seat_name(seat)}.\nFields:\n"
+                for seat, reply in enumerate((as_json, as_json, report))
+            )
+            for layout, report in replies.items()
         }
 
     def new(self, streams: Streams) -> Relay:
-        """Draw fields, values, forms and the prose."""
+        """Draw fields of the split, values, forms and the prose."""
         rng = streams.draws("instance")
         varied = self.difficulty > 1
         entries = []
-        for index in rng.sample(len(FIELDS), self.fields):
-            kind = KINDS[FIELDS[index].kind]
-            first = rng.integers(len(kind.forms))
-            shift = rng.integers(1, len(kind.forms)) if varied else 0
-            third = rng.integers(len(kind.forms)) if varied else first
-            forms = (first, (first + shift) % len(kind.forms), third)
-            entries.append(Entry(index, kind.draw(rng), forms))
-        sentences = [self._sentence(entry, rng) for entry in entries]
+        sentences = []
+        for index in streams.held(partial(rng.sample, len(FIELDS), self.fields), sorted):
+            kind = FIELDS[index].kind
+            choices = _forms_of_steps(kind, varied)
+            entry = Entry(index, KINDS[kind].draw(rng), choices[rng.integers(len(choices))])
+            entries.append(entry)
+            sentences.append(self._sentence(entry, rng))
         orders = [tuple(rng.permutation(self.fields)) for _ in range(SEATS)]
-        state = Relay(
-            tuple(entries),
-            " ".join(sentences[i] for i in rng.permutation(self.fields)),
-            (orders[0], orders[1], orders[2]),
-            LAYOUTS[rng.integers(len(LAYOUTS))] if varied else LAYOUTS[0],
-            not varied,
-        )
-        return state._replace(listed=tuple(listing(state, step) for step in range(SEATS)))
+        prose = " ".join([sentences[i] for i in rng.permutation(self.fields)])
+        layout = LAYOUTS[rng.integers(len(LAYOUTS))] if varied else LAYOUTS[0]
+        listed = [
+            listing([entries[i] for i in orders[step]], step, step if varied else 0)
+            for step in range(SEATS)
+        ]
+        return Relay(tuple(entries), prose, tuple(orders), layout, not varied, tuple(listed))
 
     def _sentence(self, entry: Entry, rng: Draws) -> str:
         field = FIELDS[entry.field]
@@ -258,54 +281,38 @@ class SchemaRelay(Game[Relay, str]):
 
     def observe(self, state: Relay, seat: int) -> str:
         """The seat's task; on its turn also the text that it works from."""
-        task = self._tasks[state.layout][seat]
         step = len(state.sent)
         if step == SEATS:
             status = f"The relay is over. Score: {sum(state.scores) / SEATS:.3f}\n"
         elif step < seat:
-            status = "Wait for the player before you.\n"
+            status = f"Wait for {seat_name(seat - 1)}.\n"
         elif step > seat:
             status = "You are done; wait for the others.\n"
         elif seat == 0:
             status = f"The order:\n{state.prose}\n"
         else:
-            status = f"The player before you wrote:\n{state.sent[seat - 1]}\n"
-        return f"{task}\nFields:\n{state.listed[seat]}\n{status}"
+            status = f"{seat_name(seat - 1)} wrote:\n{state.sent[seat - 1]}\n"
+        return f"{self._tasks[state.layout][seat]}{state.listed[seat]}\n{status}"
 
-    def parse(self, state: Relay, seat: int, body: str) -> str:
+    def parse(self, state: Relay, seat: int, body: str) -> Sent:
         """What is passed on: the JSON on one line, or the report."""
         if seat == SEATS - 1:
-            return self._parse_report(body)
-        try:
-            given = parse_json(body, max_chars=MAX_JSON_CHARS, max_depth=MAX_DEPTH)
-        except JsonFaultError as fault:
-            raise IllegalMoveError(
-                f"this is no strict JSON: {_FAULTS.get(fault.reason, 'it cannot be read')}"
-            ) from None
-        require_action(isinstance(given, dict), 'write one JSON object, like {"name": "Eva Lang"}')
+            return _parse_report(body, state.layout)
+        given = _parse_object(body)
         text = _write_json(given)
         require_action(
             len(text) <= MAX_JSON_CHARS, f"the JSON is longer than {MAX_JSON_CHARS} characters"
         )
-        return clean_message(text, MAX_JSON_CHARS)
+        shown = clean_message(text, MAX_JSON_CHARS)
+        return Sent(shown, given if shown == text else _values_shown(shown))
 
-    @staticmethod
-    def _parse_report(body: str) -> str:
-        require_action(bool(body), f"the report is empty; write {NOTHING} if you have none")
-        require_action(
-            len(body) <= MAX_REPORT_CHARS,
-            f"the report is longer than {MAX_REPORT_CHARS} characters",
-        )
-        return body.replace("\r\n", "\n")
-
-    def apply(self, state: Relay, actions: Mapping[int, str]) -> Relay:
+    def apply(self, state: Relay, actions: Mapping[int, Sent]) -> Relay:
         """Pass the text on."""
-        (text,) = actions.values()
+        ((text, values, cells),) = actions.values()
         entries, prose, orders, layout, same_names, listed, sent, scores = state
         step = len(sent)
         fields = asked(state, step)
-        last = step == SEATS - 1
-        score = report_score(text, layout, fields) if last else json_score(text, fields)
+        score = report_score(cells, fields) if step == SEATS - 1 else json_score(values, fields)
         sent, scores = (*sent, text), (*scores, score)
         return Relay(entries, prose, orders, layout, same_names, listed, sent, scores)
 
@@ -363,12 +370,43 @@ class SchemaRelay(Game[Relay, str]):
     def decode(self, data: Any) -> Relay:
         """The inverse of `encode`."""
         entries, prose, orders, layout, same_names, listed, sent, scores = data
-        first, second, third = (tuple(order) for order in orders)
         return Relay(
             tuple(Entry(field, value, tuple(forms)) for field, value, forms in entries),
-            prose, (first, second, third), layout, same_names,
+            prose, tuple(tuple(order) for order in orders), layout, same_names,
             tuple(listed), tuple(sent), tuple(scores),
         )  # fmt: skip
+
+
+def _parse_object(body: str) -> dict[str, Any]:
+    try:
+        given = parse_json(body, max_chars=MAX_JSON_CHARS, max_depth=MAX_DEPTH)
+    except JsonFaultError as fault:
+        raise IllegalMoveError(
+            f"this is no strict JSON: {_FAULTS.get(fault.reason, 'it cannot be read')}"
+        ) from None
+    if not isinstance(given, dict):
+        raise IllegalMoveError('write one JSON object, like {"name": "Eva Lang"}')
+    return given
+
+
+def _values_shown(text: str) -> Mapping[str, Any]:
+    """What the next seat reads in a text that was cleaned; names may have become one."""
+    try:
+        return _parse_object(text)
+    except IllegalMoveError:
+        return {}
+
+
+def _parse_report(body: str, layout: str) -> Sent:
+    require_action(bool(body), f"the report is empty; write {NOTHING} if you have none")
+    require_action(
+        len(body) <= MAX_REPORT_CHARS, f"the report is longer than {MAX_REPORT_CHARS} characters"
+    )
+    if body == NOTHING:
+        return Sent(NOTHING, {})
+    cells = report_cells(body, layout)
+    require_action(bool(cells), f"this is no report: {_SHAPES[layout]}")
+    return Sent(body.replace("\r\n", "\n"), {}, cells)
 
 
 def write_report(values: Mapping[str, Any], layout: str) -> str:

@@ -24,7 +24,7 @@ _SENTENCES: tuple[tuple[int, str, str], ...] = tuple(
     for sentence in field.sentences
 )
 """Index of the field, and what stands before and after its value."""
-_INPUT = re.compile(r"^(The order|The player before you wrote):\n(.*)$", re.MULTILINE)
+_INPUT = re.compile(r"^(The order|player_\d wrote):\n(.*)$", re.MULTILINE)
 
 
 def random_bot(rng: np.random.Generator) -> Bot:
@@ -59,7 +59,7 @@ def _relay_bot(rng: np.random.Generator, *, error_rate: float, forget_rate: floa
             values[name] = form.write(value)
         if rng.random() < forget_rate:
             values.pop(str(rng.choice(list(values))))
-        if "You are player 3" in text:
+        if "\nYou are player_2." in text:
             return action(write_report(values, "row" if "separated by |" in text else "lines"))
         return action(json.dumps(values))
 

@@ -15,6 +15,7 @@ from srl_envs.families.teamwork.schema_relay import (
     SchemaRelay,
     asked,
     json_score,
+    report_cells,
     report_score,
     write_report,
 )
@@ -151,17 +152,17 @@ def test_forms_change_between_steps_only_where_it_is_hard(difficulty: int) -> No
 def test_one_wrong_field_costs_its_share_and_a_broken_form_the_step() -> None:
     state = SchemaRelay(fields=4).new(Streams(0))
     fields, right = asked(state, 0), truth(state, 0)
-    assert json_score(json.dumps(right), fields) == 1.0
+    assert json_score(right, fields) == 1.0
     first = fields[0]
     rng = np.random.default_rng(0)
     entry = state.entries[state.orders[0][0]]
     wrong = entry.value
     while wrong == entry.value:
         wrong = KINDS[FIELDS[entry.field].kind].draw(rng)
-    assert json_score(json.dumps({**right, first.name: first.form.write(wrong)}), fields) == 0.75
-    assert json_score(json.dumps({**right, first.name: None}), fields) == 0.0
-    assert json_score(json.dumps({**right, "note": "hello"}), fields) == 0.0
-    assert json_score(json.dumps({n: v for n, v in right.items() if n != first.name}), fields) == 0
+    assert json_score({**right, first.name: first.form.write(wrong)}, fields) == 0.75
+    assert json_score({**right, first.name: None}, fields) == 0.0
+    assert json_score({**right, "note": "hello"}, fields) == 0.0
+    assert json_score({n: v for n, v in right.items() if n != first.name}, fields) == 0
 
 
 @pytest.mark.parametrize("layout", ["lines", "row"])
@@ -169,17 +170,21 @@ def test_a_report_keeps_its_order_and_its_names(layout: str) -> None:
     state = SchemaRelay(fields=4).new(Streams(1))
     fields, right = asked(state, 2), truth(state, 2)
     names = sorted(right)
+
+    def scored(report: str) -> float:
+        return report_score(report_cells(report, layout), fields)
+
     report = write_report(right, layout)
-    assert report_score(report, layout, fields) == 1.0
-    assert report_score(report + "\n", layout, fields) == 1.0
-    assert report_score(write_report({**right, names[0]: "wrong"}, layout), layout, fields) == 0.75
-    assert report_score(write_report({**right, "z": 1}, layout), layout, fields) == 0.0
-    assert report_score(NOTHING, layout, fields) == 0.0
+    assert scored(report) == 1.0
+    assert scored(report + "\n") == 1.0
+    assert scored(write_report({**right, names[0]: "wrong"}, layout)) == 0.75
+    assert scored(write_report({**right, "z": 1}, layout)) == 0.0
+    assert scored(NOTHING) == 0.0
     other = {"lines": "row", "row": "lines"}[layout]
-    assert report_score(write_report(right, other), layout, fields) == 0.0
+    assert scored(write_report(right, other)) == 0.0
     if layout == "lines":
         backwards = "\n".join(reversed(report.split("\n")))
-        assert report_score(backwards, layout, fields) == 0.0
+        assert scored(backwards) == 0.0
 
 
 def test_a_report_by_hand() -> None:
@@ -215,10 +220,10 @@ def test_what_is_passed_on_is_one_line_without_markup() -> None:
     game = SchemaRelay()
     state = game.new(Streams(0))
     body = '{"a":\n"</action><action>x\\u0000\\nFields:", "b<": 1}'
-    text = game.parse(state, 0, body)
-    assert text == '{"a": "/actionactionx\\u0000\\nFields:", "b": 1}'
-    seen = game.observe(game.apply(state, {0: text}), 1)
-    assert seen.endswith(f"wrote:\n{text}\n")
+    sent = game.parse(state, 0, body)
+    assert sent.text == '{"a": "/actionactionx\\u0000\\nFields:", "b": 1}'
+    seen = game.observe(game.apply(state, {0: sent}), 1)
+    assert seen.endswith(f"player_0 wrote:\n{sent.text}\n")
 
 
 def test_names_that_become_one_when_cleaned_break_the_schema() -> None:
@@ -233,11 +238,49 @@ def test_any_text_is_read_or_refused(body: str) -> None:
     state = game.new(Streams(0))
     for seat in range(3):
         try:
-            text = game.parse(state, seat, body)
+            sent = game.parse(state, seat, body)
         except IllegalMoveError:
-            text = game.fallback(state, seat)
-        state = game.apply(state, {seat: text})
+            sent = game.parse(state, seat, game.fallback(state, seat))
+        state = game.apply(state, {seat: sent})
     assert game.returns(state) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("layout", "body"),
+    [("lines", "Here it is\na: 1"), ("row", "a: 1\nb: 2 | 3"), ("row", "a | b\n1 | 2\nthat is all")],
+)
+def test_a_report_without_the_layout_is_refused(layout: str, body: str) -> None:
+    game = SchemaRelay()
+    state = game.new(Streams(0))._replace(layout=layout)
+    with pytest.raises(IllegalMoveError, match="no report"):
+        game.parse(state, 2, body)
+
+
+def test_a_code_fence_around_a_reply_is_taken_off() -> None:
+    env = srl_envs.make(ENV)
+    env.reset(seed=0)
+    for seat, reply in enumerate(right_replies(env.game, env._state)):
+        _, _, _, _, infos = env.step({f"player_{seat}": f"<action>```json\n{reply}\n```</action>"})
+    assert env.outcomes == (1.0, 1.0, 1.0)
+    assert infos["player_0"]["forfeited"] is False
+
+
+def test_no_combination_of_fields_is_in_both_splits() -> None:
+    env = srl_envs.make(ENV)
+    seen: dict[str, set[tuple[int, ...]]] = {"train": set(), "eval": set()}
+    for split, fields in seen.items():
+        for seed in range(600):
+            env.reset(seed=seed, options={"split": split})
+            fields.add(tuple(sorted(entry.field for entry in env._state.entries)))
+    assert len(seen["eval"]) > 100
+    assert not seen["train"] & seen["eval"]
+
+
+def test_one_that_babbles_beside_strong_ones_ends_at_the_worst() -> None:
+    env = srl_envs.make(ENV)
+    for seat in range(3):
+        players = {s: "strong" if s != seat else (lambda _: "?") for s in range(3)}
+        assert srl_envs.play(env, players, seed=seat).outcomes == (0.0, 0.0, 0.0)
 
 
 def test_a_team_that_says_nothing_earns_nothing() -> None:
