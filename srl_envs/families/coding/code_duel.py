@@ -253,7 +253,10 @@ def _shares(state: CodeDuelState, seat: int) -> tuple[float, float]:
 
 def _result(state: CodeDuelState, seat: int) -> str:
     lines = []
-    for owner, whose in ((seat, "Your program"), (1 - seat, f"The program of {seat_name(1 - seat)}")):
+    for owner, whose in (
+        (seat, "Your program"),
+        (1 - seat, f"The program of {seat_name(1 - seat)}"),
+    ):
         lines.append(f"{whose} passed {state.passed[owner]} of {len(state.hidden)} tests.")
     if state.attack_rounds:
         mine, other = state.scored[seat], state.scored[1 - seat]

@@ -110,9 +110,7 @@ def _sum_and_difference(rng: Rng) -> tuple[str, int]:
     return f"x + y = {x + y}, x - y = {x - y}. x = ?", x
 
 
-def _system(
-    rng: Rng, x: Fraction | int, y: Fraction | int
-) -> tuple[str, Fraction | int]:
+def _system(rng: Rng, x: Fraction | int, y: Fraction | int) -> tuple[str, Fraction | int]:
     """Two equations with whole coefficients, scaled until the right sides are whole as well."""
     while True:
         (a, b), (c, d) = [[_sign(rng) * _between(rng, 2, 9) for _ in range(2)] for _ in range(2)]

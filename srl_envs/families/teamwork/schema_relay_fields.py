@@ -162,36 +162,46 @@ def _date(year: str, month: str, day: str) -> int | None:
     return int(year) * 10_000 + int(month) * 100 + int(day) if fits else None
 
 
-def _month(name: str) -> str:
-    """Number of the month whose name, or its first three letters, is ``name``; "0" if none."""
-    short = [month[:3].upper() for month in MONTHS]
-    return str(short.index(name[:3].upper()) + 1) if name[:3].upper() in short else "0"
+_SHORT_MONTHS = tuple(month[:3].upper() for month in MONTHS)
+_MONTH_NUMBERS = {
+    name: str(number) for names in (MONTHS, _SHORT_MONTHS) for number, name in enumerate(names, 1)
+}
 
 
-def _written_date(value: Value, style: str) -> str:
-    year, month, day = int(value) // 10_000, int(value) // 100 % 100, int(value) % 100
-    name = MONTHS[month - 1]
-    return style.format(y=year, m=month, d=day, name=name, short=name[:3].upper())
+def _date_parts(value: Value) -> tuple[int, int, int]:
+    """Year, month and day."""
+    year, rest = divmod(int(value), 10_000)
+    return year, *divmod(rest, 100)
+
+
+def _written_iso(value: Value) -> str:
+    year, month, day = _date_parts(value)
+    return f"{year}-{month:02}-{day:02}"
+
+
+def _written_short(value: Value) -> str:
+    year, month, day = _date_parts(value)
+    return f"{day:02}/{_SHORT_MONTHS[month - 1]}/{year}"
+
+
+def _written_long(value: Value) -> str:
+    year, month, day = _date_parts(value)
+    return f"{day} {MONTHS[month - 1]} {year}"
+
+
+def _named_date(day: str, month: str, year: str) -> int | None:
+    return _date(year, _MONTH_NUMBERS.get(month, "0"), day)
 
 
 def _dates() -> Kind:
-    iso = _text_form(
-        "text, a date as YYYY-MM-DD", r"(\d{4})-(\d{2})-(\d{2})",
-        lambda value: _written_date(value, "{y}-{m:02}-{d:02}"), _date,
-    )  # fmt: skip
+    iso = _text_form("text, a date as YYYY-MM-DD", r"(\d{4})-(\d{2})-(\d{2})", _written_iso, _date)
     digits = _text_form(
         "text, a date as eight digits YYYYMMDD", r"(\d{4})(\d{2})(\d{2})", str, _date
     )
     named = _text_form(
-        "text, a date like 07/MAR/2031", r"(\d{2})/([A-Z]{3})/(\d{4})",
-        lambda value: _written_date(value, "{d:02}/{short}/{y}"),
-        lambda day, month, year: _date(year, _month(month), day),
-    )  # fmt: skip
-    prose = _text_form(
-        "", r"(\d{1,2}) ([A-Z][a-z]{2,8}) (\d{4})",
-        lambda value: _written_date(value, "{d} {name} {y}"),
-        lambda day, month, year: _date(year, _month(month), day),
-    )  # fmt: skip
+        "text, a date like 07/MAR/2031", r"(\d{2})/([A-Z]{3})/(\d{4})", _written_short, _named_date
+    )
+    prose = _text_form("", r"(\d{1,2}) ([A-Z][a-z]{2,8}) (\d{4})", _written_long, _named_date)
 
     def draw(rng: Draws | np.random.Generator) -> int:
         year, month, day = rng.integers(2031, 2040), rng.integers(1, 13), rng.integers(1, 29)

@@ -247,7 +247,11 @@ def test_any_text_is_read_or_refused(body: str) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "body"),
-    [("lines", "Here it is\na: 1"), ("row", "a: 1\nb: 2 | 3"), ("row", "a | b\n1 | 2\nthat is all")],
+    [
+        ("lines", "Here it is\na: 1"),
+        ("row", "a: 1\nb: 2 | 3"),
+        ("row", "a | b\n1 | 2\nthat is all"),
+    ],
 )
 def test_a_report_without_the_layout_is_refused(layout: str, body: str) -> None:
     game = SchemaRelay()

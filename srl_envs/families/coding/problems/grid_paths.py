@@ -74,9 +74,7 @@ def _statement(p: Parameters) -> str:
         else "The sum of a path is that of the digits on its cells, both ends included. "
         f"Return the {best} sum, -1 if there is no path.",
     )
-    return (
-        f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, all of one length from 1 to {_SIDE}."
-    )
+    return f"{task}\nInput: a list of 1 to {_SIDE} strings, the rows, all of one length from 1 to {_SIDE}."
 
 
 def _reference(p: Parameters, data: Any) -> Any:
