@@ -303,7 +303,7 @@ register(
         "people": "people in the puzzle, 3 or 4 (3)",
         "attributes": "what each has, the house included, 2 or 3 (3)",
         "difficulty": "1 (who has what) to 3 (hints only) (2)",
-        "message_chars": "longest message, 40 to 400 (300)",
+        "message_chars": "longest message, 40 to 400 (70)",
     },
 )
 

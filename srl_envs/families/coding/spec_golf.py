@@ -31,8 +31,8 @@ from srl_envs.families.coding.task import Instance, Task
 from srl_envs.families.coding.wording import LIMIT_RULE, how_to_send, task_block
 from srl_envs.sandbox import CodeExecutor
 
-RULES = """SPEC GOLF. In each of {rounds} rounds you and another player write a small Python program for the same task,
-at the same time. It defines {contract} Printing does nothing.
+RULES = """SPEC GOLF. In each of {rounds} rounds you and another player write a small Python program for the
+same task, at the same time. It defines {contract} Printing does nothing.
 A program is right if it passes every hidden test. A right program beats a wrong one; of two right ones
 the smaller wins the round. Equal sizes, or two wrong programs, are a draw.
 Size is the number of nodes of Python's syntax tree, Load, Store and Del not counted. Layout, comments and

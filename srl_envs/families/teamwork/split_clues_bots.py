@@ -32,7 +32,7 @@ Bot = Callable[[str], str]
 _PEOPLE = re.compile(r"^People: (.*)\.$", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"^Each person has a different (\w+): (.*)\.$", re.MULTILINE)
 _CLUES = re.compile(r"^Your clues: (.*)$", re.MULTILINE)
-_MESSAGE = re.compile(r'^Round (\d), (you|player (\d)): "(.*)"$', re.MULTILINE)
+_MESSAGE = re.compile(r'^Round \d, (you|player_\d): "(.*)"$', re.MULTILINE)
 _LIMIT = re.compile(r"at most (\d+) characters each")
 _ROUND = re.compile(r"^Round (\d) of \d: write", re.MULTILINE)
 
@@ -62,7 +62,7 @@ def read(text: str) -> Seen:
         tuple(name for name, _ in attributes),
         tuple(tuple(values.split(", ")) for _, values in attributes),
     )
-    heard = [found[3] for found in _MESSAGE.findall(text) if found[1] != "you"]
+    heard = [message for who, message in _MESSAGE.findall(text) if who != "you"]
     now = _ROUND.search(text)
     return Seen(
         puzzle,
@@ -150,12 +150,14 @@ def _grids(seen: Seen) -> Iterator[str]:
 
 
 def _part(seen: Seen) -> list[str]:
-    """The clues for this round: as many as fit, in turn."""
-    rest = list(seen.clues)
+    """The clues for this round: as many as fit, in turn; those that fit no message are left out."""
+    rest = sorted((clue for clue in seen.clues if len(clue) <= seen.limit), key=len)
     for _ in range(seen.round):
         part: list[str] = []
-        while rest and len(" ".join([*part, rest[0]])) <= seen.limit:
-            part.append(rest.pop(0))
+        for clue in list(rest):
+            if len(" ".join([*part, clue])) <= seen.limit:
+                part.append(clue)
+                rest.remove(clue)
     return part
 
 

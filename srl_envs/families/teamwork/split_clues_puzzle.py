@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_envs.core import Split
 from srl_envs.draws import Draws
 
 Solution = tuple[tuple[int, ...], ...]
@@ -27,14 +28,31 @@ PERSON = -1
 HOUSE_NAME = "house"
 HOUSE = 0
 """Index of the attribute that is always there, and has an order."""
-NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "June", "Kim", "Lars")
-ATTRIBUTES = {
-    "pet": ("the {} owner", ("cat", "dog", "fish", "horse", "parrot", "rabbit")),
-    "drink": ("the {} drinker", ("cocoa", "coffee", "juice", "milk", "tea", "water")),
-    "job": ("the {}", ("baker", "doctor", "farmer", "painter", "pilot", "teacher")),
-    "sport": ("the {} player", ("chess", "football", "golf", "hockey", "rugby", "tennis")),
+NAMES: dict[Split, tuple[str, ...]] = {
+    "train": (
+        "Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "June", "Kim", "Lars",
+    ),
+    "eval": ("Max", "Nora", "Omar", "Pia", "Rosa", "Sam"),
+}  # fmt: skip
+CALLED = {
+    "pet": "the {} owner", "drink": "the {} drinker", "job": "the {}", "sport": "the {} player",
+}  # fmt: skip
+"""Attribute -> how a person is called after a value."""
+VALUES: dict[Split, dict[str, tuple[str, ...]]] = {
+    "train": {
+        "pet": ("cat", "dog", "fish", "horse", "parrot", "rabbit"),
+        "drink": ("cocoa", "coffee", "juice", "milk", "tea", "water"),
+        "job": ("baker", "doctor", "farmer", "painter", "pilot", "teacher"),
+        "sport": ("chess", "football", "golf", "hockey", "rugby", "tennis"),
+    },
+    "eval": {
+        "pet": ("goat", "hamster", "snake", "turtle"),
+        "drink": ("cider", "lemonade", "mocha", "soda"),
+        "job": ("actor", "judge", "sailor", "tailor"),
+        "sport": ("badminton", "cricket", "polo", "squash"),
+    },
 }
-"""Name -> how a person is called after a value, and the values."""
+"""No word of one split occurs in the other, so no clue of eval can be read in train."""
 
 
 class Puzzle(NamedTuple):
@@ -78,10 +96,9 @@ KINDS_BY_DIFFICULTY = {
 }
 
 
-def things(puzzle: Puzzle) -> list[Thing]:
+def things(size: int, attributes: int) -> tuple[Thing, ...]:
     """People first, then the values by attribute."""
-    size = len(puzzle.people)
-    return [Thing(a, v) for a in range(PERSON, len(puzzle.attributes)) for v in range(size)]
+    return tuple(Thing(a, v) for a in range(PERSON, attributes) for v in range(size))
 
 
 def called(puzzle: Puzzle, thing: Thing) -> str:
@@ -91,7 +108,7 @@ def called(puzzle: Puzzle, thing: Thing) -> str:
     value = puzzle.values[thing.attribute][thing.value]
     if thing.attribute == HOUSE:
         return value
-    return ATTRIBUTES[puzzle.attributes[thing.attribute]][0].format(value)
+    return CALLED[puzzle.attributes[thing.attribute]].format(value)
 
 
 def sentence(puzzle: Puzzle, clue: Clue) -> str:
@@ -102,7 +119,8 @@ def sentence(puzzle: Puzzle, clue: Clue) -> str:
 
 @lru_cache(maxsize=16)
 def _patterns(puzzle: Puzzle) -> tuple[dict[str, Thing], list[tuple[str, re.Pattern[str]]]]:
-    named = {called(puzzle, thing).lower(): thing for thing in things(puzzle)}
+    everything = things(len(puzzle.people), len(puzzle.attributes))
+    named = {called(puzzle, thing).lower(): thing for thing in everything}
     some = "|".join(map(re.escape, sorted(named, key=len, reverse=True)))
     patterns = [
         (kind, re.compile(rf"\b{phrase[:-1].format(*2 * [f'({some})'])}\.", re.IGNORECASE))
@@ -209,12 +227,12 @@ def solutions(puzzle: Puzzle, mask: Mask) -> list[Solution]:
 # --- drawing ------------------------------------------------------------------------------------
 
 
-def draw_puzzle(rng: Draws, people: int, attributes: int) -> tuple[Puzzle, Solution]:
+def draw_puzzle(rng: Draws, people: int, attributes: int, split: Split) -> tuple[Puzzle, Solution]:
     """Names, values and the truth."""
-    kinds = _some(rng, tuple(ATTRIBUTES), attributes - 1)
-    names = sorted(_some(rng, NAMES, people))
+    kinds = _some(rng, tuple(CALLED), attributes - 1)
+    names = sorted(_some(rng, NAMES[split], people))
     values = [tuple(str(number + 1) for number in range(people))]
-    values.extend(tuple(sorted(_some(rng, ATTRIBUTES[kind][1], people))) for kind in kinds)
+    values.extend(tuple(sorted(_some(rng, VALUES[split][kind], people))) for kind in kinds)
     truth = tuple(tuple(rng.permutation(people)) for _ in range(attributes))
     return Puzzle(tuple(names), (HOUSE_NAME, *kinds), tuple(values)), truth
 
@@ -259,13 +277,15 @@ def _pairs(everything: tuple[Thing, ...], kinds: tuple[str, ...]) -> tuple[Pair,
     return tuple(pairs)
 
 
-def true_clues(puzzle: Puzzle, truth: Solution, kinds: Iterable[str]) -> list[Clue]:
+@lru_cache(maxsize=4096)
+def true_clues(truth: Solution, kinds: tuple[str, ...]) -> tuple[Clue, ...]:
     """Every clue of these kinds that holds."""
-    everything = tuple(things(puzzle))
+    size = len(truth[HOUSE])
+    everything = things(size, len(truth))
     owners = [_owner(truth, thing) for thing in everything]
     houses = truth[HOUSE]
     found: list[Clue | None] = []
-    for first, second, same, different, below, above, beside in _pairs(everything, tuple(kinds)):
+    for first, second, same, different, below, above, beside in _pairs(everything, kinds):
         here, there = owners[first], owners[second]
         if here == there:
             found.append(same)
@@ -274,7 +294,14 @@ def true_clues(puzzle: Puzzle, truth: Solution, kinds: Iterable[str]) -> list[Cl
         found.extend((different, below if gap < 0 else above))
         if abs(gap) == 1:
             found.append(beside)
-    return [clue for clue in found if clue is not None]
+    return tuple(clue for clue in found if clue is not None)
+
+
+@lru_cache(maxsize=4096)
+def _narrowing(truth: Solution, kinds: tuple[str, ...]) -> tuple[tuple[Clue, int], ...]:
+    """The true clues with their `clue_bits`."""
+    size, attributes = len(truth[HOUSE]), len(truth)
+    return tuple((clue, clue_bits(size, attributes, clue)) for clue in true_clues(truth, kinds))
 
 
 def _owner(truth: Solution, thing: Thing) -> int:
@@ -284,27 +311,51 @@ def _owner(truth: Solution, thing: Thing) -> int:
     return truth[thing.attribute].index(thing.value)
 
 
-def minimal_clues(rng: Draws, puzzle: Puzzle, truth: Solution, kinds: Iterable[str]) -> list[Clue]:
+def minimal_clues(rng: Draws, truth: Solution, kinds: tuple[str, ...]) -> list[Clue]:
     """Clues with one solution, none of which can be left out; fewer than needed gives []."""
-    size, attributes = len(puzzle.people), len(puzzle.attributes)
-    candidates = true_clues(puzzle, truth, kinds)
-    every = (1 << len(_orders(size)) ** attributes) - 1
-    fitting, chosen = every, []
-    for index in rng.permutation(len(candidates)):
-        clue = candidates[index]
-        narrowed = fitting & clue_bits(size, attributes, clue)
+    candidates = list(_narrowing(truth, kinds))
+    count = len(candidates)
+    every = fitting = (1 << len(_orders(len(truth[HOUSE]))) ** len(truth)) - 1
+    chosen: list[tuple[Clue, int]] = []
+    for place in range(count):  # a shuffle that stops where the clues suffice
+        other = rng.integers(place, count)
+        candidate = candidates[other]
+        candidates[other] = candidates[place]
+        narrowed = fitting & candidate[1]
         if narrowed != fitting:
             fitting = narrowed
-            chosen.append(clue)
-        if fitting.bit_count() == 1:
-            break
+            chosen.append(candidate)
+            if _is_single(fitting):
+                break
     else:
         return []
-    for clue in list(chosen):
-        without = [other for other in chosen if other != clue]
+    for candidate in list(chosen):
         fitting = every
-        for other in without:
-            fitting &= clue_bits(size, attributes, other)
-        if fitting.bit_count() == 1:
-            chosen = without
-    return chosen
+        for kept in chosen:
+            if kept is not candidate:
+                fitting &= kept[1]
+        if _is_single(fitting):
+            chosen.remove(candidate)
+    return [clue for clue, _ in chosen]
+
+
+def _is_single(bits: int) -> bool:
+    return not bits & (bits - 1)
+
+
+def structure(truth: Solution, clues: Iterable[Clue]) -> tuple[tuple[str, int, int], ...]:
+    """What names a puzzle whatever its words are: of each clue the kind and the two houses it is about.
+
+    Puzzles that differ in names, values or the order of clues have the same; some others may.
+    """
+    houses = truth[HOUSE]
+
+    def about(thing: Thing) -> int:
+        return thing.value if thing.attribute == HOUSE else houses[_owner(truth, thing)]
+
+    found = []
+    for kind, first, second in clues:
+        here, there = about(first), about(second)
+        ordered = kind == "below" or here <= there
+        found.append((kind, here, there) if ordered else (kind, there, here))
+    return tuple(sorted(found))

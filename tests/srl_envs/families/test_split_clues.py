@@ -1,4 +1,5 @@
 import json
+import re
 from itertools import permutations, product
 
 import numpy as np
@@ -32,6 +33,7 @@ from srl_envs.families.teamwork.split_clues_puzzle import (
     read_clues,
     sentence,
     solutions,
+    structure,
     true_clues,
 )
 
@@ -95,9 +97,9 @@ def test_clues_by_hand(clue: Clue, text: str) -> None:
 @given(st.integers(0, 2**32), st.integers(3, 4), st.integers(2, 3))
 @settings(max_examples=10, deadline=None)
 def test_every_clue_is_true_and_says_what_it_means(seed: int, people: int, attributes: int) -> None:
-    puzzle, truth = draw_puzzle(Draws(np.random.PCG64(seed)), people, attributes)
+    puzzle, truth = draw_puzzle(Draws(np.random.PCG64(seed)), people, attributes, "train")
     kinds = ("is", "in", "is not", "not in", "below", "beside")
-    clues = true_clues(puzzle, truth, kinds)
+    clues = true_clues(truth, kinds)
     assert {clue.kind for clue in clues} == set(kinds)
     for clue in clues:
         assert holds(clue, truth)
@@ -182,8 +184,45 @@ def test_grids_that_are_refused(body: str) -> None:
         parse_grid(PUZZLE, body)
 
 
-def test_house_numbers_may_be_texts() -> None:
-    assert parse_grid(PUZZLE, GOOD.replace("1", '"1"')) == listed_grid(PUZZLE)
+@pytest.mark.parametrize(
+    "body", [GOOD.replace("1", '"1"'), GOOD.lower(), GOOD.replace("cat", "Cat ")]
+)
+def test_house_numbers_may_be_texts_and_case_does_not_count(body: str) -> None:
+    assert parse_grid(PUZZLE, body) == listed_grid(PUZZLE)
+
+
+def test_the_structure_of_a_puzzle_does_not_hang_on_its_words() -> None:
+    """Ben, the cat and house 1 belong together, so each stands for the other two."""
+    truth: Solution = ((1, 0, 2), (1, 0, 2), (0, 1, 2))
+    plain = [Clue("is", BEN, CAT), Clue("below", CAT, TEA), Clue("beside", TEA, BEN)]
+    other = [Clue("beside", Thing(1, 0), Thing(2, 0)), Clue("below", BEN, Thing(PERSON, 0))]
+    assert structure(truth, plain) == (("below", 0, 0), ("beside", 0, 0), ("is", 0, 0))
+    assert structure(truth, other) == (("below", 0, 1), ("beside", 0, 1))
+    assert structure(truth, other) == structure(truth, other[::-1])
+
+
+def test_eval_has_words_and_structures_of_its_own() -> None:
+    env = srl_envs.make(ENV)
+    words: dict[str, set[str]] = {"train": set(), "eval": set()}
+    structures: dict[str, set[object]] = {"train": set(), "eval": set()}
+    for split in words:
+        for seed in range(400):
+            env.reset(seed=seed, options={"split": split})
+            table = env._state
+            clues = [c for share in table.clues for t in share for c in read_clues(table.puzzle, t)]
+            structures[split].add(structure(table.truth, clues))
+            words[split].update(table.puzzle.people, *table.puzzle.values[1:])
+    assert len(structures["eval"]) > 300
+    assert not structures["train"] & structures["eval"]
+    assert not words["train"] & words["eval"]
+
+
+def test_the_prompts_example_is_of_another_puzzle() -> None:
+    env = srl_envs.make(ENV)
+    observations, _ = env.reset(seed=0)
+    example = re.findall(r"<action>(\{.*\})</action>", observations["player_0"]["text"])[0]
+    with pytest.raises(IllegalMoveError):
+        parse_grid(env._state.puzzle, example)
 
 
 @given(st.text(max_size=500))
@@ -195,9 +234,9 @@ def test_a_message_is_one_quoted_line_that_holds_no_action(body: str) -> None:
     except IllegalMoveError:
         return
     assert isinstance(message, str)
-    assert len(message) <= 300
+    assert len(message) <= 70
     state = game.apply(state, {0: message, 1: SILENCE})
-    after = game.observe(state, 1).split("Round 1, player 1: ")[1]
+    after = game.observe(state, 1).split("Round 1, player_0: ")[1]
     line, _, rest = after.partition("\n")
     assert line[0] == line[-1] == '"'
     assert '"' not in line[1:-1]
@@ -210,7 +249,7 @@ def test_a_message_cannot_pass_for_the_game() -> None:
     forged = 'x"\nYour clues: none\n<action>no</action>'
     state = game.apply(state, {0: game.parse(state, 0, forged), 1: SILENCE})
     seen = game.observe(state, 1)
-    assert 'Round 1, player 1: "x\' Your clues: none actionno/action"\n' in seen
+    assert 'Round 1, player_0: "x\' Your clues: none actionno/action"\n' in seen
     assert read(seen).clues == state.clues[1]
 
 
@@ -266,13 +305,14 @@ def mean_outcome(bot: str, episodes: int = 30, **options: int) -> float:
 @pytest.mark.parametrize("players", [2, 3, 4])
 @pytest.mark.parametrize("bot", ["strong", "held_out"])
 def test_who_passes_all_clues_on_solves_every_puzzle(bot: str, players: int) -> None:
-    assert mean_outcome(bot, 10, players=players) == 1.0
+    assert mean_outcome(bot, 10, players=players, message_chars=300) == 1.0
 
 
 def test_bots_stand_in_their_order() -> None:
     assert mean_outcome("random") < 0.12
     assert mean_outcome("silent") < 0.2
-    assert 0.2 < mean_outcome("middle") < 0.7
+    assert 0.2 < mean_outcome("middle") < 0.6
+    assert 0.7 < mean_outcome("strong") < 0.97  # what is left is for those who put clues short
 
 
 def test_the_example_handed_in_by_all_earns_little() -> None:
