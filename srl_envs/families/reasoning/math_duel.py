@@ -41,6 +41,7 @@ MAX_PAST_CHARS = 200
 _DIFFICULTY = 3
 
 _HOW = f"Write your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like 42; 1 (or: pass)."
+_STAKES = tuple(str(points) for points in range(1, MAX_STAKE + 1))
 _MOVE = re.compile(
     r"(?:(?:my |the )?answer\b|x(?= ?=))? ?(?:is\b|:|=)? ?([^;]*?)"
     r"(?: ?; ?(?:stake\b)?|,? (?:with )?(?:a )?stake\b) ?(?:of\b|is\b|:|=)? ?([^;]*?)(?: points?)?",
@@ -80,7 +81,8 @@ def is_correct(move: Move, answer: str) -> bool:
     return move.answer is not None and _MATCHER.compare(move.answer, answer=answer).value == 1.0
 
 
-def round_points(moves: Sequence[Move], answer: str) -> tuple[int, int]:
+@lru_cache(maxsize=4096)
+def round_points(moves: tuple[Move, Move], answer: str) -> tuple[int, int]:
     """Points that the two seats gain on one problem."""
     right = [is_correct(move, answer) for move in moves]
     bonus = STEAL_BONUS if right[0] != right[1] else 0
@@ -119,18 +121,23 @@ def parse_move(body: str) -> Move:
     text = " ".join(plain_characters(body).split())
     if text.lower() == "pass":
         return PASS
-    found = _MOVE.fullmatch(text)
-    if found is None:
-        raise IllegalMoveError(f"There is no semicolon, or more than one. {_HOW}")
-    answer, stake = found.groups()
-    require_action(
-        stake in [str(points) for points in range(1, MAX_STAKE + 1)],
-        f"The stake must be 1 to {MAX_STAKE}. {_HOW}",
-    )
-    for number in (answer, *bare_forms(answer)):
-        if len(number) <= MAX_ANSWER_CHARS and read_number(number) is not None:
-            return Move(number, int(stake))
-    raise IllegalMoveError(f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}")
+    answer, _, stake = map(str.strip, text.partition(";"))
+    if stake not in _STAKES or not _is_answer(answer):  # not in its shortest form
+        found = _MOVE.fullmatch(text)
+        if found is None:
+            raise IllegalMoveError(f"There is no semicolon, or more than one. {_HOW}")
+        answer, stake = found.groups()
+        require_action(stake in _STAKES, f"The stake must be 1 to {MAX_STAKE}. {_HOW}")
+        numbers = filter(_is_answer, (answer, *bare_forms(answer)))
+        answer = next(numbers, "")
+        require_action(
+            bool(answer), f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}"
+        )
+    return Move(answer, int(stake))
+
+
+def _is_answer(text: str) -> bool:
+    return len(text) <= MAX_ANSWER_CHARS and read_number(text) is not None
 
 
 def check_source(source: str) -> TaskReport[WordProblem]:
@@ -265,7 +272,12 @@ class MathDuel(Game[Duel, Move]):
 
     def observe(self, state: Duel, seat: int) -> str:
         """Rules, what both did on past problems, the score, and the present problem."""
-        lines = [self._past(state, seat, number) for number in range(len(state.rounds))]
+        lines = [
+            _past(number, problem, moves, seat)
+            for number, (problem, moves) in enumerate(
+                zip(state.problems, state.rounds, strict=False), 1
+            )
+        ]
         points = scores(state)
         lines.append(f"Score: you {points[seat]}, opponent {points[1 - seat]}.")
         if self.to_move(state):
@@ -274,19 +286,6 @@ class MathDuel(Game[Duel, Move]):
         else:
             lines.append("The duel is over.")
         return self._rules[seat] + "\n".join(lines)
-
-    @staticmethod
-    def _past(state: Duel, seat: int, number: int) -> str:
-        problem, moves = state.problems[number], state.rounds[number]
-        points = round_points(moves, problem.answer)
-        text = problem.text
-        if len(text) > MAX_PAST_CHARS:
-            text = f"{text[:MAX_PAST_CHARS]}..."
-        return (
-            f"Past {number + 1}: {text} Answer: {problem.answer}. "
-            f"You: {moves[seat]} ({points[seat]:+d}). "
-            f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
-        )
 
     def parse(self, state: Duel, seat: int, body: str) -> Move:
         """Read ``answer; stake`` or ``pass``; see `parse_move`."""
@@ -344,6 +343,20 @@ class MathDuel(Game[Duel, Move]):
             "passed": sum(move == PASS for move in moves) / total,
             "staked": sum(move.stake for move in moves) / total,
         }
+
+
+@lru_cache(maxsize=1024)
+def _past(number: int, problem: Problem, moves: tuple[Move, Move], seat: int) -> str:
+    """What both seats did on a problem, as one of them reads it."""
+    points = round_points(moves, problem.answer)
+    text = problem.text
+    if len(text) > MAX_PAST_CHARS:
+        text = f"{text[:MAX_PAST_CHARS]}..."
+    return (
+        f"Past {number}: {text} Answer: {problem.answer}. "
+        f"You: {moves[seat]} ({points[seat]:+d}). "
+        f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
+    )
 
 
 def random_body(rng: np.random.Generator) -> str:

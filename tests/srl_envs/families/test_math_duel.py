@@ -1,7 +1,6 @@
 import json
 import re
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 import srl_envs
 from srl_envs.core import Streams
+from srl_envs.draws import Draws
 from srl_envs.errors import ConfigError, IllegalMoveError
 from srl_envs.families.reasoning import math_duel_bots
 from srl_envs.families.reasoning.math_duel import (
@@ -24,7 +24,12 @@ from srl_envs.families.reasoning.math_duel import (
     round_points,
 )
 from srl_envs.families.reasoning.math_duel_bots import Bot, held_out_bot, solve, strong_bot
-from srl_envs.families.reasoning.math_problems import FAMILIES, Problem, draw_problem
+from srl_envs.families.reasoning.math_problems import (
+    FAMILIES,
+    Problem,
+    draw_problem,
+    problem_key,
+)
 
 BOTS = ["random_bot", "weak_bot", "middle_bot", "strong_bot", "held_out_bot"]
 MOVES = st.builds(
@@ -113,6 +118,10 @@ def test_five_wins_by_four_to_minus_three_make_thirty_five() -> None:
         (" -7/2 ;3\n", Move("-7/2", 3)),
         ("1,234;2", Move("1,234", 2)),
         ("PASS", PASS),
+        ("Answer: 42; stake: 1", Move("42", 1)),
+        ("x = -3, stake 2", Move("-3", 2)),
+        ("the answer is 7; 2 points", Move("7", 2)),
+        ("**42**; 3", Move("42", 3)),
     ],
 )
 def test_legal_bodies(body: str, move: Move) -> None:
@@ -123,9 +132,13 @@ def test_legal_bodies(body: str, move: Move) -> None:
     ("body", "hint"),
     [
         ("42", "semicolon"),
+        ("42 1", "semicolon"),
+        ("42, 1", "semicolon"),
+        ("pass; 1", "one number"),
+        ("stake 2; 3", "one number"),
         ("42; 4", "stake must be 1 to 3"),
         ("42; 0", "stake must be 1 to 3"),
-        ("42; 1; 2", "stake must be 1 to 3"),
+        ("42; 1; 2", "semicolon"),
         ("7 * 8; 3", "one number"),
         ("56 or 57; 3", "one number"),
         ("nan; 3", "one number"),
@@ -205,8 +218,43 @@ def test_every_family_appears_before_one_repeats() -> None:
 
 def test_problems_depend_on_the_instance_stream_alone() -> None:
     game = MathDuel()
-    alone = SimpleNamespace(instance=streams(7).instance)  # any other stream is an AttributeError
-    assert game.new(alone) == game.new(streams(7)) != game.new(streams(8))  # type: ignore[arg-type]
+    used = []
+
+    class Watched(Streams):
+        def draws(self, name: str) -> Draws:
+            used.append(name)
+            return super().draws(name)
+
+    assert game.new(Watched(7)) == game.new(streams(7)) != game.new(streams(8))
+    assert used == ["instance"]
+
+
+def test_a_problem_is_the_same_in_any_order_and_with_any_signs() -> None:
+    same = [
+        ("3 + 4 = ?", "4 + 3 = ?"),
+        ("4 - 3 = ?", "3 + 4 = ?"),
+        ("2x - 3y = 5, 4x + 7y = -6. x = ?", "4x + 7y = -6, 2x - 3y = 5. x = ?"),
+        ("all the letters of AABBBC?", "all the letters of ABBCCC?"),
+    ]
+    assert all(problem_key(a) == problem_key(b) for a, b in same)
+    other = ["3 + 5 = ?", "13 + 4 = ?", "3/4 + 1 = ?", "3 mod 4 = ?", "letters of AABBC?"]
+    assert len({problem_key(text) for text in (*other, "3 + 4 = ?")}) == 6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("difficulty", range(1, 6))
+def test_no_problem_of_eval_occurs_in_train(family: str, difficulty: int) -> None:
+    game = MathDuel(problems=2, families=[family], difficulty=difficulty)
+    keys = [
+        {
+            problem_key(problem.text)
+            for seed in range(100)
+            for problem in game.new(Streams(0, 0, split, seed)).problems
+        }
+        for split in (0, 1)
+    ]
+    assert all(keys)
+    assert not keys[0] & keys[1]
 
 
 @pytest.mark.parametrize(
@@ -240,10 +288,12 @@ def test_observations_start_with_the_same_rules() -> None:
     state = play(
         game, 0, (strong_bot(np.random.default_rng(0)), held_out_bot(np.random.default_rng(1)))
     )
-    start, end = game.observe(state._replace(rounds=()), 0), game.observe(state, 1)
+    start, end = game.observe(state._replace(rounds=()), 1), game.observe(state, 1)
     shared = start[: start.index("Score:")]
     assert end.startswith(shared)
     assert "<action>42; 1</action>" in shared
+    assert "Payoff: (your points - the opponent's) / 70." in shared
+    assert "You are player_1." in shared
     assert len(start) < 700
     assert len(end) <= game.max_observation_chars
     parse_move(body_of(shared))
