@@ -36,6 +36,7 @@ register(
     entry_point=f"{_REASONING}.math_duel:MathDuel",
     mode="competitive",
     summary="Answer exact problems at the same moment and stake points on being right.",
+    held_out=True,
     bots={
         "random": f"{_REASONING}.math_duel_bots:random_bot",
         "weak": f"{_REASONING}.math_duel_bots:weak_bot",
@@ -56,6 +57,7 @@ register(
     entry_point=f"{_CODING}.code_duel:CodeDuel",
     mode="competitive",
     summary="Write a program, then find inputs that break the other's.",
+    held_out=True,
     bots={
         "random": f"{_CODING}.code_duel_bots:random_bot",
         "empty": f"{_CODING}.code_duel_bots:empty_bot",
@@ -209,6 +211,7 @@ register(
     mode="cooperative",
     seats=3,
     summary="Pass an order along: prose to JSON, to other JSON, to a strict report.",
+    held_out=True,
     bots={
         "random": f"{_TEAMWORK}.schema_relay_bots:random_bot",
         "middle": f"{_TEAMWORK}.schema_relay_bots:middle_bot",
@@ -291,6 +294,7 @@ register(
     mode="cooperative",
     seats=3,
     summary="Each holds some clues of one puzzle; talk, then all hand in the solution.",
+    held_out=True,
     bots={
         "random": f"{_TEAMWORK}.split_clues_bots:random_bot",
         "silent": f"{_TEAMWORK}.split_clues_bots:silent_bot",
@@ -388,6 +392,7 @@ register(
     entry_point=f"{_CODING}.spec_golf:SpecGolf",
     mode="competitive",
     summary="Solve a task with the smaller of two programs; a wrong one is worth nothing.",
+    held_out=True,
     bots={
         "random": f"{_CODING}.spec_golf_bots:random_bot",
         "middle": f"{_CODING}.spec_golf_bots:middle_bot",
@@ -408,6 +413,7 @@ register(
     entry_point=f"{_CODING}.pair_programming:PairProgramming",
     mode="cooperative",
     summary="One knows the task, the other writes the program; talk until it passes.",
+    held_out=True,
     bots={
         "random": f"{_CODING}.pair_programming_bots:random_bot",
         "middle": f"{_CODING}.pair_programming_bots:middle_bot",

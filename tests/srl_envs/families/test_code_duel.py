@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,8 +18,14 @@ from srl_envs import make
 from srl_envs.core import Streams
 from srl_envs.errors import ConfigError, IllegalMoveError, SandboxError
 from srl_envs.families.coding import code_duel_bots
-from srl_envs.families.coding.code_duel import CodeDuel, CodeDuelState
+from srl_envs.families.coding.code_duel import (
+    ATTACKS_WEIGHT,
+    TESTS_WEIGHT,
+    CodeDuel,
+    CodeDuelState,
+)
 from srl_envs.families.coding.code_duel_bots import held_out_bot, middle_bot, read, strong_bot
+from srl_envs.families.coding.held_out import EVAL_FAMILIES, families_of, variants_of
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
 from srl_envs.families.coding.submissions import (
     EMPTY_PROGRAM,
@@ -35,6 +42,11 @@ BOTS = ["random_bot", "empty_bot", "middle_bot", "strong_bot", "held_out_bot"]
 ZERO = "def solve(data):\n    return 0"
 
 
+def streams(family: str, seed: int) -> Streams:
+    """Of a split that the family has tasks in, both in turn where it is in both."""
+    return Streams(0, 0, int(family in EVAL_FAMILIES or seed % 2 == 1), seed)
+
+
 def duel(**options: Any) -> CodeDuel:
     return CodeDuel(**{"executor": InProcess(), **options})
 
@@ -42,7 +54,12 @@ def duel(**options: Any) -> CodeDuel:
 def play(
     game: CodeDuel, programs: tuple[str, str], attacks: tuple[Any, Any] = ([], []), seed: int = 0
 ) -> CodeDuelState:
-    state = game.new(Streams(seed))
+    return play_from(game, game.new(Streams(seed)), programs, attacks)
+
+
+def play_from(
+    game: CodeDuel, state: CodeDuelState, programs: tuple[str, str], attacks: tuple[Any, Any]
+) -> CodeDuelState:
     state = game.apply(state, {s: game.parse(state, s, programs[s]) for s in (0, 1)})
     if game.to_move(state):
         bodies = [json.dumps(a) for a in attacks]
@@ -196,7 +213,7 @@ def test_hidden_inputs_are_distinct_and_none_is_an_example(family: str) -> None:
     for difficulty in DIFFICULTIES:
         game = duel(families=[family], difficulty=difficulty)
         for seed in range(6):
-            state = game.new(Streams(seed))
+            state = game.new(streams(family, seed))
             assert len(state.examples) == 3
             assert len(set(state.hidden)) == 20
             assert not set(state.hidden) & set(state.examples)
@@ -216,7 +233,7 @@ def test_constants_copied_from_the_examples_pass_few_tests() -> None:
         game = duel(families=[family], difficulty=difficulty)
         shares = []
         for seed in range(6):
-            state = game.new(Streams(seed))
+            state = game.new(streams(family, seed))
             problem = FAMILIES[family]
             parameters = json.loads(state.parameters)
             table = {
@@ -227,8 +244,40 @@ def test_constants_copied_from_the_examples_pass_few_tests() -> None:
                 f"import json\nT = {table!r}\ndef solve(data):\n"
                 f"    return T.get(json.dumps(data), {constant!r})"
             )
-            shares.append(play(game, (program, ZERO), seed=seed).passed[0] / 20)
+            shares.append(play_from(game, state, (program, ZERO), ([], [])).passed[0] / 20)
         assert np.mean(shares) <= 0.4, (family, difficulty, shares)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_no_variant_is_in_both_splits_and_each_split_has_some(family: str) -> None:
+    both = {split: set[str]() for split in ("train", "eval")}
+    for difficulty in DIFFICULTIES:
+        every = {canonical(parameters) for parameters in FAMILIES[family].variants(difficulty)}
+        train, held = (set(variants_of(family, difficulty, s)) for s in ("train", "eval"))
+        assert train | held == every
+        assert held
+        assert bool(train) == (family not in EVAL_FAMILIES)
+        both["train"] |= train
+        both["eval"] |= held
+    assert not both["train"] & both["eval"]
+
+
+def test_games_draw_the_variants_of_their_split() -> None:
+    for difficulty in DIFFICULTIES:
+        game = duel(difficulty=difficulty)
+        for number, split in enumerate(("train", "eval")):
+            drawn = [game.new(Streams(0, 0, number, seed)) for seed in range(40)]
+            assert {s.family for s in drawn} <= set(families_of(FAMILIES, difficulty, split))
+            assert all(s.parameters in variants_of(s.family, difficulty, split) for s in drawn)
+
+
+def test_families_without_a_task_for_the_split_are_refused_with_those_that_have() -> None:
+    game = duel(families=["matrix_spiral", "bracket_repair"])
+    with pytest.raises(ConfigError, match=r"no task for split 'train'.*both splits: .*knapsack"):
+        game.new(Streams(0))
+    assert game.new(Streams(0, 0, 1, 0)).family in ("matrix_spiral", "bracket_repair")
+    mixed = duel(families=["matrix_spiral", "knapsack"])
+    assert {mixed.new(Streams(seed)).family for seed in range(8)} == {"knapsack"}
 
 
 # -- payoffs -----------------------------------------------------------------------------------
@@ -286,6 +335,24 @@ def test_a_right_program_beats_a_wrong_one_from_either_seat(seed: int) -> None:
     assert second == first[::-1]
 
 
+def test_the_prompt_tells_what_is_paid() -> None:
+    told = duel().observe(START, 0)
+    assert "Payoff: 0.7 * (your share of right answers - the other's) + 0.3 * (your" in told
+    assert TESTS_WEIGHT == 0.7
+    assert ATTACKS_WEIGHT == 0.3
+
+
+def test_the_example_of_an_attack_is_an_input_of_no_problem() -> None:
+    game = duel()
+    state = replace(START, programs=(ZERO, ZERO), passed=(0, 0))
+    (example,) = re.findall("<action>(.*)</action>", game.observe(state, 0))
+    inputs = game.parse(state, 0, example)
+    for name, family in FAMILIES.items():
+        for difficulty in DIFFICULTIES:
+            for parameters in family.variants(difficulty):
+                assert not any(family.is_valid(parameters, json.loads(t)) for t in inputs), name
+
+
 def test_without_attacks_the_tests_decide() -> None:
     game = duel(attack_rounds=0)
     start = game.new(Streams(0))
@@ -328,7 +395,8 @@ def test_no_observation_depends_on_the_hidden_inputs(seed: int) -> None:
 def test_in_the_write_phase_both_seats_see_the_same_and_no_program() -> None:
     env = make("code_duel-v0")
     observations, _ = env.reset(seed=1)
-    assert observations["player_0"]["text"] == observations["player_1"]["text"]
+    mine, other = (observations[agent]["text"] for agent in env.possible_agents)
+    assert mine.replace("You are player_0.", "You are player_1.") == other
     program = "def solve(data):\n    return 'MARKER'"
     observations, *_ = env.step({"player_0": action(program), "player_1": "no action at all"})
     assert "MARKER" not in observations["player_1"]["text"]
@@ -357,7 +425,7 @@ def test_observations_fit_the_prompt() -> None:
         for difficulty in DIFFICULTIES:
             game = duel(families=[family], difficulty=difficulty)
             for seed in range(15):
-                state = game.new(Streams(seed))
+                state = game.new(streams(family, seed))
                 writing.append(len(game.observe(state, 0)))
                 sent = replace(state, programs=(widest, widest), passed=(0, 0))
                 attacking.append(len(game.observe(sent, 0)))
@@ -676,7 +744,7 @@ def test_a_bot_answers_every_task_with_one_legal_action(name: str) -> None:
         for difficulty in DIFFICULTIES:
             game = duel(families=[family], difficulty=difficulty)
             for seed in range(4):
-                state = game.new(Streams(seed))
+                state = game.new(streams(family, seed))
                 program = game.parse(state, 0, bodies(bot, game.observe(state, 0)))
                 assert isinstance(program, str)
                 state = replace(state, programs=(ZERO, program), passed=(0, 0))
@@ -692,7 +760,7 @@ def test_bots_find_the_variant_in_the_text() -> None:
     for family in FAMILIES:
         for difficulty in DIFFICULTIES:
             game = duel(families=[family], difficulty=difficulty)
-            state = game.new(Streams(difficulty))
+            state = game.new(streams(family, difficulty))
             task = read(game.observe(state, 1)).task
             assert task is not None
             assert task.family.name == family

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_envs.families.coding.problems import DIFFICULTIES, FAMILIES
+from srl_envs.families.coding.problems.family import pick
 from srl_envs.sandbox import CodeExecutor, same_value
 
 NAMES = sorted(FAMILIES)
@@ -176,7 +177,7 @@ def test_the_same_seed_draws_the_same_problem(name: str) -> None:
         rng = np.random.default_rng(seed)
         found = []
         for difficulty in DIFFICULTIES:
-            parameters = family.draw(rng, difficulty)
+            parameters = pick(rng, family.variants(difficulty))
             found += [parameters, family.draw_input(rng, parameters, "small")]
         return found
 
@@ -189,7 +190,7 @@ def test_drawn_inputs_are_valid_and_the_reference_answers_them(name: str) -> Non
     family = FAMILIES[name]
     rng = np.random.default_rng(11)
     for difficulty, _ in itertools.product(DIFFICULTIES, range(40)):
-        parameters = family.draw(rng, difficulty)
+        parameters = pick(rng, family.variants(difficulty))
         for size in ("small", "small", "large"):
             data = family.draw_input(rng, parameters, size)
             before = copy.deepcopy(data)
@@ -207,7 +208,7 @@ def test_large_inputs_are_larger(name: str) -> None:
     rng = np.random.default_rng(2)
     lengths = {"small": 0, "large": 0}
     for difficulty in DIFFICULTIES:
-        parameters = family.draw(rng, difficulty)
+        parameters = pick(rng, family.variants(difficulty))
         for _ in range(30):
             for size in ("small", "large"):
                 text = json.dumps(family.draw_input(rng, parameters, size))
@@ -348,7 +349,7 @@ def test_truth_values_and_floats_are_no_integers(name: str) -> None:
     family = FAMILIES[name]
     rng = np.random.default_rng(6)
     for difficulty in DIFFICULTIES:
-        parameters = family.draw(rng, difficulty)
+        parameters = pick(rng, family.variants(difficulty))
         data = family.draw_input(rng, parameters, "small")
         for change in (float, bool):
             changed = every_integer(data, change)
@@ -371,7 +372,7 @@ def test_what_a_validator_accepts_the_reference_answers(name: str, data: st.Data
     """Any JSON value, and real inputs with one part replaced by anything."""
     family = FAMILIES[name]
     rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
-    parameters = family.draw(rng, data.draw(st.sampled_from(DIFFICULTIES)))
+    parameters = pick(rng, family.variants(data.draw(st.sampled_from(DIFFICULTIES))))
     value = family.draw_input(rng, parameters, "small")
     value = replaced(value, data.draw(JSON), data)
     if family.is_valid(parameters, value):
@@ -398,7 +399,7 @@ def test_right_programs_give_the_reference_answers_in_the_sandbox() -> None:
     with CodeExecutor() as executor:
         for name in NAMES:
             family = FAMILIES[name]
-            parameters = family.draw(rng, int(rng.integers(1, 6)))
+            parameters = pick(rng, family.variants(int(rng.integers(1, 6))))
             inputs = inputs_of(name, parameters, small=2, large=1)[:3]
             calls = [{"function": "solve", "args": [data]} for data in inputs]
             for source in (family.source(parameters), family.other_source(parameters)):

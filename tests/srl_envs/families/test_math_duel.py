@@ -296,7 +296,8 @@ def test_observations_start_with_the_same_rules() -> None:
     assert "You are player_1." in shared
     assert len(start) < 700
     assert len(end) <= game.max_observation_chars
-    parse_move(body_of(shared))
+    for example in re.findall("<action>(.*?)</action>", shared):
+        parse_move(example)
 
 
 def test_both_answers_and_scores_are_seen_after_a_problem() -> None:

@@ -155,7 +155,7 @@ def test_rounds_have_different_families_where_there_are_enough() -> None:
     for seed in range(4):
         tasks = golf().new(Streams(seed)).tasks
         assert len({task.family for task in tasks}) == 3
-        narrow = golf(families=["knapsack"]).new(Streams(seed)).tasks
+        narrow = golf(families=["knapsack"], difficulty=3).new(Streams(seed)).tasks
         assert len({task.parameters for task in narrow}) == 3
 
 

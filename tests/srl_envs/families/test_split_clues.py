@@ -205,13 +205,12 @@ def test_eval_has_words_and_structures_of_its_own() -> None:
     env = srl_envs.make(ENV)
     words: dict[str, set[str]] = {"train": set(), "eval": set()}
     structures: dict[str, set[object]] = {"train": set(), "eval": set()}
-    for split in words:
-        for seed in range(400):
-            env.reset(seed=seed, options={"split": split})
-            table = env._state
-            clues = [c for share in table.clues for t in share for c in read_clues(table.puzzle, t)]
-            structures[split].add(structure(table.truth, clues))
-            words[split].update(table.puzzle.people, *table.puzzle.values[1:])
+    for split, seed in product(("train", "eval"), range(400)):
+        env.reset(seed=seed, options={"split": split})
+        table = env._state
+        clues = [c for share in table.clues for t in share for c in read_clues(table.puzzle, t)]
+        structures[split].add(structure(table.truth, clues))
+        words[split].update(table.puzzle.people, *table.puzzle.values[1:])
     assert len(structures["eval"]) > 300
     assert not structures["train"] & structures["eval"]
     assert not words["train"] & words["eval"]
