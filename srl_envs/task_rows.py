@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import importlib
 import json
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from srl_envs.errors import ConfigError, nearest
 
 EVAL_ONE_IN = 5
 """One text in so many is kept for the eval split."""
+_SAID = re.compile(r"\w+")
 _WARNED = 5
 """Rows that a warning names; the report holds all."""
 
@@ -213,7 +215,9 @@ def split_tasks(tasks: Sequence[T]) -> dict[Split, tuple[T, ...]]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
+    """The same for texts that differ in case, white space and punctuation between words alone."""
+    said = " ".join(_SAID.findall(text.casefold()))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fingerprint(path: str) -> str:

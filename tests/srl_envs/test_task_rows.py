@@ -1,6 +1,7 @@
 """Collections of rows: reading, refusing, splitting, reporting, and the program that lists."""
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -157,11 +158,24 @@ def test_without_the_package_the_error_says_what_to_install(
 def test_splits_share_no_text_and_lose_no_row(texts: list[str]) -> None:
     tasks = [Plain(str(k), text) for k, text in enumerate(texts)]
     sides = split_tasks(tasks)
-    asked = {name: {" ".join(t.text.split()) for t in side} for name, side in sides.items()}
+    asked = {name: {words(t.text) for t in side} for name, side in sides.items()}
     assert not asked["train"] & asked["eval"]
     assert sorted(sides["train"] + sides["eval"]) == sorted(tasks)
-    if len({" ".join(text.split()) for text in texts}) > 1:
+    if len(set(map(words, texts))) > 1:
         assert all(sides.values())
+
+
+def words(text: str) -> str:
+    """What is asked, whatever the case and the marks between words."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def test_rows_that_differ_in_case_and_marks_alone_are_on_one_side() -> None:
+    texts = [form.format(k) for k in range(60) for form in ("Add {}, then 2.", "add  {} then 2")]
+    sides = split_tasks([Plain(str(k), text) for k, text in enumerate(texts)])
+    asked = [{words(task.text) for task in side} for side in sides.values()]
+    assert all(asked)
+    assert not asked[0] & asked[1]
 
 
 def test_a_row_stays_on_its_side_whatever_stands_around_it() -> None:
