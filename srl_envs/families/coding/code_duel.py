@@ -42,7 +42,8 @@ Then you see the other program, and may send up to {MAX_ATTACKS} inputs of the t
 answer, fails or is too slow."""
 _TESTS_PAY = f"{TESTS_WEIGHT} * (your share of right answers - the other's)"
 _ATTACKS_PAY = f" + {ATTACKS_WEIGHT} * (your inputs that hit - the other's) / {MAX_ATTACKS}"
-_ATTACK = f"""PHASE: ATTACK. Reply with a JSON list of up to {MAX_ATTACKS} inputs, in the place of INPUT here:
+_ATTACK = f"""PHASE: ATTACK
+Reply with a JSON list of up to {MAX_ATTACKS} inputs, in the place of INPUT here:
 <action>["INPUT 1", "INPUT 2"]</action>"""
 
 
@@ -145,7 +146,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
         if _is_over(state):
             return known + _result(state, seat)
         if not state.programs:
-            return f"{known}PHASE: WRITE. {how_to_send(task)}"
+            return f"{known}PHASE: WRITE\n{how_to_send(task)}"
         other = quoted_program(state.programs[1 - seat])
         return f"{known}The program of {seat_name(1 - seat)}:\n{other}\n{_ATTACK}"
 
