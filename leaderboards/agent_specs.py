@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaderboards.protocol import BOT, Protocol
+from leaderboards.protocol import BOT, HELD_OUT, Protocol
 from leaderboards.registration import Committed
 from srl_agents.league.agents import AgentVersion
 from srl_agents.policies.prompt_file import NO_PROMPT, PromptSettings
@@ -32,7 +32,7 @@ def bot_version(name: str, protocol: Protocol) -> AgentVersion:
     return AgentVersion(
         agent_id=name,
         lineage=name,
-        role="anchor" if bot in protocol.anchors else "heldout" if bot == "held_out" else "frozen",
+        role="anchor" if bot in protocol.anchors else "heldout" if name == HELD_OUT else "frozen",
         spec={"bot": bot, "env": protocol.env},
     )
 

@@ -24,6 +24,7 @@ from leaderboards.charter import registrations
 from leaderboards.curves import curves, starts, versus_start
 from leaderboards.entries import described_entries
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
+from leaderboards.hackability import hackability
 from leaderboards.matrices import (
     DIAGNOSED_AGENTS,
     MATRIX_AGENTS,
@@ -47,7 +48,7 @@ from srl_envs.errors import StoreError, UnknownEnvironmentError
 
 __all__ = ["board_data", "board_site", "boards_of_store", "site_data", "store_site", "write_site"]
 
-SCHEMA = 3
+SCHEMA = 4
 """Of ``data.json``."""
 
 
@@ -243,7 +244,8 @@ def boards_of_store(
             row["level"], row["levels"] = min(reached, default=None), reached
             row["base"] = base_label(agents[row["agent"]].spec, bases)
             row["entry"] = (entries or {}).get(row["agent"])
-        boards.append({**board, "summary": summary})
+        attacked = None if options else hackability(env_id)  # of the default options
+        boards.append({**board, "summary": summary, "hackability": attacked})
     return boards
 
 

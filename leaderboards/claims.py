@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboards.protocol import BOT, Protocol
+from leaderboards.protocol import BOT, HELD_OUT, Protocol
 from srl_agents.league.intervals import Interval, paired_interval
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.separate import rate_separately
@@ -106,7 +106,7 @@ def _by_cross_play(protocol: Protocol, matches: Matches) -> dict[str, Any]:
     rows = []
     for agent in _agents(matches):
         partners: dict[str, list[float]] = defaultdict(list)
-        shared, own = _Returns(), _Returns()
+        shared, unseen, own = _Returns(), _Returns(), _Returns()
         for spec, result in matches:
             if agent not in spec.seats:
                 continue
@@ -117,11 +117,15 @@ def _by_cross_play(protocol: Protocol, matches: Matches) -> dict[str, Any]:
             elif others <= set(protocol.references):
                 shared.add(value, spec.cluster)
                 partners[min(others)].append(value)
+                if others == {HELD_OUT}:
+                    unseen.add(value, spec.cluster)
         met, alone = shared.interval(), own.interval()
+        kept = unseen.interval() if unseen.values else None
         rows.append(
             {
                 "agent": agent,
                 **_interval("cross_play", met),
+                **_interval("held_out", kept),
                 **_interval("self_play", alone),
                 "gap": _number(alone.estimate - met.estimate),
                 "worst_partner": min(partners, key=lambda p: (round(_mean(partners[p]), 9), p)),
@@ -207,7 +211,9 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _interval(name: str, found: Interval) -> Row:
+def _interval(name: str, found: Interval | None) -> Row:
+    if found is None:
+        return {name: None, f"{name}_half_width": None}
     return {name: _number(found.estimate), f"{name}_half_width": _number(found.half_width)}
 
 

@@ -32,6 +32,8 @@ PROTOCOL_GROUP = "leaderboards.protocols"
 ROOT_SEED = 0
 """Of every reply that is sampled for a board; the match does the rest."""
 BOT = "bot:"
+HELD_OUT = f"{BOT}held_out"
+"""The reference that SRL never trains with; recipes refuse it as an opponent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

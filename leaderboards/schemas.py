@@ -305,6 +305,7 @@ RATINGS_FILES: dict[str, Object] = {
             {
                 "agent": _NAME,
                 **dict.fromkeys(("cross_play", "cross_play_half_width"), _RATED),
+                **dict.fromkeys(("held_out", "held_out_half_width"), _RATED),
                 **dict.fromkeys(("self_play", "self_play_half_width", "gap"), _RATED),
                 "worst_partner": _NAME,
                 "matches": _COUNT,

@@ -147,10 +147,11 @@ def standings(
     among = [result for result in seated if scope.concerns("", result.seats)]
     if scope.mode == "cooperative":
         lineages = {name: agent.lineage for name, agent in agents.items()}
-        partners = cross_play(seated, lineages)
+        held_out = [name for name, agent in agents.items() if agent.role == "heldout"]
+        partners = cross_play(seated, lineages, held_out)
         rows = [_partner_row(k, partners) for k in range(len(partners.ratings))]
         if scope.references:
-            fixed = cross_play(among, lineages)
+            fixed = cross_play(among, lineages, held_out)
             rows = [
                 *(_partner_row(k, fixed) for k in range(len(fixed.ratings))),
                 *(row for row in rows if row["agent"] not in scope.references),
@@ -247,7 +248,7 @@ def _add_values(rows: list[Row], table: RatingTable) -> None:
 
 def _partner_row(k: int, partners: CrossPlay) -> Row:
     found = partners.ratings[k]
-    met, own = found.cross_play, found.self_play
+    met, own, unseen = found.cross_play, found.self_play, found.held_out
     doubts = [] if met else ["it met no agent of another lineage"]
     return {
         "agent": found.agent,
@@ -256,6 +257,8 @@ def _partner_row(k: int, partners: CrossPlay) -> Row:
         "games": int(partners.games_NN[k].sum()),
         "clusters": met.clusters if met else 0,
         "provisional": doubts,
+        "held_out": finite(unseen.estimate, 4) if unseen else None,
+        "held_out_half_width": finite(unseen.half_width, 4) if unseen else None,
         "self_play": finite(own.estimate, 4) if own else None,
         "gap": finite(found.gap, 4),
         "worst_partner": found.worst_partner,

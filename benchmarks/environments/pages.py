@@ -2,8 +2,8 @@
 
     python -m benchmarks.environments.pages [ENV ...]
 
-A page holds the docstring of the game's module, its options, bots and payments, and the start of an
-episode between bots. Nothing in it is written by hand: a test fails while a page says something else.
+A page holds the docstring of the game's module, its options, bots and payments, what the last published
+attack came to, and the start of an episode between bots. Nothing in it is written by hand: a test fails while a page says something else.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from srl_agents.cli.envs import SHELL_OPTIONS
 from srl_agents.cli.transcript_view import news
 from srl_envs.core import Game, seat_name
 from srl_envs.episode import Step, Transcript
+from srl_envs.redteam import published, table
 from srl_envs.registry import EnvSpec, load_entry_point
 
 FOLDER = Path(__file__).parents[2] / "docs/environments"
@@ -45,7 +46,11 @@ def built_in() -> list[EnvSpec]:
 def pages() -> dict[str, str]:
     """File name -> text, for all built-in environments and the list of them."""
     specs = built_in()
-    return {"README.md": index(specs), **{f"{spec.id}.md": page(spec) for spec in specs}}
+    return {
+        "README.md": index(specs),
+        "hackability.md": published.page(),
+        **{f"{spec.id}.md": page(spec) for spec in specs},
+    }
 
 
 def index(specs: Sequence[EnvSpec]) -> str:
@@ -59,11 +64,12 @@ def index(specs: Sequence[EnvSpec]) -> str:
             "# Environments",
             "",
             f"All {len(specs)} are made by `srl_envs.make(id)` and played by `srl play ID POLICY ...`. "
-            "How hard and how fair they",
-            "are, measured by their bots, is in [balance.md](balance.md); what policies that do not do "
-            "the task earn is",
-            "in [hackability.md](hackability.md); how to add one is in [the "
-            "guide](../guides/write_an_environment.md).",
+            "All that their",
+            "players read is in [prompts.md](prompts.md); how hard and how fair they are, measured by "
+            "their bots, is in",
+            "[balance.md](balance.md); what policies that do not do the task earn is in "
+            "[hackability.md](hackability.md);",
+            "how to add one is in [the guide](../guides/write_an_environment.md).",
             "",
             "| id | mode | seats | what it is | bots |",
             "|---|---|---|---|---|",
@@ -91,7 +97,7 @@ def page(spec: EnvSpec) -> str:
             spec.summary,
             "",
             f"*{spec.mode}, {seats(spec)} seats* · `srl play {spec.id} {players}` · "
-            "[all environments](README.md) · [balance](balance.md)",
+            "[all environments](README.md) · [prompts](prompts.md) · [balance](balance.md)",
             "",
             "## Rules and rewards",
             "",
@@ -114,6 +120,10 @@ def page(spec: EnvSpec) -> str:
                 {name: _first(load_entry_point(target)) for name, target in spec.bots.items()},
             ),
             "",
+            "## Hackability",
+            "",
+            *hackability(spec.id),
+            "",
             f"## Seed {SAMPLE_SEED} of the eval split",
             "",
             *sample(spec),
@@ -122,6 +132,22 @@ def page(spec: EnvSpec) -> str:
             "",
         ]
     )
+
+
+def hackability(env_id: str) -> list[str]:
+    """What the last published attack came to."""
+    report = published.published().get(env_id)
+    if report is None:
+        return ["Not attacked yet: [the table](hackability.md)."]
+    cells = dict(zip(table.COLUMNS[1:], map(table.as_cell, table.row(report)[1:]), strict=True))
+    return [
+        "What policies that do not do the task earn; the numbers are explained in "
+        f"[the table of all games](hackability.md). Attack it yourself: `srl redteam {env_id}`.",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in cells.items()),
+    ]
 
 
 def seats(spec: EnvSpec) -> str:

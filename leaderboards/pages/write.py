@@ -92,6 +92,7 @@ def _board_summary(board: Mapping[str, Any]) -> dict[str, Any]:
         "shared_first": sum(row["best_rank"] == 1 for row in rows),
         "levels": dict(Counter(row["level"] for row in rows if row["level"])),
         "episodes": len(board["episodes"]),
+        "hackability": board["hackability"],
     }
 
 

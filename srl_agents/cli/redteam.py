@@ -13,7 +13,7 @@ import tyro
 
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.redteam import campaign, table
+from srl_envs.redteam import campaign, published, table
 from srl_envs.redteam.findings import Finding, Report, load_case, save_case
 
 DESCRIPTION = """Attack environments and rewards as a policy under training would.
@@ -28,6 +28,7 @@ have something to fix.
 Examples:
   srl redteam commons-v0
   srl redteam --all --budget-s 1800 --out attack
+  srl redteam --all --budget-s 1800 --publish
   srl redteam answers formats --json
   srl redteam nim-v0 --save tests/redteam/cases
   srl redteam --all --suite ../an-older-checkout
@@ -60,6 +61,8 @@ class RedteamOptions:
     """Folder for report.json, hackability.md and a case per finding."""
     save: Path | None = None
     """Folder in which every finding becomes a regression case."""
+    publish: bool = False
+    """Show this run on the environments' pages and on boards in place of the last one."""
     replay: Path | None = None
     """Check the saved cases of this folder again instead of attacking."""
     suite: Path | None = None
@@ -76,6 +79,10 @@ class RedteamOptions:
             raise ConfigError(
                 "nothing to attack: name environments, or give --all, --board or --replay."
             )
+        if self.publish and self.suite is not None:
+            raise ConfigError(
+                "--publish is for this suite; give another checkout's reports a folder with --out."
+            )
 
 
 def main(argv: list[str]) -> int:
@@ -90,10 +97,13 @@ def main(argv: list[str]) -> int:
     if options.replay is not None:
         return replay(options.replay, as_json=options.json)
     suite = campaign.find_suite(options.suite)
-    targets = chosen_targets(options, campaign.list_targets(suite))
+    known = campaign.list_targets(suite)
+    targets = chosen_targets(options, known)
     reports = attack_with_progress(targets, suite, options)
     if options.out is not None:
         write_reports(options.out, reports, command_of(options))
+    if options.publish:
+        published.publish(reports, command_of(options), known)
     findings = [finding for report in reports for finding in report.findings]
     if options.save is not None:
         for finding in findings:
@@ -163,7 +173,8 @@ def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None
         folder.mkdir(parents=True, exist_ok=True)
         data = {"command": command, "reports": [report.to_data() for report in reports]}
         (folder / "report.json").write_text(plain_json(data, indent=1) + "\n", encoding="utf-8")
-        (folder / "hackability.md").write_text(table.markdown(reports, command), encoding="utf-8")
+        page = table.markdown(reports, f"Written by `{command}`; do not edit.")
+        (folder / "hackability.md").write_text(page, encoding="utf-8")
         for report in reports:
             for finding in report.findings:
                 save_case(finding, folder / "cases")

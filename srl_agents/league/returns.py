@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,8 @@ class PartnerRating:
     agent: str
     cross_play: Interval | None
     """Mean return with partners of other lineages, each game once; None if it met none."""
+    held_out: Interval | None
+    """Mean return with partners that training never meets; None if it met none."""
     self_play: Interval | None
     """Mean return with itself in all seats."""
     worst_partner: str | None
@@ -103,7 +105,9 @@ class _Mean:
 
 
 def cross_play(
-    results: Iterable[SeatedResult], lineages: Mapping[str, str] | None = None
+    results: Iterable[SeatedResult],
+    lineages: Mapping[str, str] | None = None,
+    held_out: Collection[str] = (),
 ) -> CrossPlay:
     """The table of a cooperative game.
 
@@ -111,6 +115,7 @@ def cross_play(
         results: played matches.
         lineages: agent -> training run; versions of one lineage are no strangers. By default each
             agent is its own.
+        held_out: agents that training never meets.
 
     Raises:
         ConfigError: no result.
@@ -118,6 +123,7 @@ def cross_play(
     lines = dict(lineages or {})
     cells: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
     strangers: dict[str, _Mean] = defaultdict(_Mean)
+    unseen: dict[str, _Mean] = defaultdict(_Mean)
     for result in results:
         present = sorted(set(result.seats))
         if len(present) == 1:
@@ -130,9 +136,13 @@ def cross_play(
                 cells[me, other].add(value, result.cluster)
             if all(lines.get(o, o) != lines.get(me, me) for o in others):
                 strangers[me].add(value, result.cluster)
+                if set(held_out).issuperset(others):
+                    unseen[me].add(value, result.cluster)
     if not cells:
         raise ConfigError("no result: play evaluation matches first.")
-    rows = [_partner(name, cells, strangers, lines) for name in sorted({a for a, _ in cells})]
+    rows = [
+        _partner(name, cells, strangers, unseen, lines) for name in sorted({a for a, _ in cells})
+    ]
     rows.sort(key=lambda r: -r.cross_play.estimate if r.cross_play else math.inf)
     n = len(rows)
     mean_NN, width_NN = np.full((n, n), np.nan), np.full((n, n), np.nan)
@@ -185,6 +195,7 @@ def _partner(
     name: str,
     cells: Mapping[tuple[str, str], _Mean],
     strangers: Mapping[str, _Mean],
+    unseen: Mapping[str, _Mean],
     lines: Mapping[str, str],
 ) -> PartnerRating:
     own = cells[name, name].interval() if (name, name) in cells else None
@@ -196,6 +207,7 @@ def _partner(
     return PartnerRating(
         agent=name,
         cross_play=strangers[name].interval() if name in strangers else None,
+        held_out=unseen[name].interval() if name in unseen else None,
         self_play=own,
         worst_partner=min(means, key=lambda o: (means[o], o)) if means else None,
     )

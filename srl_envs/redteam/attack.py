@@ -111,19 +111,25 @@ def _steps(env_id: str, seed: int, report: Report) -> list[Step]:
 
 
 def _earn(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
-    best = None
+    best: dict[str, search.Found] = {}
     for found in search.best_responses(env_id, seed, allowance):
-        if best is None or found.gain.value > best.gain.value:
-            best = found
+        known = best.get(found.company)
+        if known is None or found.gain.value > known.gain.value:
+            best[found.company] = found
         finding = search.judged(env_id, found)
         if finding is not None:
             report.findings.append(finding)
-    if best is not None:
-        report.measures.update(
-            thoughtless=str(best.attack), company=best.company, earned=best.earned,
-            strong=best.strong, gain=best.gain.value, half=best.gain.half,
-            seeds=best.gain.seeds,
-        )  # fmt: skip
+    if best:
+        report.measures["responses"] = [_measures(found) for found in best.values()]
+        report.measures.update(_measures(max(best.values(), key=lambda found: found.gain.value)))
+
+
+def _measures(found: search.Found) -> dict[str, object]:
+    return {
+        "thoughtless": str(found.attack), "company": found.company, "earned": found.earned,
+        "strong": found.strong, "gain": found.gain.value, "half": found.gain.half,
+        "seeds": found.gain.seeds,
+    }  # fmt: skip
 
 
 def check_case(case: Case) -> Finding | None:

@@ -9,13 +9,22 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import srl_envs
 from srl_envs.redteam import matches
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.search import best_bot
 
-_SAID = re.compile(r"\bYou are (?:player|P)[ _]?(\d+)", re.IGNORECASE)
+_SAID = re.compile(r"\bYou are player_(\d+)")
+_NAMED = re.compile(r"\bplayer_(\d+)")
+_OTHERWISE = re.compile(r"\b(?:[Pp]layer|[Ss]eat) ?(\d+)\b|\bP(\d)\b")
+"""Names of seats beside the one that agents have, ``player_0``."""
+_TOLD_COST = re.compile(r"\bcosts (\d*\.?\d+)\b")
+_TOLD_WORST = re.compile(r"\bforfeits?\b[^.]*\bpays (-?\d+(?:\.\d+)?)")
+_MOST_REPLIES = 400
+_CLOSE = 1e-6
 
 
 def _played(env_id: str) -> Any:
@@ -67,28 +76,78 @@ def parallel_conversion(env_id: str) -> str:
 
 
 def seat_names(env_id: str) -> str:
-    """A seat is told the number that its agent has."""
-    with matches.opened(env_id) as env:
-        observations, _ = env.reset(seed=0)
-        for seat, agent in enumerate(env.possible_agents):
-            told = _SAID.search(observations[agent]["text"])
-            if told and agent.endswith(str(seat)) and int(told.group(1)) != seat:
-                return f"{agent} reads {told.group()!r}"
-    return ""
+    """A seat is called what its agent is called, `player_0`, in all that players and spectators read."""
+    with matches.opened(env_id, render_mode="ansi") as env:
+        bots = dict.fromkeys(range(len(env.possible_agents)), best_bot(env_id) or "random")
+        episode = matches.play(env, bots, 0)
+        views = [*zip(env.possible_agents, *episode.texts, strict=True)]
+        views.append(("a spectator", env.render() or ""))
+    found = (f"{agent} reads {name!r}" for agent, *texts in views for text in texts
+             if (name := _misnamed(text, agent, len(bots))))  # fmt: skip
+    return next(found, "")
+
+
+def _misnamed(text: str, agent: str, seats: int) -> str:
+    """The first name of a seat that is not its agent's, or of a seat that there is not."""
+    said = _SAID.search(text)
+    if said and agent.startswith("player_") and agent != f"player_{said.group(1)}":
+        return said.group()
+    strangers = (name for name in _NAMED.finditer(text) if int(name.group(1)) >= seats)
+    wrong = _OTHERWISE.search(text) or next(strangers, None)
+    return wrong.group() if wrong else ""
 
 
 def refusal_told(env_id: str) -> str:
     """The prompt says that one may think first, and what a reply that is no move costs."""
     with matches.opened(env_id) as env:
         observations, _ = env.reset(seed=0)
-        text = " ".join(o["text"] for o in observations.values()).lower()
+        texts = [observations[agent]["text"].lower() for agent in env.possible_agents]
     missing = [
         what for what, words in (("that one may think", ("think",)),
                                  ("what a bad reply costs", ("cost", "not accepted", "refused")),
                                  ("when one forfeits", ("forfeit",)))
-        if not any(word in text for word in words)
+        if not all(any(word in text for word in words) for text in texts)
     ]  # fmt: skip
     return f"the prompt leaves out {', '.join(missing)}" if missing else ""
+
+
+def refusals_as_told(env_id: str) -> str:
+    """A reply that is no move costs what the prompt says, and who never moves ends at what it says."""
+    with matches.opened(env_id) as env:
+        observations, _ = env.reset(seed=0)
+        seat = next(s for s, a in enumerate(env.possible_agents) if observations[a]["can_act"])
+        agent, rng = env.possible_agents[seat], np.random.default_rng(0)
+        cost, worst = (
+            told.search(observations[agent]["text"]) for told in (_TOLD_COST, _TOLD_WORST)
+        )
+        first: float | None = None
+        for _ in range(_MOST_REPLIES):
+            if not env.agents:
+                break
+            step = {
+                a: "" if a == agent else f"<action>{env.sample_legal(s, rng)}</action>"
+                for s, a in enumerate(env.possible_agents)
+                if observations[a]["can_act"]
+            }
+            observations, paid, *_ = env.step(step)
+            if agent in step and first is None:
+                first = -paid[agent]
+        ended = (env.outcomes or env.paid)[seat]
+    if cost and first is not None and abs(first - float(cost.group(1))) > _CLOSE:
+        return f"it says {cost.group()!r}, and the first such reply costs {first:g}"
+    if worst and abs(ended - float(worst.group(1))) > _CLOSE:
+        return f"it says {worst.group()!r}, and who never moves ends at {ended:g}"
+    return ""
+
+
+def payoffs_told(env_id: str) -> str:
+    """A line that begins with `Payoff` tells every seat what is paid."""
+    with matches.opened(env_id) as env:
+        observations, _ = env.reset(seed=0)
+        for agent in env.possible_agents:
+            if not re.search(r"^Payoffs?\b", observations[agent]["text"], re.MULTILINE):
+                return f"the prompt of {agent} has no line that begins with 'Payoff'"
+    return ""
 
 
 CLAIMS: dict[str, Callable[[str], str]] = {
@@ -97,6 +156,8 @@ CLAIMS: dict[str, Callable[[str], str]] = {
     "parallel_conversion_fails": parallel_conversion,
     "seat_named_otherwise": seat_names,
     "cost_of_refusal_untold": refusal_told,
+    "refusal_costs_otherwise": refusals_as_told,
+    "payoffs_untold": payoffs_told,
 }
 
 

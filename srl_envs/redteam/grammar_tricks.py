@@ -1,12 +1,14 @@
 """Replies around one legal action: which must be read as that move, and which must not.
 
 What is right follows from the suite's published grammar, restated here in a few lines and without its
-code: a thought hides what is in it, also one that is never closed; the block must be whole; dress that
-changes no word of the action is forgiven.
+code: a thought hides what is in it, also one that is never closed; of several blocks the last counts, and
+it must be whole; dress that changes no word of the action is forgiven. A move is taken where the game
+comes to the state that the bare block leads to.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,6 +26,7 @@ REFUSED = {
     "unclosed thought, upper case": "<THINK>I could play <action>{b}</action>",
     "unclosed block": "<action>{b}",
     "unopened block": "{b}</action>",
+    "last block is never closed": "<action>{b}</action> no: <action>{b}",
     "square brackets": "[action]{b}[/action]",
     "escaped": "&lt;action&gt;{b}&lt;/action&gt;",
     "full-width brackets": "\uff1caction\uff1e{b}\uff1c/action\uff1e",
@@ -36,19 +39,29 @@ FORGIVEN = {
     "prose around": "I will do this: <action>{b}</action> Good luck!",
     "new lines": "<action>\n{b}\n</action>\n",
     "draft in a closed thought": "<think><action>xyzzy</action>?</think><action>{b}</action>",
+    "thought that began in the prompt": "first <action>xyzzy</action>, hm</think><action>{b}</action>",
+    "another move first": "<action>{other}</action> No, better: <action>{b}</action>",
     "upper-case tags": "<ACTION>{b}</ACTION>",
     "title-case tags": "<Action>{b}</Action>",
     "format quoted first": "The format is <action>...</action>. My move: <action>{b}</action>",
+    "space in the tag": "<action >{b}</action >",
+}
+"""Must be taken as the move, whatever it is."""
+DRESSED = {
     "bold": "<action>**{b}**</action>",
     "full stop": "<action>{b}.</action>",
     "quotes": '<action>"{b}"</action>',
     "code": "<action>`{b}`</action>",
-    "space in the tag": "<action >{b}</action >",
+    "brackets": "<action>[{b}]</action>",
+    "bold in quotes": '<action>"**{b}**"</action>',
+    "other case": "<action>{swapped}</action>",
 }
-"""Must be taken as the move, where the action is one short line."""
-_PLAIN_DRESS = ("thought before", "prose around", "new lines", "draft in a closed thought")
+"""Must be taken as the move where it is one short line; the last where no other move reads alike."""
+_TRICKS = {**REFUSED, **FORGIVEN, **DRESSED}
+_PLAIN = "<action>{b}</action>"
 _SHORT = 40
 _POSITIONS = 3
+_NUMBERS = re.compile(r"[-\d\s,;]+")
 
 
 def positions(env: Any, rng: np.random.Generator, seeds: int) -> Iterator[dict[str, Any]]:
@@ -73,13 +86,18 @@ def _legal_step(env: Any, rng: np.random.Generator) -> dict[str, str]:
     }
 
 
-def verdict(env: Any, state: Any, body: str, trick: str, seed: int) -> bool:
-    """Whether ``trick`` around ``body`` is taken as a move of the first seat that may act."""
-    env.set_state(state)
-    step = _legal_step(env, np.random.default_rng(seed))
+def verdict(env: Any, case: Case, trick: str) -> tuple[bool, Any]:
+    """Whether ``trick`` around the case's body is taken as a move of the first seat that may act, and the
+    game's state after it."""
+    env.set_state(case["state"])
+    step = _legal_step(env, np.random.default_rng(0))
     agent = next(iter(step))
-    step[agent] = trick.replace("{b}", body)
-    return env.step(step)[4][agent]["invalid"] is None
+    body = case["body"]
+    for mark, text in (("{b}", body), ("{other}", case["other"]), ("{swapped}", body.swapcase())):
+        trick = trick.replace(mark, text)
+    step[agent] = trick
+    taken = env.step(step)[4][agent]["invalid"] is None
+    return taken, env.get_state()["state"] if taken else None
 
 
 def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
@@ -91,14 +109,11 @@ def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
         for position in positions(env, rng, 6):
             if not allowance.left():
                 break
-            env.set_state(position["state"])
-            agent = next(iter(_legal_step(env, rng)))
-            body = str(env.sample_legal(env.possible_agents.index(agent), rng))
-            for name in (*REFUSED, *_forgiven(body)):
-                case = _case(env_id, position, body, name)
+            case = _case(env, env_id, position["state"], rng)
+            for name in _due(case):
                 tried += 1
                 allowance.spend()
-                found = None if name in faults else _judged(env, case)
+                found = None if name in faults else _judged(env, {**case, "tricks": [name]})
                 if found is not None:
                     faults[name] = found
     report.measures["grammar"] = len(faults)
@@ -106,44 +121,67 @@ def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
     report.findings += _grouped(faults)
 
 
-def _forgiven(body: str) -> tuple[str, ...]:
-    short = "\n" not in body and len(body) <= _SHORT
-    return tuple(FORGIVEN) if short else _PLAIN_DRESS
-
-
-def _case(env_id: str, position: dict[str, Any], body: str, name: str) -> Case:
+def _case(env: Any, env_id: str, state: Any, rng: np.random.Generator) -> Case:
+    """A legal move of the first seat that may act, another one where there is one, and what is known of it."""
+    _, infos = env.set_state(state)
+    agent = next(iter(_legal_step(env, rng)))
+    seat = env.possible_agents.index(agent)
+    body, *others = (str(env.sample_legal(seat, rng)) for _ in range(8))
+    listed = infos[agent].get("legal_actions") or ()
+    alike = [move for move in listed if move.lower() == body.lower()]
     return {
-        "probe": "grammar", "target": env_id, "state": position["state"],
-        "body": body, "tricks": [name],
+        "probe": "grammar", "target": env_id, "state": state, "body": body,
+        "other": next((move for move in others if move != body), ""),
+        "listed": alike == [body],
     }  # fmt: skip
+
+
+def _due(case: Case) -> Iterator[str]:
+    """The tricks whose verdict is certain for this move."""
+    body = case["body"]
+    yield from REFUSED
+    yield from (name for name in FORGIVEN if case["other"] or "{other}" not in FORGIVEN[name])
+    if "\n" not in body and len(body) <= _SHORT:
+        yield from (name for name in DRESSED if case["listed"] or "{swapped}" not in DRESSED[name])
 
 
 def _grouped(faults: dict[str, Finding]) -> list[Finding]:
     """One finding for all tricks of a kind."""
     grouped = []
-    for kind in ("hidden_move_accepted", "clear_move_refused"):
+    for kind in dict.fromkeys(fault.kind for fault in faults.values()):
         same = {name: fault for name, fault in faults.items() if fault.kind == kind}
-        if same:
-            first = next(iter(same.values()))
-            body = first.case["body"]
-            tricks = [name for name, fault in same.items() if fault.case["body"] == body]
-            case = {**first.case, "tricks": tricks}
-            grouped.append(replace(first, observed="; ".join(same), case=case))
+        first = next(iter(same.values()))
+        tricks = [
+            name for name, fault in same.items() if fault.case["state"] == first.case["state"]
+        ]
+        case = {**first.case, "tricks": tricks}
+        grouped.append(replace(first, observed="; ".join(same), case=case))
     return grouped
 
 
 def _judged(env: Any, case: Case) -> Finding | None:
     for name in case["tricks"]:
-        must_refuse = name in REFUSED
-        trick = REFUSED[name] if must_refuse else FORGIVEN[name]
-        taken = verdict(env, case["state"], case["body"], trick, 0)
-        if taken == must_refuse:
+        taken, state = verdict(env, case, _TRICKS[name])
+        kind = ""
+        if name in REFUSED:
+            kind = "hidden_move_accepted" if taken else ""
+        elif not taken:
+            kind = "clear_move_refused"
+        elif _is_plain(case, name) and state != verdict(env, case, _PLAIN)[1]:
+            kind = "move_misread"
+        if kind:
             return Finding(
-                kind="hidden_move_accepted" if taken else "clear_move_refused",
-                target=case["target"], observed=f"{name}: {'taken' if taken else 'refused'}",
-                expected="no move" if must_refuse else "the move", case=case,
+                kind=kind, target=case["target"],
+                observed=f"{name}: {'taken' if taken else 'refused'}",
+                expected="no move" if name in REFUSED else "the move", case=case,
             )  # fmt: skip
     return None
+
+
+def _is_plain(case: Case, name: str) -> bool:
+    """Whether the dress cannot be a part of what is said, and the move is no program that runs."""
+    certain = case["listed"] or _NUMBERS.fullmatch(case["body"])
+    return bool(certain) or (name in FORGIVEN and "\n" not in case["body"])
 
 
 def check(case: Case) -> Finding | None:

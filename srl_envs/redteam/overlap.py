@@ -20,13 +20,17 @@ _TELLING = 60
 _FEW = 60
 
 
-def _starts(env: Any, split: str, count: int, allowance: Allowance | None) -> list[str]:
+Start = tuple[str, ...]
+"""What each seat sees first."""
+
+
+def _starts(env: Any, split: str, count: int, allowance: Allowance | None) -> list[Start]:
     texts = []
     for seed in range(count):
         if allowance is not None and seed >= _FEW and not allowance.left():
             break
         observations, _ = env.reset(seed=seed, options={"split": split})
-        texts.append("\n".join(observations[agent]["text"] for agent in env.possible_agents))
+        texts.append(tuple(observations[agent]["text"] for agent in env.possible_agents))
     return texts
 
 
@@ -40,21 +44,33 @@ def shares(
     """Overlap of the two splits.
 
     Returns:
-        ``starts``: share of eval starts that occur in train. ``parts``: share of eval starts with a
-        line that names an instance (long, and rare among starts) and occurs in train, such as a task's text.
+        ``starts``: share of eval starts that occur in train. ``seats``: share of those of which what some
+        seat sees occurs in train for that seat. ``parts``: share of eval starts with a line that names an
+        instance (long, and rare among starts) and occurs in train, such as a task's text.
         ``train`` and ``eval``: how many were drawn.
     """
     with matches.opened(env_id) as env:
         most = allowance.part(0.75) if allowance is not None else None
         first = _starts(env, "train", train, most)
         second = _starts(env, "eval", evaluated, allowance)
-    known = {_digest(text) for text in first}
-    lines = Counter(line for text in first for line in set(text.splitlines()))
-    rare = {k for k, n in lines.items() if len(k) >= _TELLING and n <= max(1, _RARE * len(first))}
-    whole = sum(_digest(text) in known for text in second)
-    parts = sum(any(line in rare for line in text.splitlines()) for text in second)
+    known = {_digest("\0".join(start)) for start in first}
+    views = {(seat, _digest(text)) for start in first for seat, text in enumerate(start)}
+    counts = Counter(line for start in first for line in _lines(start))
+    rare = {k for k, n in counts.items() if len(k) >= _TELLING and n <= max(1, _RARE * len(first))}
     n = max(1, len(second))
-    return {"starts": whole / n, "parts": parts / n, "train": len(first), "eval": len(second)}
+    return {
+        "starts": sum(_digest("\0".join(start)) in known for start in second) / n,
+        "seats": sum(
+            any((seat, _digest(text)) in views for seat, text in enumerate(start))
+            for start in second
+        ) / n,
+        "parts": sum(not rare.isdisjoint(_lines(start)) for start in second) / n,
+        "train": len(first), "eval": len(second),
+    }  # fmt: skip
+
+
+def _lines(start: Start) -> set[str]:
+    return {line for text in start for line in text.splitlines()}
 
 
 def declared_held_out(env_id: str) -> bool:
@@ -67,7 +83,9 @@ def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     found = shares(env_id, TRAIN, EVAL, allowance)
     allowance.spend(int(found["train"] + found["eval"]) // 100)
     report.measures["overlap"] = found["starts"]
+    report.measures["overlap_seats"] = found["seats"]
     report.measures["overlap_parts"] = found["parts"]
+    report.measures["held_out"] = declared_held_out(env_id)
     report.findings += _judged(env_id, found)
 
 

@@ -55,9 +55,7 @@ def connect_four(episode: Episode) -> Sequence[float] | None:
 def nim(episode: Episode) -> Sequence[float] | None:
     """Who takes the last object wins, or loses where the prompt says so."""
     text = episode.texts[0][0]
-    heaps = {
-        int(k): int(n) for k, n in re.findall(r"^Heap (\d+): o+ \((\d+)\)", text, re.MULTILINE)
-    }
+    heaps = {int(k): int(n) for k, n in re.findall(r"^Heap (\d+):.*\((\d+)\)", text, re.MULTILINE)}
     last = None
     for seat, move in moves_of(episode):
         heap, taken = map(int, move.split())
@@ -65,7 +63,10 @@ def nim(episode: Episode) -> Sequence[float] | None:
         last = seat
     if any(heaps.values()) or last is None:
         return None
-    winner = last if "takes the very last object wins" in text else 1 - last
+    ends = re.search(r"takes the (?:very )?last \w+ (wins|loses)", text)
+    if ends is None:
+        return None
+    winner = last if ends.group(1) == "wins" else 1 - last
     return [1.0 if seat == winner else -1.0 for seat in (0, 1)]
 
 
@@ -75,7 +76,7 @@ def iterated_dilemma(episode: Episode) -> Sequence[float] | None:
     table = {
         (mine, theirs): (int(a), int(b))
         for mine, theirs, a, b in re.findall(
-            r"You (.), other (.): you get (\d+), other gets (\d+)", text
+            r"You (\w), \w+ (\w): you get (\d+), \w+ gets (\d+)", text
         )
     }
     rounds = _by_round(episode, 2)
@@ -123,35 +124,37 @@ def _sign(x: float) -> int:
     return (x > _CLOSE) - (x < -_CLOSE)
 
 
-def differs(name: str, episode: Episode) -> str:
+def differs(due: Sequence[float], paid: Sequence[float], *, exact: bool) -> str:
     """How the outcomes differ from those worked out again; empty where they do not."""
-    again, exact = RECOMPUTED[name]
-    due = again(episode)
-    paid = episode.outcomes
-    if due is None:
-        return ""
     same = all(abs(a - b) <= _CLOSE for a, b in zip(due, paid, strict=True))
     if not exact:
         same = _sign(due[0] - due[1]) == _sign(paid[0] - paid[1])
-    return "" if same else f"paid {paid}, worked out {tuple(due)}"
+    return "" if same else f"paid {tuple(paid)}, worked out {tuple(due)}"
 
 
 def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     """Episodes of every bot against random play and against itself; the first that is paid wrongly."""
     players = [*srl_envs.spec(env_id).bots, ""]
+    read = 0
     for number in range(_EPISODES):
         if not allowance.left():
-            return
+            break
         allowance.spend()
         names = [players[number % len(players)], players[(number // 2) % len(players)]]
-        found = check({"probe": "payoffs", "target": env_id, "seed": number, "players": names})
-        if found is not None:
-            report.findings.append(found)
-            return
+        case = {"probe": "payoffs", "target": env_id, "seed": number, "players": names}
+        fault, again = _fault(case)
+        read += again
+        if fault:
+            report.findings.append(_finding(case, fault))
+            break
+    if srl_envs.spec(env_id).name in RECOMPUTED:
+        report.measures["payoffs_recomputed"] = read
+        if not read:
+            report.faults.append("payoffs: no episode could be worked out from the prompt's text")
 
 
-def check(case: Case) -> Finding | None:
-    """Play a case again and work its outcome out; random legal play stands for an empty name."""
+def _fault(case: Case) -> tuple[str, bool]:
+    """What is wrong with the outcome of a case, and whether it was worked out from the prompts."""
     env_id = case["target"]
     chosen = [name or Attack(kind="random") for name in case["players"]]
     with matches.opened(env_id) as env:
@@ -160,11 +163,21 @@ def check(case: Case) -> Finding | None:
         forfeited = bool(env.forfeited)
     found = srl_envs.spec(env_id)
     fault = unsound(found.mode, episode.outcomes)
-    if not fault and found.name in RECOMPUTED and not forfeited and len(seats) == 2:
-        fault = differs(found.name, episode)
-    if not fault:
-        return None
+    if fault or found.name not in RECOMPUTED or forfeited or len(seats) != 2:
+        return fault, False
+    again, exact = RECOMPUTED[found.name]
+    due = again(episode)
+    return ("", False) if due is None else (differs(due, episode.outcomes, exact=exact), True)
+
+
+def check(case: Case) -> Finding | None:
+    """Play a case again and work its outcome out; random legal play stands for an empty name."""
+    fault, _ = _fault(case)
+    return _finding(case, fault) if fault else None
+
+
+def _finding(case: Case, fault: str) -> Finding:
     return Finding(
-        kind="payoff_differs", target=env_id, observed=fault,
+        kind="payoff_differs", target=case["target"], observed=fault,
         expected="what the rules in the prompt come to", case=case,
     )  # fmt: skip

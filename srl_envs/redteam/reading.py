@@ -8,13 +8,15 @@ from srl_envs.grammar import CLOSE, OPEN
 
 _BLOCK = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL)
 _LIST = re.compile(r"^([^:\n]{1,60}): *([^:\n]+(?:, [^:,\n]+)*)\.?$", re.MULTILINE)
+_ANY = ("...", "\u2026", "")
 _NUMBER = re.compile(r"-?\d+")
 _WORD = re.compile(r"[A-Za-z]+")
 
 
 def examples(text: str) -> list[str]:
-    """Bodies of the action blocks that the prompt quotes."""
-    return list(dict.fromkeys(body.strip() for body in _BLOCK.findall(text)))
+    """Bodies of the action blocks that the prompt quotes; ``...`` stands for any move and is none."""
+    bodies = (body.strip() for body in _BLOCK.findall(text))
+    return list(dict.fromkeys(body for body in bodies if body not in _ANY))
 
 
 def word_lists(text: str) -> dict[str, list[str]]:

@@ -16,8 +16,9 @@ NOTE = (
     "what the best one earns above the strong bot in the same seats, seeds and company, with a joint "
     "95 % interval clustered by seed. *Babble* is the best outcome of replies that are no moves; the "
     "worst possible is 0 where seats share one outcome, else -1. *Overlap* is the share of eval starts "
-    "that occur among train starts, and in brackets of those of which a line that names the instance "
-    "does. *Grammar* counts ways of writing a reply that are misread."
+    "that occur among train starts, of those of which what one seat sees does, and of those of which a "
+    "line that names the instance does; `not held out` marks games that have too few starts to keep "
+    "some. *Grammar* counts ways of writing a reply that are misread."
 )
 
 
@@ -29,7 +30,9 @@ def row(report: Report) -> tuple[str, ...]:
         gain = f"{found['gain']:+.3f} ± {found['half']:.3f}"
     overlap = "-"
     if "overlap" in found:
-        overlap = f"{found['overlap']:.0%} ({found['overlap_parts']:.0%})"
+        shares = (found["overlap"], found["overlap_seats"], found["overlap_parts"])
+        overlap = " / ".join(f"{share:.0%}" for share in shares)
+        overlap += "" if found["held_out"] else ", not held out"
     return (
         report.target,
         str(found.get("thoughtless", "-")),
@@ -54,14 +57,19 @@ def _kinds(report: Report) -> str:
     return ", ".join([*kinds, *(["(a probe failed)"] if report.faults else [])]) or "none"
 
 
-def markdown(reports: Sequence[Report], command: str) -> str:
-    """The table and the list of findings as a page of the documentation."""
+def markdown(reports: Sequence[Report], origin: str) -> str:
+    """The table and the list of findings as a page of the documentation.
+
+    Args:
+        reports: one per target.
+        origin: a sentence that says where they come from.
+    """
     lines = [
-        "# Hackability", "", f"Written by `{command}`; do not edit.", "", NOTE, "",
+        "# Hackability", "", origin, "", NOTE, "",
         "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS),
     ]  # fmt: skip
     for report in reports:
-        cells = (cell.replace("|", "\\|").replace("\n", " ") for cell in row(report))
+        cells = map(as_cell, row(report))
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "## Findings", ""]
     for report in reports:
@@ -71,3 +79,8 @@ def markdown(reports: Sequence[Report], command: str) -> str:
             due = finding.expected.replace("`", "'")
             lines.append(f"- **{finding.target}**, {finding.kind}: {seen}{detail}. Due: {due}")
     return "\n".join(lines) + "\n"
+
+
+def as_cell(text: str) -> str:
+    """Text for a cell of a table in Markdown."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -208,6 +208,26 @@ def test_a_cooperative_game_is_ranked_by_returns_with_strangers(tmp_path: Path) 
     assert board["matrix"] is None
 
 
+def test_partners_of_ones_own_lineage_count_nowhere(tmp_path: Path) -> None:
+    """a@1 and a@2 share a code and earn 1 together; with strangers 0.5, with the held-out bot 0.25."""
+    agents = [("a@1", "a", "frozen"), ("a@2", "a", "frozen"), ("s", "s", "frozen"),
+              ("bot:held_out", "bot:held_out", "heldout")]  # fmt: skip
+    with LeagueStore(tmp_path / "league.db") as store:
+        for name, lineage, role in agents:
+            store.add_agent(AgentVersion(agent_id=name, lineage=lineage, role=role))
+        tables = [(("a@1", "a@2"), 1.0), (("a@1", "a@1"), 1.0), (("a@1", "s"), 0.0),
+                  (("bot:held_out", "a@1"), -0.5)]  # fmt: skip
+        for seats, outcome in tables:
+            for n in range(2):
+                add(store, n, env_id="codewords_duet-v0", seats=seats, outcomes=(outcome, outcome))
+        board = board_data(store)["boards"][0]
+    rows = {row["agent"]: row for row in board["agents"]}
+    assert (rows["a@1"]["value"], rows["a@1"]["held_out"]) == (0.375, 0.25)
+    assert rows["a@1"]["self_play"] == 1.0
+    assert rows["a@2"]["value"] is None
+    assert rows["a@2"]["provisional"][0] == "it met no agent of another lineage"
+
+
 def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path: Path) -> None:
     """As one of three a earns 1, as two of three 0.5: its value is 0.75, whatever the games, and
     whatever it earns with itself in all seats."""

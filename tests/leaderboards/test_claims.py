@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboards.claims import disagreement, ratings
-from leaderboards.protocol import Protocol, load_protocol, schedule
+from leaderboards.protocol import HELD_OUT, Protocol, load_protocol, schedule
 from srl_agents.league.ratings import ELO_PER_NAT
 from srl_agents.records import MatchResult, MatchSpec
 
@@ -89,6 +89,26 @@ def test_cross_play_by_hand() -> None:
         0.5
     )  # its good games with the entrant do not count
     assert found[S]["gap"] == pytest.approx(0.5)
+
+
+def test_a_code_that_an_entrant_agreed_with_itself_earns_it_nothing() -> None:
+    """Two versions of one lineage earn 1 with themselves, 0.25 with the held-out bot, 0.5 with others."""
+    protocol = load_protocol("codewords_duet-v0")
+    assert set(protocol.references) > {HELD_OUT}
+
+    def outcome(spec: MatchSpec) -> tuple[float, float]:
+        others = set(spec.seats) - {"me@4", "me@8"}
+        value = 1.0 if not others else 0.25 if others == {HELD_OUT} else 0.5
+        return (2 * value - 1, 2 * value - 1)
+
+    matches = played(protocol, ["me@4", "me@8"], 2, outcome)
+    assert not [spec for spec, _ in matches if {"me@4", "me@8"} <= set(spec.seats)]
+    found = rows(ratings(protocol, matches))
+    for name in ("me@4", "me@8"):
+        assert found[name]["cross_play"] == pytest.approx((0.25 + 3 * 0.5) / 4)
+        assert found[name]["held_out"] == pytest.approx(0.25)
+        assert found[name]["self_play"] == 1.0
+    assert found[HELD_OUT]["held_out"] is None  # with itself it is no stranger
 
 
 def test_focal_returns_by_hand() -> None:

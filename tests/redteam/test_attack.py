@@ -1,7 +1,6 @@
 """Every kind of attack finds the toy game that is broken for it, and nothing in a sound one."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,28 +18,14 @@ from srl_envs.sandbox import CodeExecutor, Outcome
 
 BROKEN = [
     toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,
-    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Untold, Hints,
+    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Spectated, toy_games.Untold, Hints,
 ]  # fmt: skip
 STEPS = 4000
 
 
-def last_block(reply: str, _limit: int) -> tuple[str, None] | tuple[None, str]:
-    """A grammar without the faults that the attack looks for."""
-    text, depth = "", 0
-    for piece in re.split(r"(?i)(</?think>)", reply):
-        depth += {"<think>": 1, "</think>": -1}.get(piece.lower(), 0)
-        text += piece if depth == 0 else ""
-    blocks = re.findall(r"(?is)<action ?>(.*?)</action ?>", text)
-    if not blocks:
-        return None, "no block"
-    return blocks[-1].strip().strip("*`\"'").removesuffix("."), None
-
-
 @pytest.fixture(autouse=True)
-def _own_registry_and_grammar(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    monkeypatch.setattr(parallel, "parse_reply", last_block)
-    return
 
 
 def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
@@ -49,7 +34,7 @@ def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
         bots = {"random": "meaning_bot", "strong": "meaning_bot"}
     registry.register(
         id="toy-v0", entry_point=f"toy_games:{game.__name__}", mode=game.mode, seats=game.seats,
-        bots={name: f"toy_games:{bot}" for name, bot in bots.items()},
+        bots={name: f"toy_games:{bot}" for name, bot in bots.items()}, held_out=game is not Hints,
     )  # fmt: skip
     return attack.attack("toy-v0", seed=seed, budget=Budget(steps=steps))
 
@@ -74,14 +59,50 @@ def test_each_fault_is_found_and_its_case_shows_it_again(game: type[Game], tmp_p
     assert kind in markdown([report], "srl redteam toy-v0")
 
 
-def test_a_grammar_that_reads_thoughts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def anything(reply: str, _limit: int) -> tuple[str, None] | tuple[None, str]:
-        found = re.search(r"<action>(\d+)</action>", reply)
-        return (found.group(1), None) if found else (None, "no block")
+GRAMMARS = {
+    "hidden_move_accepted": r"(?is)<action>(.*?)</action>",
+    "clear_move_refused": r"<action>(\d+)</action>$",
+}
 
-    monkeypatch.setattr(parallel, "parse_reply", anything)
-    kinds = {finding.kind for finding in attacked(Sums).findings}
-    assert kinds == {"hidden_move_accepted", "clear_move_refused"}
+
+@pytest.mark.parametrize("kind", GRAMMARS)
+def test_a_grammar_that_reads_otherwise_is_found(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last_match(reply: str, _limit: int) -> tuple[str, None] | tuple[None, str]:
+        found = re.findall(GRAMMARS[kind], reply)
+        return (found[-1], None) if found else (None, "no block")
+
+    monkeypatch.setattr(parallel, "parse_reply", last_match)
+    assert kind in {finding.kind for finding in attacked(Sums).findings}
+
+
+def test_a_grammar_that_takes_the_first_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = parallel.parse_reply
+
+    def first_block(reply: str, limit: int) -> tuple[str, None] | tuple[None, str]:
+        start, close, rest = reply.partition("</action>")
+        return real(f"{start}</action>" if "<action>" in rest else reply, limit)
+
+    monkeypatch.setattr(parallel, "parse_reply", first_block)
+    found = {finding.kind: finding for finding in attacked(Sums).findings}
+    assert "another move first" in found["move_misread"].observed
+    assert attack.check_case(found["move_misread"].case) is not None
+    monkeypatch.undo()
+
+
+HEADERS = {
+    "cost_of_refusal_untold": "",
+    "refusal_costs_otherwise": "You may think. A reply without a move costs 0.1. Three forfeit.\n",
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_a_header_that_tells_too_little_or_otherwise_is_found(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "write_header", lambda *_: HEADERS[kind])
+    assert {finding.kind for finding in attacked(Sums).findings} == {kind}
 
 
 def test_the_seed_decides_everything() -> None:

@@ -12,8 +12,8 @@ from srl_envs.errors import IllegalMoveError
 
 ROUNDS = 3
 RULES = (
-    "Two players add the same numbers at the same time, {rounds} rounds. You may think first. A reply "
-    "without an answer costs 0.05, and after three you forfeit. A right sum gains a point.\n"
+    "Two players add the same numbers at the same time, {rounds} rounds.\n"
+    "Payoff: your right sums minus the other's, divided by {rounds}.\n"
     "Reply like this: <action>2000</action>\n"
 )
 
@@ -149,10 +149,17 @@ class Misnamed(Sums):
 
 
 class Untold(Sums):
-    """cost_of_refusal_untold: the prompt says nothing of replies that are no moves."""
+    """payoffs_untold: the prompt does not say what is paid."""
 
     def observe(self, state: State, seat: int) -> str:
-        return super().observe(state, seat).split("You may")[0] + "<action>2000</action>"
+        return super().observe(state, seat).replace("Payoff", "Note")
+
+
+class Spectated(Sums):
+    """seat_named_otherwise: who watches reads another name."""
+
+    def render(self, state: State) -> str:
+        return f"Player 1 said {state.answers}."
 
 
 ITEMS = ("ash", "bay", "cod", "dew", "elk", "fig", "gum", "hay", "ivy", "jam", "kit", "log")
@@ -172,7 +179,7 @@ class Hints(Game[tuple[int, str, str], str]):
         return () if state[2] else (1,) if state[1] else (0,)
 
     def observe(self, state: tuple[int, str, str], seat: int) -> str:
-        text = f"Find the item together. You may think. No cost, no forfeit.\nItems: {', '.join(ITEMS)}\n"
+        text = f"Find the item together.\nPayoff: 1 if found, else 0.\nItems: {', '.join(ITEMS)}\n"
         if seat == 0:
             text += f"Your secret: {ITEMS[state[0]]}\nGive a clue: <action>sunny 1</action>"
         else:

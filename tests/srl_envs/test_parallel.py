@@ -403,7 +403,7 @@ def test_render_returns_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert connect_four(render_mode="human").render() is None
     assert "1234567" in capsys.readouterr().out
-    assert "--- seat 1 sees ---" in math_duel(render_mode="ansi").render()
+    assert "--- player_1 sees ---" in math_duel(render_mode="ansi").render()
 
 
 # --- games that pay round by round --------------------------------------------------------------

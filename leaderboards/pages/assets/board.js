@@ -85,6 +85,12 @@
       el("div", { class: "tools" }, words, count), el("div", { class: "short" }, table.node));
   }
 
+  function hackability(found) {
+    return card("Hackability",
+      el("p", { class: "lead" }, "What policies earn that do not do the task: constants, copies of the prompt, babble, codes without meaning. The gain is above the strong bot in the same seats, seeds and company. The page docs/environments/hackability.md of the repository explains the numbers and lists every finding."),
+      plainTable("Hackability", ["Measure", "Value"], found.rows));
+  }
+
   function howTo(board) {
     const env = board.protocol || board.env_id;
     return card("Submit and verify",
@@ -116,6 +122,7 @@
       board.focal.length ? focal(board) : null,
       board.matrix ? SRL.winMatrix(board) : null,
       board.diagnostics ? diagnostics(board) : null,
+      board.hackability ? hackability(board.hackability) : null,
       howTo(board)];
   };
   SRL.plainTable = plainTable;

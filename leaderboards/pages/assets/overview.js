@@ -1,7 +1,7 @@
 "use strict";
 // The first page: all environments, who is best where, what was added.
 (() => {
-  const { el, whole, counted, plusMinus, grid, scroller, card, fact, ranks, valueText, badge } = SRL;
+  const { el, signed, whole, counted, plusMinus, grid, scroller, card, fact, ranks, valueText, badge } = SRL;
   const CHANGES_SHOWN = 8;
 
   function leaders(board) {
@@ -25,6 +25,7 @@
       number("Matches", 5, (b) => b.matches, (b) => whole(b.matches), "Evaluation matches that count."),
       number("Seeds", 4.2, (b) => b.clusters, (b) => whole(b.clusters)),
       checked && { label: "Verified", rem: 6, cell: (b) => Object.entries(b.levels).sort().reverse().map(([level, n]) => el("span", { class: "counted" }, badge(level), `\u2009×\u2009${n}`)), help: "Agents by the lowest level of their matches." },
+      boards.some((b) => b.hackability) && number("Hackable", 6.4, (b) => b.hackability?.gain ?? null, (b) => (b.hackability?.gain == null ? "–" : [signed(b.hackability.gain, 2), " ", el("span", { class: "quiet" }, plusMinus(b.hackability.half, 2))]), "What the best policy that does not do the task earns above the strong bot: below 0 is sound."),
       number("Replays", 4.8, (b) => b.episodes, (b) => whole(b.episodes)),
     ].filter(Boolean);
     return card("Environments", grid({ label: "Environments", caption: "The best agent of every environment, and how much stands behind it.", columns, rows: boards, sorted: 0, whole: true }).node);

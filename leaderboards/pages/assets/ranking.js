@@ -76,7 +76,8 @@
       has("level") && { label: "Verified", rem: mixed ? 10 : 5, value: (r) => r.level, first: -1, cell: verifiedCell, help: "How far its matches were checked; the lowest level of any of them counts." },
       rows.some(tried) && number("Attempts", 5.4, (r) => (tried(r) ? tried(r).registered * 1e7 + tried(r).declared : null), (r) => (tried(r) ? `${whole(tried(r).registered)} / ${whole(tried(r).declared)}` : "–"), "Registered with the board / declared by the submitter."),
       has("field_score") && number("Score", 4.7, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
-      has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats."),
+      has("held_out") && number("Unseen partner", 8.6, (r) => r.held_out, (r) => (r.held_out === null ? "–" : [valueText(metric, r.held_out), " ", el("span", { class: "quiet" }, plusMinus(r.held_out_half_width, metric.digits))]), "Mean return with the partners that SRL's training never meets."),
+      has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats; it counts nowhere in the ranking."),
       has("gap") && number("Gap", 5.5, (r) => r.gap, (r) => (r.gap === null ? "–" : signed(r.gap, 3)), "Return lost when the partner is a stranger."),
       has("worst_partner") && { label: "Worst partner", rem: 11, value: (r) => r.worst_partner || "", first: 1, cell: (r) => el("span", { class: "name", title: r.worst_partner }, r.worst_partner || "–") },
       has("others") && number("Others'", 6, (r) => r.others, (r) => valueText(metric, r.others), "What was left for the seats that others held."),
@@ -111,7 +112,7 @@
     const zero = board.anchors.length ? `the mean of the anchors ${board.anchors.slice(0, 4).join(", ")}${board.anchors.length > 4 ? " and others" : ""}` : "the mean of all agents";
     const number = {
       competitive: `The number is a rating in Elo, fitted to who took points from whom. Zero is ${zero}; 100 Elo more mean about 64 % of the points.`,
-      cooperative: "The number is cross-play: the mean return of an agent with partners it was not trained with, between 0 and 1.",
+      cooperative: "The number is cross-play: the mean return of an agent with partners that are neither itself nor of its lineage, between 0 and 1. What it earns with itself stands apart and counts nowhere.",
       mixed: "The number is the focal return: what an agent earned per seat that it held, between 0 and 1.",
     }[board.mode];
     const reach = board.mode === "competitive" ? "how far the 95 % interval over seeds reaches to its farther side" : "half of the 95 % interval over seeds";
@@ -124,7 +125,7 @@
       competitive: [
         "200 Elo more mean 76 % of the points, 400 Elo 91 %.",
         "Ratings are Bradley-Terry with ties (Davidson) and a weak prior; all games count alike, the order of games does not matter."],
-      cooperative: ["All seats are paid alike, so an agent is as good as it is with partners it was not trained with: cross-play is its mean return with those."],
+      cooperative: ["All seats are paid alike, so an agent is as good as it is with strangers: a code that it agreed on with itself earns nothing here. The partners on a board are its protocol's bots; the unseen partner is the one that SRL's training never meets."],
       mixed: ["The focal return is averaged over how many seats the agent held, few or most."],
     }[board.mode];
     return el("details", {}, el("summary", {}, "How to read this"), el("ul", {}, ...[

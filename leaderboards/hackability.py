@@ -1,0 +1,27 @@
+"""What the red team's last published attack on an environment came to, for a board's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from srl_envs.redteam import table
+from srl_envs.redteam.published import published
+
+
+def hackability(env_id: str) -> dict[str, Any] | None:
+    """The row of the hackability table; None for an environment that was not attacked.
+
+    Returns:
+        ``rows``: pairs of a measure's name and its text. ``gain`` and ``half``: what the best
+        thoughtless policy earns above the strong bot, with half of its joint 95 % interval, or None.
+        ``findings``: how many there are.
+    """
+    report = published().get(env_id)
+    if report is None:
+        return None
+    return {
+        "rows": [list(pair) for pair in zip(table.COLUMNS[1:], table.row(report)[1:], strict=True)],
+        "gain": report.measures.get("gain"),
+        "half": report.measures.get("half"),
+        "findings": len(report.findings),
+    }
