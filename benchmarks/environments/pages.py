@@ -3,7 +3,8 @@
     python -m benchmarks.environments.pages [ENV ...]
 
 A page holds the docstring of the game's module, its options, bots and payments, what the last published
-attack came to, and the start of an episode between bots. Nothing in it is written by hand: a test fails while a page says something else.
+attack came to, and the start of an episode between bots. Nothing in it is written by hand: a test fails
+while a page says something else.
 """
 
 from __future__ import annotations

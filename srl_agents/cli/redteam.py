@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     if options.out is not None:
         write_reports(options.out, reports, command_of(options))
     if options.publish:
-        published.publish(reports, command_of(options), known)
+        published.publish(reports, command_of(options), known, published.PATH)
     findings = [finding for report in reports for finding in report.findings]
     if options.save is not None:
         for finding in findings:

@@ -122,7 +122,7 @@ def probe(env_id: str, seed: int, report: Report, allowance: Allowance) -> None:
 
 
 def _case(env: Any, env_id: str, state: Any, rng: np.random.Generator) -> Case:
-    """A legal move of the first seat that may act, another one where there is one, and what is known of it."""
+    """A legal move of the first seat that may act, and another one where there is one."""
     _, infos = env.set_state(state)
     agent = next(iter(_legal_step(env, rng)))
     seat = env.possible_agents.index(agent)

@@ -6,6 +6,8 @@ import pytest
 
 import srl_envs
 from benchmarks.environments import pages
+from srl_envs.redteam import published
+from srl_envs.redteam.findings import Report
 
 PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
 """Their samples run programs in the sandbox."""
@@ -27,11 +29,27 @@ def test_the_list_is_not_stale() -> None:
     assert written == pages.index(pages.built_in()), STALE
 
 
+def test_the_table_of_hackability_is_not_stale() -> None:
+    written = (pages.FOLDER / "hackability.md").read_text(encoding="utf-8")
+    assert written == published.page(), STALE
+
+
+def test_a_page_shows_its_row_of_the_last_published_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report("nim-v0", measures={"thoughtless": "rank 1 | x", "gain": -0.5, "half": 0.1})
+    monkeypatch.setattr(pages.published, "published", lambda: {"nim-v0": report})
+    shown = "\n".join(pages.hackability("nim-v0"))
+    assert "| gain | -0.500 ± 0.100 |" in shown
+    assert "| best thoughtless policy | rank 1 \\| x |" in shown
+    assert "Not attacked yet" in pages.hackability("blotto-v0")[0]
+
+
 def test_there_is_a_page_per_environment_and_no_other() -> None:
     expected = {
         "README.md",
         "balance.md",
         "hackability.md",
+        "prompts.md",
+        "prompts.html",
         *(f"{spec.id}.md" for spec in pages.built_in()),
     }
     assert {path.name for path in pages.FOLDER.iterdir()} == expected

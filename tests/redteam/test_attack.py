@@ -81,7 +81,7 @@ def test_a_grammar_that_takes_the_first_block_is_found(monkeypatch: pytest.Monke
     real = parallel.parse_reply
 
     def first_block(reply: str, limit: int) -> tuple[str, None] | tuple[None, str]:
-        start, close, rest = reply.partition("</action>")
+        start, _, rest = reply.partition("</action>")
         return real(f"{start}</action>" if "<action>" in rest else reply, limit)
 
     monkeypatch.setattr(parallel, "parse_reply", first_block)

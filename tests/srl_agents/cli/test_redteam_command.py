@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import srl_envs
 from srl_agents.cli.redteam import main
 from srl_envs.errors import ConfigError
-from srl_envs.redteam import campaign
+from srl_envs.redteam import campaign, published
 from srl_envs.redteam.findings import Finding, Report, load_case, save_case
 
 REFUSED = Finding(
@@ -51,6 +52,24 @@ def test_findings_give_one_and_are_saved(
     (path,) = cases.iterdir()
     assert load_case(path) == REFUSED
     assert json.loads((out / "report.json").read_text())["reports"][0]["target"] == "formats"
+
+
+def test_a_run_is_published_over_the_rows_of_its_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others stay as they were, cases are left out, and targets that are gone go."""
+    monkeypatch.setattr(published, "PATH", tmp_path / "published.json")
+    known = ["nim-v0", "formats"]
+    old = [Report("nim-v0"), Report("formats"), Report("gone-v0")]
+    published.publish(old, "srl redteam --all", [*known, "gone-v0"], published.PATH)
+    monkeypatch.setattr(campaign, "list_targets", lambda _: known)
+    monkeypatch.setattr(campaign, "run", faulty([Report("formats", [REFUSED])]))
+    assert main(["formats", "--budget-s", "3", "--publish"]) == 1
+    found = published.published(published.PATH)
+    assert list(found) == known
+    assert found["formats"].findings == [replace(REFUSED, case={})]
+    page = published.page(published.PATH)
+    assert "`srl redteam --all --publish`; formats by `srl redteam formats --budget-s 3" in page
 
 
 def test_a_target_that_could_not_be_attacked_is_no_success(

@@ -1,0 +1,51 @@
+"""`python -m benchmarks.environments.prompts` writes what a stale page of prompts lacks."""
+
+import pytest
+
+import srl_envs
+from benchmarks.environments import pages, prompts
+from benchmarks.environments.prompts import FIRST, MIDDLE, REFUSED, Prompt
+
+PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
+"""Their bots run programs in the sandbox."""
+CASES = [
+    pytest.param(spec, marks=[pytest.mark.slow] if spec.id in PROGRAMS else [], id=spec.id)
+    for spec in pages.built_in()
+]
+STALE = "run `python -m benchmarks.environments.prompts` and review the diff"
+
+
+@pytest.mark.parametrize("spec", CASES)
+def test_no_prompt_is_stale(spec: srl_envs.registry.EnvSpec) -> None:
+    """Texts alone: a tokenizer that this machine lacks was asked when the page was written."""
+    shown = prompts.prompts(spec)
+    written = (pages.FOLDER / "prompts.md").read_text(encoding="utf-8")
+    counts = prompts.recorded()
+    assert "\n".join(["", *prompts.section(spec.id, shown, counts), ""]) in written, STALE
+    assert set(prompts.table({spec.id: shown}, counts)) <= set(written.splitlines()), STALE
+    assert all(counts[prompt.name].keys() == set(prompts.TOKENIZERS) for prompt in shown)
+    beside = (pages.FOLDER / "prompts.html").read_text(encoding="utf-8")
+    one = prompts.web_page({spec.id: shown}, counts).partition("</nav>\n")[2]
+    assert one.removesuffix("</html>\n") in beside, STALE
+
+
+def test_every_seat_is_shown_once_and_the_other_moments_as_well() -> None:
+    shown = prompts.prompts(srl_envs.spec("commons-v0"))
+    assert [p.seat for p in shown if p.moment == FIRST] == [0, 1, 2, 3]
+    assert [p.moment for p in shown[4:]] == [MIDDLE, REFUSED]
+    texts = {p.moment: p.text for p in shown}
+    assert "not accepted" in texts[REFUSED]
+    assert "not accepted" not in texts[MIDDLE]
+    assert len({p.text for p in shown}) == len(shown)
+
+
+def test_lengths_of_an_absent_tokenizer_are_taken_from_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("tokenizers")
+    old, new = Prompt(FIRST, 0, "as it was"), Prompt(FIRST, 1, "new <b>")
+    monkeypatch.setattr(prompts, "tokenizer_files", dict)
+    counts = prompts.count([old, new], {old.name: {"tiny": 3, "smollm2-135m": 4}})
+    assert prompts.lengths([old], counts) == "3 / 4"
+    assert prompts.lengths([new], counts) == "– / –"
+    assert "new &lt;b&gt;" in prompts.web_page({"x-v0": [new]}, counts)
