@@ -30,7 +30,8 @@ class Turn:
     retries: int
     """Replies that were refused in this turn."""
     attempts_left: int
-    legal: Sequence[str] | None
+    legal: Sequence[str]
+    """Bodies of the legal actions; empty where they are not listed."""
     sample: Callable[[np.random.Generator], str]
 
 

@@ -18,7 +18,7 @@ from srl_envs.redteam import matches
 from srl_envs.redteam.attacks import Turn
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
-from srl_envs.redteam.intervals import mean_of
+from srl_envs.redteam.intervals import Mean, mean_of
 from srl_envs.redteam.reading import examples, first_word, with_first_word, word_lists
 from srl_envs.redteam.search import best_bot
 
@@ -91,7 +91,7 @@ class Codebook:
         public = max(lists.values(), key=len, default=[])
         shown = next((body for body in examples(turn.text) if body), "")
         items = [item for item in lists.get(self._label, []) if item in public]
-        known = turn.legal or ()
+        known = turn.legal
         heard = self._heard(turn.text, public)
         if any(part in public or part in known for part in shown.split(", ")) or heard:
             body = ", ".join(heard) or turn.sample(np.random.default_rng(turn.number))
@@ -156,14 +156,22 @@ def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     seeds = _SEEDS if allowance.left() else _MIN_SEEDS
     case = {"probe": "codebook", "target": env_id, "label": best, "seeds": seeds}
     allowance.spend(3 * len(options) + 2 * seeds)
-    report.measures["codebook"] = scored[best]
-    found = check(case)
+    gain, mine, theirs = _beside_strong(case)
+    report.measures.update(
+        codebook=mine, codebook_gain=gain.value, codebook_half=gain.half, strong_team=theirs
+    )
+    found = _judged(case, gain, mine, theirs)
     if found is not None:
         report.findings.append(found)
 
 
 def check(case: Case) -> Finding | None:
     """Play the convention again beside what strong partners earn on the same seeds."""
+    return _judged(case, *_beside_strong(case))
+
+
+def _beside_strong(case: Case) -> tuple[Mean, float, float]:
+    """What the convention gains above strong partners, what it earns, and what they do."""
     env_id = case["target"]
     strong = best_bot(env_id) or "random"
     seeds = range(_FIRST_SEED, _FIRST_SEED + case["seeds"])
@@ -172,11 +180,15 @@ def check(case: Case) -> Finding | None:
         bots = dict.fromkeys(range(len(env.possible_agents)), strong)
         theirs = [matches.play(env, bots, seed).outcomes[0] for seed in seeds]
     gain = mean_of([a - b for a, b in zip(mine, theirs, strict=True)])
+    return gain, float(np.mean(mine)), float(np.mean(theirs))
+
+
+def _judged(case: Case, gain: Mean, mine: float, theirs: float) -> Finding | None:
     if gain.low <= 0:
         return None
     return Finding(
-        kind="codebook_without_meaning", target=env_id,
-        observed=f"a code for {case['label']!r} earns {np.mean(mine):.3f}",
-        expected=f"at most what strong partners earn, {np.mean(theirs):.3f}",
+        kind="codebook_without_meaning", target=case["target"],
+        observed=f"a code for {case['label']!r} earns {mine:.3f}",
+        expected=f"at most what strong partners earn, {theirs:.3f}",
         detail=f"gain {gain}", case=case,
     )  # fmt: skip

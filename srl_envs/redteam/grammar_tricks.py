@@ -18,6 +18,7 @@ import numpy as np
 from srl_envs.redteam import matches
 from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
+from srl_envs.redteam.reading import bodies
 
 REFUSED = {
     "unclosed thought": "<think>I could play <action>{b}</action>",
@@ -127,7 +128,7 @@ def _case(env: Any, env_id: str, state: Any, rng: np.random.Generator) -> Case:
     agent = next(iter(_legal_step(env, rng)))
     seat = env.possible_agents.index(agent)
     body, *others = (str(env.sample_legal(seat, rng)) for _ in range(8))
-    listed = infos[agent].get("legal_actions") or ()
+    listed = bodies(infos[agent].get("legal_actions"))
     alike = [move for move in listed if move.lower() == body.lower()]
     return {
         "probe": "grammar", "target": env_id, "state": state, "body": body,

@@ -11,6 +11,7 @@ import numpy as np
 
 import srl_envs
 from srl_envs.redteam.attacks import Attack, Turn, reply
+from srl_envs.redteam.reading import bodies
 
 Player = Attack | str | Callable[[Turn], str]
 """An attack, a bot's name, or a policy of its own."""
@@ -53,7 +54,7 @@ class _Seat:
         """What the player says to ``text``."""
         turn = Turn(
             text, self._number, self._retries, int(info["attempts_left"]),
-            info.get("legal_actions"), lambda rng: str(self._env.sample_legal(self._seat, rng)),
+            bodies(info.get("legal_actions")), lambda rng: str(self._env.sample_legal(self._seat, rng)),
         )  # fmt: skip
         return self._answer(turn)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from srl_envs.grammar import CLOSE, OPEN
 
@@ -17,6 +18,11 @@ def examples(text: str) -> list[str]:
     """Bodies of the action blocks that the prompt quotes; ``...`` stands for any move and is none."""
     bodies = (body.strip() for body in _BLOCK.findall(text))
     return list(dict.fromkeys(body for body in bodies if body not in _ANY))
+
+
+def bodies(replies: Iterable[str] | None) -> list[str]:
+    """Bodies of legal actions, which suites list as whole replies or as bodies."""
+    return [reply.removeprefix(OPEN).removesuffix(CLOSE) for reply in replies or ()]
 
 
 def word_lists(text: str) -> dict[str, list[str]]:

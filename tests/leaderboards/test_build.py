@@ -23,6 +23,7 @@ from srl_agents.league.pairs import WinMatrix
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
+from srl_envs.redteam.findings import Report
 
 NASTY = "</script><script>alert('1')</script>&<!--\u2028"
 
@@ -226,6 +227,24 @@ def test_partners_of_ones_own_lineage_count_nowhere(tmp_path: Path) -> None:
     assert rows["a@1"]["self_play"] == 1.0
     assert rows["a@2"]["value"] is None
     assert rows["a@2"]["provisional"][0] == "it met no agent of another lineage"
+
+
+def test_a_board_shows_the_last_published_attack_of_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of default options alone; nothing where nobody attacked."""
+    attacked = Report("nim-v0", measures={"gain": -0.5, "half": 0.1, "thoughtless": "rank 1"})
+    monkeypatch.setattr("leaderboards.hackability.published", lambda: {"nim-v0": attacked})
+    with small_store(tmp_path / "league.db") as store:
+        for n, (env_id, options) in enumerate(
+            [("nim-v0", {}), ("nim-v0", {"misere": True}), ("blotto-v0", {})]
+        ):
+            add(store, n, env_id=env_id, options=options)
+        boards = {(b["env_id"], b["options"]): b for b in board_data(store)["boards"]}
+    shown = boards.pop(("nim-v0", ""))["hackability"]
+    assert ["gain", "-0.500 ± 0.100"] in shown["rows"]
+    assert (shown["gain"], shown["half"], shown["findings"]) == (-0.5, 0.1, 0)
+    assert [board["hackability"] for board in boards.values()] == [None, None]
 
 
 def test_a_mixed_game_is_ranked_by_the_mean_over_numbers_of_seats_held(tmp_path: Path) -> None:

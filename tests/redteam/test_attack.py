@@ -9,7 +9,8 @@ from toy_games import Hints, Sums
 
 from srl_envs import parallel, registry
 from srl_envs.core import Game
-from srl_envs.redteam import answers, attack, plain_python, programs
+from srl_envs.redteam import answers, attack, matches, plain_python, programs
+from srl_envs.redteam.attacks import Attack
 from srl_envs.redteam.budget import Budget
 from srl_envs.redteam.findings import Report, load_case, save_case
 from srl_envs.redteam.table import markdown
@@ -103,6 +104,14 @@ def test_a_header_that_tells_too_little_or_otherwise_is_found(
 ) -> None:
     monkeypatch.setattr(parallel, "write_header", lambda *_: HEADERS[kind])
     assert {finding.kind for finding in attacked(Sums).findings} == {kind}
+
+
+def test_listed_moves_are_played_as_they_are_listed() -> None:
+    """A suite lists whole replies or bodies; an attack that wraps them twice is refused every time."""
+    with matches.opened("connect_four-v0") as env:
+        players = {0: Attack(kind="rank", position=1.0), 1: Attack(kind="legal")}
+        episode = matches.play(env, players, 0)
+    assert len(episode.accepted) == sum(map(len, episode.replies))
 
 
 def test_the_seed_decides_everything() -> None:
