@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import srl_envs
@@ -17,6 +19,9 @@ _RARE = 0.05
 """A line that stands in more starts than this share names no instance, such as ``Heap 1: 3``."""
 _TELLING = 60
 """Characters from which a line is taken to name an instance; shorter ones repeat by chance."""
+_USUAL = 0.5
+"""Share of the starts from which a form of line is one of the state, and of the values that it then has."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FEW = 60
 
 
@@ -55,8 +60,7 @@ def shares(
         second = _starts(env, "eval", evaluated, allowance)
     known = {_digest("\0".join(start)) for start in first}
     views = {(seat, _digest(text)) for start in first for seat, text in enumerate(start)}
-    counts = Counter(line for start in first for line in _lines(start))
-    rare = {k for k, n in counts.items() if len(k) >= _TELLING and n <= max(1, _RARE * len(first))}
+    telling = _telling_lines(first)
     n = max(1, len(second))
     return {
         "starts": sum(_digest("\0".join(start)) in known for start in second) / n,
@@ -64,9 +68,30 @@ def shares(
             any((seat, _digest(text)) in views for seat, text in enumerate(start))
             for start in second
         ) / n,
-        "parts": sum(not rare.isdisjoint(_lines(start)) for start in second) / n,
+        "parts": sum(not telling.isdisjoint(_lines(start)) for start in second) / n,
         "train": len(first), "eval": len(second),
     }  # fmt: skip
+
+
+def _telling_lines(starts: Sequence[Start]) -> set[str]:
+    """Lines that name an instance: long, rare, and no line of the state.
+
+    A line of the state differs from start to start in its numbers alone, and has fewer values than there
+    are starts, such as the size of a stock whose growth stands elsewhere.
+    """
+    lines = Counter(line for start in starts for line in _lines(start))
+    forms, values = Counter[str](), Counter[str]()
+    for line, count in lines.items():
+        forms[_NUMBER.sub("#", line)] += count
+        values[_NUMBER.sub("#", line)] += 1
+    different = len(set(starts))
+
+    def names(line: str, count: int) -> bool:
+        form = _NUMBER.sub("#", line)
+        of_the_state = forms[form] > _USUAL * len(starts) and values[form] < _USUAL * different
+        return len(line) >= _TELLING and count <= max(1, _RARE * len(starts)) and not of_the_state
+
+    return {line for line, count in lines.items() if names(line, count)}
 
 
 def _lines(start: Start) -> set[str]:

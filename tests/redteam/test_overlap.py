@@ -1,0 +1,35 @@
+"""What the probe for instances in both splits takes for an instance."""
+
+import pytest
+
+from srl_envs.redteam.overlap import _telling_lines
+
+RULES = "Add the numbers that follow, and tell the sum; it is paid, nothing else."
+
+
+def starts(form: str, values: int, count: int = 200) -> list[tuple[str, ...]]:
+    """Starts whose second line has this form; their third line is different in each."""
+    return [(f"{RULES}\n{form.format(k % values)}\nNumber {k}.",) for k in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "telling"),
+    [
+        ("Round 1: the stock is {} units, and you may ask for 0 to 13 of these now.", 40, 0),
+        ("Round 1: the stock is {} units, and you may ask for 0 to 13 of these now.", 190, 190),
+        ("Stock {}.", 190, 0),  # too short to name anything
+        ("Write a program that reads its input and prints the number {} at the end.", 1, 0),
+    ],
+)
+def test_lines_of_the_rules_and_of_the_state_name_no_instance(
+    form: str, values: int, telling: int
+) -> None:
+    assert len(_telling_lines(starts(form, values))) == telling
+
+
+def test_a_task_told_in_words_names_an_instance_however_few_there_are() -> None:
+    words = ["even", "odd", "prime", "round", "square", "small", "large", "red", "old", "new"]
+    words += [f"{a} and {b}" for a in words for b in words]
+    form = "Write a program that keeps the {} entries of the list that it is given."
+    some = [(f"{RULES}\n{form.format(words[k % 30])}\nNumber {k}.",) for k in range(300)]
+    assert len(_telling_lines(some)) == 30
