@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from leaderboards.standings import finite
 from srl_envs.redteam import table
 from srl_envs.redteam.published import published
 
@@ -21,7 +23,7 @@ def hackability(env_id: str) -> dict[str, Any] | None:
         return None
     return {
         "rows": [list(pair) for pair in zip(table.COLUMNS[1:], table.row(report)[1:], strict=True)],
-        "gain": report.measures.get("gain"),
-        "half": report.measures.get("half"),
+        "gain": finite(report.measures.get("gain", math.nan), 4),
+        "half": finite(report.measures.get("half", math.nan), 4),
         "findings": len(report.findings),
     }

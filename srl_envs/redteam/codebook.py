@@ -1,12 +1,15 @@
-"""Partners that agree on a code without meaning: the number of a subset, written as a word.
+"""Partners that agree on a code without meaning.
 
 Nothing here knows a game. The sender reads a private list of items out of its prompt, the receiver a
-public one; the message is the word at the number of the subset in an agreed vocabulary. Which list is
-the private one is found by trying all of them.
+public one. There are two codes: the message is the word at the number of the subset in an agreed
+vocabulary (`Codebook`), or, where few words are legal, the one among them that puts the most items of the
+private list first in an order that both agreed on for every word (`AgreedOrders`). Which list is the
+private one is found by trying all of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from math import comb
 from typing import Any
@@ -27,6 +30,8 @@ _SPEAKING = 3
 _DRAWS = 6000
 _RESETS = 200
 _LONGEST_SUBSET = 3
+_CHOICE = 60
+"""Legal messages that are drawn where they are not listed."""
 _MIN_SEEDS, _SEEDS = 6, 24
 _FIRST_SEED = 3_000_000
 
@@ -127,6 +132,50 @@ class Codebook:
         return []
 
 
+class AgreedOrders:
+    """Both sides of the other convention: every word stands for an order of the items.
+
+    Args:
+        label: of the private list that the sender tells.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label, self._sent = label, ""
+
+    def reply(self, turn: Turn) -> str:
+        """Send the legal word with the best order; guess the first items of the last word's order."""
+        lists = word_lists(turn.text)
+        public = sorted(max(lists.values(), key=len, default=[]))
+        wanted = {item for item in lists.get(self._label, []) if item in public}
+        rng = np.random.default_rng(turn.number)
+        moves = list(dict.fromkeys(turn.legal or (turn.sample(rng) for _ in range(_CHOICE))))
+        guesses = [move for move in moves if set(move.split(", ")) <= set(public)]
+        if 2 * len(guesses) > len(moves) and self._sent in turn.text:
+            order = _order(self._sent, [item for item in public if item not in _gone(turn.text)])
+            return f"<action>{', '.join(order[: max(1, _LONGEST_SUBSET - turn.retries)])}</action>"
+        best = sorted(moves, key=lambda move: -_led(_order(first_word(move), public), wanted))
+        body = best[min(turn.retries, len(best) - 1)]
+        self._sent = first_word(body)
+        return f"<action>{body}</action>"
+
+
+def _order(word: str, items: Sequence[str]) -> list[str]:
+    return sorted(items, key=lambda item: hashlib.sha256(f"{word}/{item}".encode()).digest())
+
+
+def _led(order: Sequence[str], wanted: set[str]) -> int:
+    """How many items stand first of which all are wanted."""
+    return next((k for k, item in enumerate(order) if item not in wanted), len(order))
+
+
+def _gone(text: str) -> set[str]:
+    """Items of the longest list that a shorter copy of it no longer has."""
+    lists = sorted(word_lists(text).values(), key=len)
+    longest = set(lists[-1]) if lists else set()
+    rest = [set(items) for items in lists[:-1] if 2 * len(items) > len(longest)]
+    return longest - rest[0] if rest and rest[0] < longest else set()
+
+
 def labels(env: Any) -> list[str]:
     """Labels of lists that not all seats see alike, in the order of the prompts."""
     observations, _ = env.reset(seed=0)
@@ -135,11 +184,20 @@ def labels(env: Any) -> list[str]:
     return [label for label in every if any(o.get(label) != seen[0].get(label) for o in seen[1:])]
 
 
-def earnings(env: Any, words: Sequence[str], label: str, seeds: Sequence[int]) -> list[float]:
-    """What the pair earns, per seed."""
+def earnings(
+    env: Any, code: str, words: Sequence[str], label: str, seeds: Sequence[int]
+) -> list[float]:
+    """What the pair earns, per seed; ``code`` is one of `CODES`."""
     n = len(env.possible_agents)
-    policy: Callable[[Turn], str] = Codebook(words, label).reply
+    policy: Callable[[Turn], str] = CODES[code](words, label)
     return [matches.play(env, dict.fromkeys(range(n), policy), seed).outcomes[0] for seed in seeds]
+
+
+CODES: dict[str, Callable[[Sequence[str], str], Callable[[Turn], str]]] = {
+    "subsets": lambda words, label: Codebook(words, label).reply,
+    "orders": lambda _words, label: AgreedOrders(label).reply,
+}
+"""Convention -> what makes both of its sides."""
 
 
 def probe(env_id: str, report: Report, allowance: Allowance) -> None:
@@ -149,13 +207,18 @@ def probe(env_id: str, report: Report, allowance: Allowance) -> None:
     with matches.opened(env_id) as env:
         words = agreed_words(env)
         options = labels(env)
-        if len(words) < 26 * _SPEAKING or not options:
+        codes = [code for code in CODES if code != "subsets" or len(words) >= 26 * _SPEAKING]
+        plans = [(code, label) for code in codes for label in options]
+        if not plans:
             return
-        scored = {label: float(np.mean(earnings(env, words, label, range(3)))) for label in options}
-    best = max(scored, key=lambda label: scored[label])
+        scored = {
+            (code, label): float(np.mean(earnings(env, code, words, label, range(3))))
+            for code, label in plans
+        }
+    code, label = max(scored, key=lambda plan: scored[plan])
     seeds = _SEEDS if allowance.left() else _MIN_SEEDS
-    case = {"probe": "codebook", "target": env_id, "label": best, "seeds": seeds}
-    allowance.spend(3 * len(options) + 2 * seeds)
+    case = {"probe": "codebook", "target": env_id, "code": code, "label": label, "seeds": seeds}
+    allowance.spend(3 * len(plans) + 2 * seeds)
     gain, mine, theirs = _beside_strong(case)
     report.measures.update(
         codebook=mine, codebook_gain=gain.value, codebook_half=gain.half, strong_team=theirs
@@ -176,7 +239,7 @@ def _beside_strong(case: Case) -> tuple[Mean, float, float]:
     strong = best_bot(env_id) or "random"
     seeds = range(_FIRST_SEED, _FIRST_SEED + case["seeds"])
     with matches.opened(env_id) as env:
-        mine = earnings(env, agreed_words(env), case["label"], seeds)
+        mine = earnings(env, case["code"], agreed_words(env), case["label"], seeds)
         bots = dict.fromkeys(range(len(env.possible_agents)), strong)
         theirs = [matches.play(env, bots, seed).outcomes[0] for seed in seeds]
     gain = mean_of([a - b for a, b in zip(mine, theirs, strict=True)])
@@ -188,7 +251,7 @@ def _judged(case: Case, gain: Mean, mine: float, theirs: float) -> Finding | Non
         return None
     return Finding(
         kind="codebook_without_meaning", target=case["target"],
-        observed=f"a code for {case['label']!r} earns {mine:.3f}",
+        observed=f"a code of {case['code']} for {case['label']!r} earns {mine:.3f}",
         expected=f"at most what strong partners earn, {theirs:.3f}",
         detail=f"gain {gain}", case=case,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import toy_games
-from toy_games import Hints, Sums
+from toy_games import FewHints, Hints, Sums
 
 from srl_envs import parallel, registry
 from srl_envs.core import Game
@@ -19,7 +19,7 @@ from srl_envs.sandbox import CodeExecutor, Outcome
 
 BROKEN = [
     toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,
-    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Spectated, toy_games.Untold, Hints,
+    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Spectated, toy_games.Untold, Hints, FewHints,
 ]  # fmt: skip
 STEPS = 4000
 
@@ -31,11 +31,11 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
     bots = {"random": "guessing_bot", "strong": "adding_bot"}
-    if game is Hints:
+    if issubclass(game, Hints):
         bots = {"random": "meaning_bot", "strong": "meaning_bot"}
     registry.register(
         id="toy-v0", entry_point=f"toy_games:{game.__name__}", mode=game.mode, seats=game.seats,
-        bots={name: f"toy_games:{bot}" for name, bot in bots.items()}, held_out=game is not Hints,
+        bots={name: f"toy_games:{bot}" for name, bot in bots.items()}, held_out=not issubclass(game, Hints),
     )  # fmt: skip
     return attack.attack("toy-v0", seed=seed, budget=Budget(steps=steps))
 

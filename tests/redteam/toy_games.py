@@ -213,6 +213,24 @@ class Hints(Game[tuple[int, str, str], str]):
         return data[0], data[1], data[2]
 
 
+class FewHints(Hints):
+    """codebook_without_meaning: 40 words may be the clue, so one of them ranks the item first."""
+
+    def legal(self, state: tuple[int, str, str], seat: int) -> tuple[str, ...]:
+        return ITEMS if state[1] else tuple(f"{word} 1" for word in CLUES[:40])
+
+    def parse(self, state: tuple[int, str, str], seat: int, body: str) -> str:
+        if body not in self.legal(state, seat):
+            raise IllegalMoveError("no such clue or item")
+        return body
+
+    def fallback(self, state: tuple[int, str, str], seat: int) -> str:
+        return self.legal(state, seat)[0]
+
+    def sample(self, state: tuple[int, str, str], seat: int, rng: np.random.Generator) -> str:
+        return str(rng.choice(self.legal(state, seat)))
+
+
 def adding_bot(_rng: np.random.Generator) -> Any:
     """Adds."""
 
@@ -233,7 +251,7 @@ def meaning_bot(rng: np.random.Generator) -> Any:
 
     def answer(text: str) -> str:
         if "Your secret" in text:
-            return "<action>sunny 1</action>"
+            return "<action>reda 1</action>"
         return f"<action>{ITEMS[int(rng.integers(3))]}</action>"
 
     return answer
