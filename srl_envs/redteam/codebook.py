@@ -145,7 +145,8 @@ class AgreedOrders:
     def reply(self, turn: Turn) -> str:
         """Send the legal word with the best order; guess the first items of the last word's order."""
         lists = word_lists(turn.text)
-        public = sorted(max(lists.values(), key=len, default=[]))
+        longest: list[str] = max(lists.values(), key=len, default=[])
+        public = sorted(longest)
         wanted = {item for item in lists.get(self._label, []) if item in public}
         rng = np.random.default_rng(turn.number)
         moves = list(dict.fromkeys(turn.legal or (turn.sample(rng) for _ in range(_CHOICE))))

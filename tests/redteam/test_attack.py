@@ -19,7 +19,8 @@ from srl_envs.sandbox import CodeExecutor, Outcome
 
 BROKEN = [
     toy_games.SmallAnswerPays, toy_games.ForfeitIsADraw, toy_games.PartnerPays, toy_games.OneStream,
-    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Spectated, toy_games.Untold, Hints, FewHints,
+    toy_games.RawWords, toy_games.Locked, toy_games.Misnamed, toy_games.Spectated,
+    toy_games.Untold, Hints, FewHints,
 ]  # fmt: skip
 STEPS = 4000
 
