@@ -70,7 +70,7 @@
     const all = [
       number("Rank", 3.8, (r) => r.best_rank * 1e6 + r.worst_rank, ranks, "The best and the worst place that the intervals leave open.", 1, 3.2),
       { label: "Agent", rem: 15, value: (r) => r.agent.toLowerCase(), first: 1, cell: (r) => agentCell(board, r), head: true },
-      number(metric.name, 7.8, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
+      number(metric.name, metric.digits ? 8.8 : 7.8, (r) => r.value, (r) => [el("b", {}, valueText(metric, r.value)), " ", el("span", { class: "quiet" }, plusMinus(r.half_width, metric.digits))],
         `${metric.unit}, and how far its 95 % interval reaches to the farther side.`, -1, 6.9),
       { label: "95 % interval", rem: 7.2, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
       has("level") && { label: "Verified", rem: mixed ? 10 : 5, value: (r) => r.level, first: -1, cell: verifiedCell, help: "How far its matches were checked; the lowest level of any of them counts." },
