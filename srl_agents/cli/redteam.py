@@ -55,6 +55,8 @@ class RedteamOptions:
     """Attack the intake of leaderboards with forged bundles."""
     budget_s: float = 600.0
     """Seconds of processor time for all targets together; the clock may take more."""
+    jobs: int = 1
+    """Attacks at the same time; the budget is for all of them together."""
     seed: int = 0
     """Of the search; the same seed tries the same things in the same order."""
     out: Path | None = None
@@ -73,6 +75,8 @@ class RedteamOptions:
     def __post_init__(self) -> None:
         if not self.budget_s > 0:
             raise ConfigError(f"budget_s={self.budget_s}: give seconds above 0.")
+        if self.jobs < 1:
+            raise ConfigError(f"jobs={self.jobs}: give 1 or more.")
         if self.seed < 0:
             raise ConfigError(f"seed={self.seed}: give a whole number from 0 on.")
         if not (self.targets or self.all or self.board or self.replay):
@@ -148,7 +152,12 @@ def attack_with_progress(
                 print(f"{len(reports)} of {len(targets)} done; next {name}", file=sys.stderr)
 
         for report in campaign.run(
-            targets, suite=suite, seed=options.seed, seconds=options.budget_s, report=say
+            targets,
+            suite=suite,
+            seed=options.seed,
+            seconds=options.budget_s,
+            jobs=options.jobs,
+            report=say,
         ):
             reports.append(report)
             bar.advance(task)

@@ -7,11 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import ConfigError
-from srl_envs.redteam.budget import cpu_s
 from srl_envs.redteam.findings import Report
 
 _WORKER = Path(__file__).with_name("worker.py")
@@ -37,7 +37,7 @@ def list_targets(suite: Path) -> list[str]:
 
 
 def run(
-    targets: Sequence[str], *, suite: Path, seed: int = 0, seconds: float = 60.0,
+    targets: Sequence[str], *, suite: Path, seed: int = 0, seconds: float = 60.0, jobs: int = 1,
     report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Report]:  # fmt: skip
     """Attack every target with an equal share of what is left.
@@ -47,27 +47,32 @@ def run(
         suite: from `find_suite`.
         seed: of every attack.
         seconds: of processor time for all targets together.
+        jobs: attacks at the same time.
         report: called with the name of each target before its attack.
     """
-    started = cpu_s()
-    for number, target in enumerate(targets):
+    done: list[Report] = []
+
+    def attacked(target: str) -> Report:
         report(target)
-        left = max(0.0, seconds - (cpu_s() - started)) / (len(targets) - number)
-        yield attack_apart(target, suite=suite, seed=seed, seconds=left)
+        left = max(0.0, seconds - sum(found.spent_s for found in done))
+        share = left / (len(targets) - len(done))
+        done.append(attack_apart(target, suite=suite, seed=seed, seconds=share))
+        return done[-1]
+
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(attacked, targets)
 
 
 def attack_apart(target: str, *, suite: Path, seed: int, seconds: float) -> Report:
     """Attack one target in a process; what stops the process is a fault of the report."""
-    before = cpu_s()
     job = {"target": target, "seed": seed, "seconds": seconds}
     try:
-        found = Report.from_data(_ask(suite, job, 60.0 + _OVERTIME * seconds))
+        return Report.from_data(_ask(suite, job, 60.0 + _OVERTIME * seconds))
     except subprocess.TimeoutExpired as error:
-        found = Report(target=target, faults=[f"no end after {error.timeout:.0f} s of the clock"])
+        fault = f"no end after {error.timeout:.0f} s of the clock"
     except (ValueError, RuntimeError) as error:
-        found = Report(target=target, faults=[str(error)])
-    found.spent_s = cpu_s() - before
-    return found
+        fault = str(error)
+    return Report(target=target, spent_s=seconds, faults=[fault])
 
 
 def _ask(suite: Path, job: dict[str, Any], timeout_s: float) -> Any:

@@ -126,5 +126,7 @@ def test_another_checkout_is_attacked_by_this_red_team(tmp_path: Path) -> None:
     assert "if not faults:" in text
     checker.write_text(text.replace("if not faults:", "if True:"))
     suite = campaign.find_suite(tmp_path)
-    (report,) = campaign.run(["formats"], suite=suite, seconds=3)
-    assert {finding.kind for finding in report.findings} == {"wrong_format_accepted"}
+    first, second = campaign.run(["formats", "answers"], suite=suite, seconds=6, jobs=2)
+    assert {finding.kind for finding in first.findings} == {"wrong_format_accepted"}
+    assert (second.target, second.faults) == ("answers", [])
+    assert first.spent_s + second.spent_s < 12
