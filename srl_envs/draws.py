@@ -1,40 +1,44 @@
-"""Random numbers of an episode's start: what numpy's ``Generator`` draws, without its cost per call.
+"""Random numbers of an episode's start, from a hash: a stream that costs nearly nothing to begin.
 
-Drawing an instance takes tens of small numbers, and a call into numpy costs as much as ten of them.
-`Draws` reads raw bits in blocks and makes them into numbers as numpy does, so both give the same. numpy
-promises that the bits of `PCG64` never change, but not what a ``Generator`` makes of them.
+Most games draw a coin and a few small numbers and are over after some ten moves, so seeding one of
+numpy's generators would take longer than the moves. `Draws` hashes the name of a stream and the number
+of a block, and makes the digest into numbers. All of it is arithmetic of whole numbers written out
+here, so the numbers are the same on every machine and with every version of numpy.
 
-Source: arXiv:1805.10941 (bounded numbers); R. W. Floyd and J. Bentley, "A sample of brilliance",
-Communications of the ACM 30(9), 1987 (samples).
+Source: RFC 7693 (BLAKE2); arXiv:1805.10941 (bounded numbers); R. W. Floyd and J. Bentley, "A sample
+of brilliance", Communications of the ACM 30(9), 1987 (samples).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
 
-_HALF = 0xFFFFFFFF
-_WORD, _HALF_WORD = np.dtype("<u8"), np.dtype("<u4")
+_LARGEST = 0xFFFFFFFF
+_BITS = 32
 _POOL_WORDS = 4
-_BLOCK = 16
-"""Words of 64 bits read at a time."""
+_BLOCK_BYTES = 64
+_words_of = Struct("<16I").unpack
 
 
 class Draws:
-    """A stream of small numbers, equal to those of ``Generator(bits)``.
+    """A stream of small numbers.
 
-    Bits are read ahead: nothing else may draw from ``bits``.
+    Args:
+        *key: whole numbers that name the stream; the streams of two different keys are independent.
     """
 
-    __slots__ = ("_bits", "_halves")
+    __slots__ = ("_blocks", "_key", "_unread")
 
-    def __init__(self, bits: np.random.PCG64) -> None:
-        self._bits = bits
-        word = bits.random_raw()  # many draw a single coin
-        self._halves: list[int] = [word >> 32, word & _HALF]
-        """What was read and not used, the next one last. Of each word the lower half comes first."""
+    def __init__(self, *key: int) -> None:
+        self._key = b" %d" * len(key) % key
+        self._blocks = 0
+        self._unread: list[int] = []
+        """Words of 32 bits that were hashed and not used, the next one last."""
 
     def integers(self, low: int, high: int | None = None) -> int:
         """A number from ``low`` to ``high`` - 1; with one argument, from 0 to ``low`` - 1.
@@ -52,34 +56,19 @@ class Draws:
 
     def random(self) -> float:
         """A number in [0, 1)."""
-        halves = self._halves
-        odd = len(halves) % 2  # half of a word is left over: numpy keeps it and reads a whole one
-        if len(halves) == odd:
-            self._read()
-        low = halves.pop(-1 - odd)
-        high = halves.pop(-1 - odd)
-        return ((high << 32 | low) >> 11) * 2.0**-53
+        high, low = self._word(), self._word()
+        return ((high << _BITS | low) >> 11) * 2.0**-53
 
     def permutation(self, count: int) -> list[int]:
         """The numbers from 0 to ``count`` - 1 in random order."""
-        numbers, halves = list(range(count)), self._halves
+        numbers, below = list(range(count)), self._below
         for last in range(count - 1, 0, -1):
-            mask = (1 << last.bit_length()) - 1
-            other = count
-            while other > last:
-                if not halves:
-                    self._read()
-                other = halves.pop() & mask
+            other = below(last + 1)
             numbers[last], numbers[other] = numbers[other], numbers[last]
         return numbers
 
     def sample(self, count: int, size: int) -> list[int]:
-        """Different numbers from 0 to ``count`` - 1: ``Generator.choice`` without replacement.
-
-        Args:
-            count: at most 10,000; numpy takes another way above.
-            size: how many, at most ``count``.
-        """
+        """``size`` different numbers from 0 to ``count`` - 1, in random order."""
         drawn: list[int] = []
         for last in range(count - size, count):
             number = self._below(last + 1)
@@ -90,32 +79,29 @@ class Draws:
         return drawn
 
     def generator(self) -> np.random.Generator:
-        """What goes on where these draws stopped, for other distributions; use it alone from then on."""
-        unread, odd = divmod(len(self._halves), 2)
-        self._bits.advance(2**128 - unread)
-        state = self._bits.state
-        state["has_uint32"], state["uinteger"] = odd, self._halves[-1] if odd else 0
-        self._bits.state = state
-        return np.random.Generator(self._bits)
+        """numpy's generator of a stream that begins here, for other distributions."""
+        words = [self._word() for _ in range(_POOL_WORDS)]
+        return np.random.Generator(np.random.PCG64(words))
 
     def _below(self, count: int) -> int:
         """Lemire's method: a product whose upper half is the number."""
         if count == 1:
-            return 0  # takes no bits
-        halves = self._halves
+            return 0  # takes no word
+        unread = self._unread
         while True:
-            if not halves:
-                self._read()
-            product = halves.pop() * count
-            rest = product & _HALF
+            product = (unread.pop() if unread else self._word()) * count
+            rest = product & _LARGEST
             # where 2**32 is no multiple of count, some rests would make some numbers more likely
-            if rest >= count or rest >= (_HALF + 1 - count) % count:
-                return product >> 32
+            if rest >= count or rest >= (_LARGEST + 1 - count) % count:
+                return product >> _BITS
 
-    def _read(self) -> None:
-        """Put a block of words behind what is left."""
-        words = self._bits.random_raw(_BLOCK).astype(_WORD, copy=False)
-        self._halves[:0] = words.view(_HALF_WORD)[::-1].tolist()
+    def _word(self) -> int:
+        unread = self._unread
+        if not unread:
+            block = blake2b(b"%d%b" % (self._blocks, self._key), digest_size=_BLOCK_BYTES)
+            self._blocks += 1
+            unread.extend(_words_of(block.digest()))
+        return unread.pop()
 
 
 def seed_words(entropy: Sequence[int], stream: int) -> NDArray[np.uint32]:
@@ -127,14 +113,14 @@ def seed_words(entropy: Sequence[int], stream: int) -> NDArray[np.uint32]:
         entropy: whole numbers >= 0, however large.
         stream: from 0 to 2**32 - 1.
     """
-    if len(entropy) >= _POOL_WORDS and max(entropy) <= _HALF:
+    if len(entropy) >= _POOL_WORDS and max(entropy) <= _LARGEST:
         return np.array([*entropy, stream], dtype=np.uint32)
     words: list[int] = []
     for number in entropy:
         left = number
-        while left > _HALF:
-            words.append(left & _HALF)
-            left >>= 32
+        while left > _LARGEST:
+            words.append(left & _LARGEST)
+            left >>= _BITS
         words.append(left)
     words.extend([0] * (_POOL_WORDS - len(words)))
     words.append(stream)

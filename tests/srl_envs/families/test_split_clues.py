@@ -97,7 +97,7 @@ def test_clues_by_hand(clue: Clue, text: str) -> None:
 @given(st.integers(0, 2**32), st.integers(3, 4), st.integers(2, 3))
 @settings(max_examples=10, deadline=None)
 def test_every_clue_is_true_and_says_what_it_means(seed: int, people: int, attributes: int) -> None:
-    puzzle, truth = draw_puzzle(Draws(np.random.PCG64(seed)), people, attributes, "train")
+    puzzle, truth = draw_puzzle(Draws(seed), people, attributes, "train")
     kinds = ("is", "in", "is not", "not in", "below", "beside")
     clues = true_clues(truth, kinds)
     assert {clue.kind for clue in clues} == set(kinds)
