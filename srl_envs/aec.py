@@ -29,6 +29,11 @@ class GameAEC(AECEnv[str, Observation, str]):
         self.metadata = dict(env.metadata)
         self.possible_agents = list(env.possible_agents)
         self.agents: list[str] = []
+        self.agent_selection = ""
+        self._queue: tuple[str, ...] = ()
+        """Who is selected after that."""
+        self._over = False
+        self._all_selected = env.game.simultaneous
         self.render_mode = env.render_mode
 
     def observation_space(self, agent: str) -> Any:
@@ -41,19 +46,36 @@ class GameAEC(AECEnv[str, Observation, str]):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start an episode; see `GameEnv.reset`."""
-        self._observations, self.infos = self.env.reset(seed=seed, options=options)
-        self.agents = list(self.env.agents)
+        self.env.start(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self._held: dict[str, str] = {}
-        self._queue = self._cycle()
-        self.agent_selection = self._queue[0]
+        self._infos: dict[str, dict[str, Any]] = {}
+        self._paid = self._over = False
+        self._select()
+
+    @property
+    def infos(self) -> dict[str, dict[str, Any]]:  # type: ignore[override] # written when asked for
+        """What each agent is told beside its observation; see `GameEnv`."""
+        for agent in self.agents:
+            self._info(agent)
+        return self._infos
 
     def observe(self, agent: str) -> Observation:
         """What ``agent`` sees now (a fresh dict)."""
-        return dict(self._observations[agent])
+        return self.env.observation(agent)
+
+    def last(
+        self, observe: bool = True
+    ) -> tuple[Observation | None, float, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated and info of ``agent_selection``."""
+        agent = self.agent_selection
+        seen = self.observe(agent) if observe else None
+        terminated, truncated = self.terminations[agent], self.truncations[agent]
+        return seen, self._cumulative_rewards[agent], terminated, truncated, self._info(agent)
 
     def step(self, action: str | None) -> None:
         """Give the reply of ``agent_selection`` (None for an agent that is done).
@@ -64,21 +86,21 @@ class GameAEC(AECEnv[str, Observation, str]):
         """
         if not self.agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
-        agent = self.agent_selection
-        if self.terminations[agent] or self.truncations[agent]:
-            self._was_dead_step(action)
+        if self._over:
+            self._was_dead_step(action)  # type: ignore[arg-type] # None, which it asks for
             return
-        on_move = self._observations[agent]["can_act"]
-        if on_move:
-            require_text(agent, action)
-        self._cumulative_rewards[agent] = 0.0
-        self._clear_rewards()
-        if on_move:
+        agent = self.agent_selection
+        if agent in self._on_move:
+            if type(action) is not str:
+                require_text(agent, action)
             self._held[agent] = action  # type: ignore[assignment] # just checked
-        self._queue.pop(0)
-        if not self._queue:
+        self._cumulative_rewards[agent] = 0.0
+        if self._paid:
+            self.rewards, self._paid = dict.fromkeys(self.agents, 0.0), False
+        if self._queue:
+            self.agent_selection, self._queue = self._queue[0], self._queue[1:]
+        else:
             self._advance()
-        self.agent_selection = self._queue[0]
 
     def render(self) -> Any:
         """The whole position; see `GameEnv.render`."""
@@ -89,14 +111,30 @@ class GameAEC(AECEnv[str, Observation, str]):
         self.env.close()
 
     def _advance(self) -> None:
-        held, self._held = self._held, {}
-        step = self.env.step(held)
-        self._observations, self.rewards, self.terminations, self.truncations, self.infos = step
-        self._accumulate_rewards()
-        self._queue = self._cycle()
+        """All that were selected have replied."""
+        env = self.env
+        env.advance(self._held)
+        self._held = {}
+        if self._infos:
+            self._infos = {}
+        if env.pays:
+            self.rewards, self._paid = env.rewards(), True
+            self._accumulate_rewards()
+        if not env.agents:
+            self._over = True
+            self.terminations = dict.fromkeys(self.agents, not env.truncated)
+            self.truncations = dict.fromkeys(self.agents, env.truncated)
+        self._select()
 
-    def _cycle(self) -> list[str]:
-        """Who is selected next, in order: all agents at the end, so that each learns of it."""
-        if self.env.game.simultaneous or not self.env.agents:
-            return list(self.agents)
-        return [agent for agent in self.agents if self._observations[agent]["can_act"]]
+    def _select(self) -> None:
+        """Who replies next; at the end all agents, so that each learns of it."""
+        self._on_move = selected = self.env.on_move
+        if self._all_selected or self._over:
+            selected = tuple(self.agents)
+        self.agent_selection, self._queue = selected[0], selected[1:]
+
+    def _info(self, agent: str) -> dict[str, Any]:
+        info = self._infos.get(agent)
+        if info is None:
+            info = self._infos[agent] = self.env.info(agent)
+        return info

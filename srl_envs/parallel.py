@@ -2,40 +2,36 @@
 
 The shell reads replies, counts retries, takes the fallback move, forfeits, and pays the ``format``
 component; the game only ever sees legal actions. Seats that are not on move are ignored and never
-charged.
+charged. What a seat sees and is told is written when somebody asks; the parallel view asks for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from operator import sub
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Dict, Discrete
 from pettingzoo import ParallelEnv
 
+from srl_envs.conduct import Conduct
 from srl_envs.core import SPLITS, Game, Split, Streams, episode_entropy, seat_name
-from srl_envs.errors import (
-    ConfigError,
-    EpisodeOverError,
-    IllegalMoveError,
-    nearest,
-)
-from srl_envs.grammar import bare_forms, parse_reply, replies_of
-from srl_envs.prompt_header import FORMAT_COST, write_header
+from srl_envs.errors import ConfigError, EpisodeOverError, nearest
+from srl_envs.grammar import replies_of
+from srl_envs.legal_moves import Refusal, read_moves
+from srl_envs.prompt_header import write_header
 from srl_envs.registry import EnvSpec
-from srl_envs.seating import missing_action, require_text
-from srl_envs.spaces import AnyText, LegalText
+from srl_envs.spaces import AnyText, LegalMoves, LegalText
 
 INVALID_MODES = ("retry", "forfeit", "random_legal")
 SHELL_OPTIONS = ("split", "invalid", "max_retries", "forfeit_after", "render_mode")
-FORMAT_FLOOR = -0.3
-"""The ``format`` component of a seat never falls below this in one episode."""
-
 Observation = dict[str, Any]
 Fault = tuple[str | None, float]
 """What was wrong with a seat's reply (``malformed``, ``illegal`` or nothing), and what it costs."""
 _NO_FAULT: Fault = (None, 0.0)
+_NO_FAULTS: Mapping[int, Fault] = {}
+_NOTHING_PLAYED: Mapping[int, str] = {}
 
 
 class GameEnv(ParallelEnv[str, Observation, str]):
@@ -101,7 +97,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.max_cycles: int | None = None
         self.possible_agents = [seat_name(seat) for seat in range(game.seats)]
         self._name_and_version = spec.name, spec.version
-        self._seated = tuple(enumerate(self.possible_agents))
+        self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+        self._names_of: dict[tuple[int, ...], tuple[str, ...]] = {}
+        self._earns = getattr(game.earned, "__func__", None) is not Game.earned
         self._unpaid = (0.0,) * game.seats
         self._none_done = dict.fromkeys(self.possible_agents, False)
         self.agents: list[str] = []
@@ -109,9 +107,14 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.paid: tuple[float, ...] = (0.0,) * game.seats
         """Outcome paid so far, per seat."""
         self.forfeited: tuple[int, ...] = ()
+        self.pays = False
+        """Whether the last step paid or cost anything; else all of `rewards` are 0."""
+        self.truncated = False
+        """Whether the episode was cut off at ``max_cycles``."""
         self.seed: int = -1
         self.split: Split = split
         self._seeds: np.random.Generator | None = None
+        self._pending: tuple[int, ...] = ()
         steps = game.max_turns * (max_retries + 1) + 2
         self._observation_space = Dict(
             {
@@ -122,7 +125,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         )
         self._observation_spaces = dict.fromkeys(self.possible_agents, self._observation_space)
         self._action_spaces = {
-            agent: LegalText(_Sampler(self, seat))
+            agent: LegalText(LegalMoves(self, seat))
             for seat, agent in enumerate(self.possible_agents)
         }
 
@@ -154,31 +157,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             seed: of the episode; None draws the next one from the last seed's own stream.
             options: ``{"split": "train" | "eval"}``.
         """
-        if seed is None:
-            seed = self._draw_seed()
-        else:
-            if not isinstance(seed, (int, np.integer)) or seed < 0:
-                raise ConfigError(f"seed={seed!r}: give a whole number >= 0.")
-            self._seeds = None
-        self.seed = int(seed)
-        self.split = self._split_of(options)
-        game, n = self.game, self.game.seats
-        self._streams = self._new_streams()
-        self._state = game.new(self._streams)
-        self.agents = list(self.possible_agents)
-        self.outcomes, self.forfeited = None, ()
-        self._turn = 0
-        self._bodies: dict[int, str] = {}
-        self._accepted: dict[int, Any] = {}
-        self._pending = game.to_move(self._state)
-        self._tries = [0] * n
-        self._fallbacks = [0] * n
-        self._moved: set[int] = set()
-        self._format = [0.0] * n
-        self.paid = (0.0,) * n
-        self._errors = [""] * n
-        observations, _, infos = self._describe(self._unpaid, {}, {})
-        return observations, infos
+        self.start(seed, options)
+        return self._described()
 
     def step(
         self, actions: dict[str, str]
@@ -196,46 +176,122 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             InvalidActionError: a seat on move has no action, or one that is not text.
             SandboxError: our own machinery failed; the episode is void.
         """
-        agents = self.agents
-        if not agents:
+        self.advance(actions)
+        observations, infos = self._described()
+        terminations, truncations = self._none_done.copy(), self._none_done.copy()
+        if not self.agents:
+            over = truncations if self.truncated else terminations
+            over.update(dict.fromkeys(over, True))
+        return observations, self.rewards(), terminations, truncations, infos
+
+    def start(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start an episode as `reset` does, and describe nothing; see `advance`."""
+        if seed is None:
+            seed = self._draw_seed()
+        else:
+            if not isinstance(seed, (int, np.integer)) or seed < 0:
+                raise ConfigError(f"seed={seed!r}: give a whole number >= 0.")
+            self._seeds = None
+        self.seed = int(seed)
+        self.split = self._split_of(options) if options else self.default_split
+        self._streams = self._new_streams()
+        self._state = self.game.new(self._streams)
+        self._turn = 0
+        self._bodies: dict[int, str] = {}
+        self._accepted: dict[int, Any] = {}
+        self._conduct = Conduct(self.game.seats, self._attempts, self.forfeit_after)
+        self.paid, self.outcomes, self.forfeited, self.truncated = self._unpaid, None, (), False
+        self.agents = list(self.possible_agents)
+        self._stand(self.game.to_move(self._state))
+
+    def _stand(self, pending: tuple[int, ...]) -> None:
+        """These seats are on move, and no step of ours led there."""
+        self._pending, self._paid_now, self.pays = pending, self._unpaid, False
+        self._faults, self._played = _NO_FAULTS, _NOTHING_PLAYED
+
+    def advance(self, actions: Mapping[str, str]) -> None:
+        """Take replies as `step` does, and describe nothing.
+
+        `observation`, `info` and `rewards` write what is asked for; ``agents`` is empty at the end.
+
+        Raises:
+            EpisodeOverError: called before `reset` or after the end.
+            InvalidActionError: a seat on move has no action, or one that is not text.
+            SandboxError: our own machinery failed; the episode is void.
+        """
+        if not self.agents:
             raise EpisodeOverError("the episode is over (or not started): call reset().")
-        accepted, bodies, problems = self._read_replies(actions)
+        game, conduct = self.game, self._conduct
+        accepted, bodies, refused = read_moves(
+            game, self._state, self._pending, self.possible_agents, actions
+        )
         self._turn += 1
-        self._moved.update(accepted)
-        faults: dict[int, Fault] = {}
-        played = bodies
-        if problems or self._accepted:  # some have to reply again, or did just now
-            self.forfeited = self._sort_replies(accepted, bodies, problems, faults)
-            accepted, kept = self._accepted, self._bodies
-            played = {seat: kept[seat] for seat in (*bodies, *problems) if seat in kept}
+        self._faults, self._played = _NO_FAULTS, bodies
+        if len(conduct.moved) < game.seats:
+            conduct.moved.update(accepted)
+        if refused or self._accepted:  # some have to reply again, or did just now
+            self._sort_replies(accepted, bodies, refused)
+            accepted = self._accepted
         else:
             self._pending = ()
-            if any(self._tries):
-                self._clear_tries(accepted)
-        game = self.game
+            if conduct.retrying:
+                conduct.clear(accepted)
         if self.forfeited:
-            self.outcomes, played = self._forfeit_outcomes(), {}
+            self.outcomes, self._played = self._forfeit_outcomes(), _NOTHING_PLAYED
         elif not self._pending:
-            self._state = state = game.apply(self._state, accepted)
-            if self._accepted:
-                self._accepted, self._bodies = {}, {}
-            self._pending = game.to_move(state)
-            self.outcomes = game.returns(state)
-            if self.outcomes is not None and any(self._fallbacks):
-                self.forfeited = self._idle()
-                if self.forfeited:
-                    self.outcomes = self._forfeit_outcomes()
-        ended = self.outcomes is not None
-        truncated = not ended and self._turn == self.max_cycles
-        paid = self._pay(self.outcomes or game.earned(self._state))
-        if not (ended or truncated):
-            observations, rewards, infos = self._describe(paid, faults, played)
-            return observations, rewards, self._none_done.copy(), self._none_done.copy(), infos
-        self._pending, self.agents = (), []
-        observations, rewards, infos = self._describe(paid, faults, played)
-        self._describe_end(infos)
-        terminated, cut = dict.fromkeys(agents, ended), dict.fromkeys(agents, truncated)
-        return observations, rewards, terminated, cut, infos
+            self._apply(accepted)
+        self._pay()
+        if self.outcomes is not None or self._turn == self.max_cycles:
+            self.truncated = self.outcomes is None
+            self._pending, self.agents = (), []
+
+    @property
+    def on_move(self) -> tuple[str, ...]:
+        """Agents whose replies the next step needs."""
+        try:
+            return self._names_of[self._pending]
+        except KeyError:
+            names = tuple([self.possible_agents[seat] for seat in self._pending])
+            self._names_of[self._pending] = names
+            return names
+
+    def text(self, agent: str) -> str:
+        """What one agent reads now."""
+        seat = self._seat_of[agent]
+        text = self.game.observe(self._state, seat)
+        return self.header + text + self._conduct.notices[seat]
+
+    def observation(self, agent: str) -> Observation:
+        """What one agent sees now, in a fresh dict."""
+        acts = self._seat_of[agent] in self._pending
+        return {"text": self.text(agent), "turn": self._turn, "can_act": 1 if acts else 0}
+
+    def rewards(self) -> dict[str, float]:
+        """What the last step paid every agent, in a fresh dict."""
+        rewards = dict(zip(self.possible_agents, self._paid_now))  # noqa: B905 - a seat each
+        if self._faults:
+            for seat, (_, cost) in self._faults.items():
+                rewards[self.possible_agents[seat]] += cost
+        return rewards
+
+    def info(self, agent: str) -> dict[str, Any]:
+        """What one agent is told beside its observation, in a fresh dict."""
+        seat = self._seat_of[agent]
+        label, cost = self._faults.get(seat, _NO_FAULT) if self._faults else _NO_FAULT
+        info: dict[str, Any] = {
+            "reward_components": {"outcome": self._paid_now[seat], "format": cost},
+            "invalid": label,
+            "played": self._played.get(seat),
+            "attempts_left": self._attempts - self._conduct.tries[seat],
+        }
+        if seat in self._pending:
+            legal = self.game.legal(self._state, seat)
+            if legal is not None:
+                info["legal_actions"] = list(replies_of(tuple(legal)))
+        if not self.agents:
+            info["statistics"] = dict(self.game.components(self._state, seat))
+            info["forfeited"] = seat in self.forfeited
+        return info
 
     def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
         """A random legal action body for a seat on move, drawn from ``rng``."""
@@ -268,16 +324,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             "state": self.game.encode(self._state),
             "turn": self._turn,
             "bodies": {str(seat): body for seat, body in self._bodies.items()},
-            "tries": list(self._tries),
-            "fallbacks": list(self._fallbacks),
-            "moved": sorted(self._moved),
-            "format": list(self._format),
             "paid": list(self.paid),
-            "errors": list(self._errors),
             "outcomes": None if self.outcomes is None else list(self.outcomes),
             "forfeited": list(self.forfeited),
+            "truncated": self.truncated,
             "chance": self._streams.chance.bit_generator.state,
             "live": bool(self.agents),
+            **self._conduct.encode(),
         }
 
     def set_state(
@@ -303,17 +356,15 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._accepted = {
             seat: self.game.parse(self._state, seat, body) for seat, body in self._bodies.items()
         }
-        self._tries, self._fallbacks = list(data["tries"]), list(data["fallbacks"])
-        self._moved = set(data["moved"])
-        self._format, self._errors = list(data["format"]), list(data["errors"])
+        self._conduct = Conduct(self.game.seats, self._attempts, self.forfeit_after)
+        self._conduct.decode(data)
         self.paid = tuple(data["paid"])
         self.outcomes = None if data["outcomes"] is None else tuple(data["outcomes"])
-        self.forfeited = tuple(data["forfeited"])
+        self.forfeited, self.truncated = tuple(data["forfeited"]), data["truncated"]
         self.agents = list(self.possible_agents) if data["live"] else []
         to_move = self.game.to_move(self._state) if data["live"] else ()
-        self._pending = tuple(seat for seat in to_move if seat not in self._bodies)
-        observations, _, infos = self._describe(self._unpaid, {}, {})
-        return observations, infos
+        self._stand(tuple(seat for seat in to_move if seat not in self._bodies))
+        return self._described()
 
     def _new_streams(self) -> Streams:
         return Streams(*episode_entropy(*self._name_and_version, self.split, self.seed))
@@ -342,181 +393,80 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         _check(self.env_spec.id, "split", split, SPLITS)
         return split
 
-    def _read_replies(
-        self, actions: dict[str, str]
-    ) -> tuple[dict[int, Any], dict[int, str], dict[int, tuple[str, str]]]:
-        """Read the replies of the seats on move; nothing changes, so a caller may try again.
-
-        Returns:
-            By seat: the legal actions, their bodies, and for the others the kind of fault and its
-            description.
-        """
-        game, state, longest = self.game, self._state, self.game.max_action_chars
-        accepted: dict[int, Any] = {}
-        bodies: dict[int, str] = {}
-        problems: dict[int, tuple[str, str]] = {}
-        for seat in self._pending:
-            agent = self.possible_agents[seat]
-            if actions is None or agent not in actions:
-                raise missing_action(agent, seat, actions)
-            reply = actions[agent]
-            if type(reply) is not str:
-                require_text(agent, reply)
-            body, reason = parse_reply(reply, longest)
-            if body is None:
-                problems[seat] = "malformed", str(reason)
-                continue
-            try:
-                accepted[seat] = game.parse(state, seat, body)
-            except IllegalMoveError as error:
-                meant = self._meant(seat, body)
-                if meant is None:
-                    problems[seat] = "illegal", str(error)
-                    continue
-                body, accepted[seat] = meant
-            bodies[seat] = body
-        return accepted, bodies, problems
-
-    def _meant(self, seat: int, body: str) -> tuple[str, Any] | None:
-        """The legal move that a refused body names with marks around it or in another case."""
-        game, state = self.game, self._state
-        forms = list(bare_forms(body))
-        for form in forms:
-            try:
-                return form, game.parse(state, seat, form)
-            except IllegalMoveError:
-                continue
-        wanted = {form.casefold() for form in (body, *forms)}
-        listed = [move for move in game.legal(state, seat) or () if move.casefold() in wanted]
-        return (listed[0], game.parse(state, seat, listed[0])) if len(listed) == 1 else None
+    def _apply(self, accepted: Mapping[int, Any]) -> None:
+        """All that were asked have moved: the game goes on."""
+        game = self.game
+        self._state = state = game.apply(self._state, accepted)
+        if self._accepted:
+            self._accepted, self._bodies = {}, {}
+        self._pending = game.to_move(state)
+        if not self._pending:
+            self.outcomes = game.returns(state)
+            self.forfeited = self._conduct.idle()
+            if self.forfeited:
+                self.outcomes = self._forfeit_outcomes()
 
     def _sort_replies(
-        self,
-        accepted: Mapping[int, Any],
-        bodies: Mapping[int, str],
-        problems: Mapping[int, tuple[str, str]],
-        faults: dict[int, Fault],
-    ) -> tuple[int, ...]:
-        """Keep what was accepted, charge and recover the rest; returns the seats that forfeit."""
+        self, accepted: Mapping[int, Any], bodies: Mapping[int, str], refused: Mapping[int, Refusal]
+    ) -> None:
+        """Keep what was accepted; charge the rest, and let them retry, play for them or forfeit."""
         waiting: list[int] = []
         forfeits: list[int] = []
-        for seat in self._pending:
-            if seat in accepted:
-                self._accepted[seat], self._bodies[seat] = accepted[seat], bodies[seat]
-                continue
-            label, problem = problems[seat]
-            faults[seat] = label, self._charge(seat)
+        faults: dict[int, Fault] = {}
+        self._accepted.update(accepted)
+        self._bodies.update(bodies)
+        for seat, (label, problem) in refused.items():
+            faults[seat] = label, self._conduct.charge(seat)
             if not self._recover(seat, problem):
                 forfeits.append(seat)
             elif seat not in self._accepted:
                 waiting.append(seat)
-        self._clear_tries(accepted)
-        self._pending = tuple(waiting)
-        return tuple(forfeits)
+        self._conduct.clear(accepted)
+        self._pending, self._faults, self.forfeited = tuple(waiting), faults, tuple(forfeits)
+        kept = self._bodies
+        self._played = {seat: kept[seat] for seat in (*bodies, *refused) if seat in kept}
 
-    def _clear_tries(self, seats: Iterable[int]) -> None:
-        for seat in seats:
-            if self._tries[seat]:
-                self._tries[seat], self._errors[seat] = 0, ""
-
-    def _idle(self) -> tuple[int, ...]:
-        """Seats for which default moves alone were played: short games forfeit them as well."""
-        return tuple(s for s, n in enumerate(self._fallbacks) if n and s not in self._moved)
+    def _recover(self, seat: int, problem: str) -> bool:
+        """Retry, play for the seat, or return False when it forfeits."""
+        if self.invalid == "forfeit":
+            return False
+        conduct, game = self._conduct, self.game
+        if conduct.may_retry(seat, problem):
+            return True
+        if self.invalid == "random_legal":
+            body = game.sample(self._state, seat, self._streams.chance)
+        elif conduct.may_default(seat):
+            body = game.fallback(self._state, seat)
+        else:
+            return False
+        conduct.clear((seat,))
+        self._bodies[seat], self._accepted[seat] = body, game.parse(self._state, seat, body)
+        return True
 
     def _forfeit_outcomes(self) -> tuple[float, ...]:
         """Outcome per seat; where several forfeit at once, the mean, so that no seat's number counts."""
         each = [self.game.forfeit(self._state, seat) for seat in self.forfeited]
         return tuple(sum(paid) / len(each) for paid in zip(*each, strict=True))
 
-    def _pay(self, total: tuple[float, ...] | None) -> Sequence[float]:
-        """What this step pays of the outcome, now that ``total`` of it is due."""
-        if total is None:
-            return self._unpaid
-        before, self.paid = self.paid, total
-        return [now - then for now, then in zip(total, before, strict=True)]
-
-    def _charge(self, seat: int) -> float:
-        """What one more invalid reply costs, in reward units (<= 0)."""
-        before = self._format[seat]
-        self._format[seat] = max(FORMAT_FLOOR, before - FORMAT_COST)
-        return self._format[seat] - before
-
-    def _recover(self, seat: int, problem: str) -> bool:
-        """Retry, play for the seat, or return False when it forfeits."""
-        if self.invalid == "forfeit":
-            return False
-        self._tries[seat] += 1
-        left = self._attempts - self._tries[seat]
-        if left > 0:
-            self._errors[seat] = (
-                f"\n\nYour last reply was not accepted: {problem.rstrip('.')}. "
-                f"Tries left for this turn: {left}."
-            )
-            return True
-        if self.invalid == "retry":
-            self._fallbacks[seat] += 1
-            if self._fallbacks[seat] >= self.forfeit_after:
-                return False
-            body = self.game.fallback(self._state, seat)
+    def _pay(self) -> None:
+        """Pay what is due by now and was not paid before."""
+        due = self.outcomes
+        if due is None and self._earns:
+            due = self.game.earned(self._state)
+        if due is None or due == self.paid:
+            self._paid_now, self.pays = self._unpaid, bool(self._faults)
         else:
-            body = self.game.sample(self._state, seat, self._streams.chance)
-        self._tries[seat], self._errors[seat] = 0, ""
-        self._bodies[seat] = body
-        self._accepted[seat] = self.game.parse(self._state, seat, body)
-        return True
+            self._paid_now, self.paid = tuple(map(sub, due, self.paid)), due
+            self.pays = True
 
-    def _describe(
-        self, paid: Sequence[float], faults: Mapping[int, Fault], played: Mapping[int, str]
-    ) -> tuple[dict[str, Observation], dict[str, float], dict[str, dict[str, Any]]]:
-        """Observations, rewards and infos of all seats; the text of each is written once."""
-        game, state, pending, turn = self.game, self._state, self._pending, self._turn
-        attempts, tries, errors, header = self._attempts, self._tries, self._errors, self.header
+    def _described(self) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Observations and infos of all seats; the text of each is written once."""
         observations: dict[str, Observation] = {}
-        rewards: dict[str, float] = {}
         infos: dict[str, dict[str, Any]] = {}
-        for seat, agent in self._seated:
-            label, cost = faults.get(seat, _NO_FAULT) if faults else _NO_FAULT
-            acts = seat in pending
-            observations[agent] = {
-                "text": header + game.observe(state, seat) + errors[seat],
-                "turn": turn,
-                "can_act": 1 if acts else 0,
-            }
-            rewards[agent] = paid[seat] + cost
-            info: dict[str, Any] = {
-                "reward_components": {"outcome": paid[seat], "format": cost},
-                "invalid": label,
-                "played": played.get(seat),
-                "attempts_left": attempts - tries[seat],
-            }
-            if acts:
-                legal = game.legal(state, seat)
-                if legal is not None:
-                    info["legal_actions"] = list(replies_of(tuple(legal)))
-            infos[agent] = info
-        return observations, rewards, infos
-
-    def _describe_end(self, infos: dict[str, dict[str, Any]]) -> None:
-        for seat, agent in enumerate(self.possible_agents):
-            infos[agent]["statistics"] = dict(self.game.components(self._state, seat))
-            infos[agent]["forfeited"] = seat in self.forfeited
-
-
-class _Sampler:
-    """Draws a legal body for one seat of a live environment; what `LegalText` samples from."""
-
-    def __init__(self, env: GameEnv, seat: int) -> None:
-        self._env, self._seat = env, seat
-
-    def __call__(self, rng: np.random.Generator) -> str | None:
-        env = self._env
-        if not env.agents or self._seat not in env._pending:
-            return None
-        return env.game.sample(env._state, self._seat, rng)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Sampler:
-        # follows a copied environment; a copied space alone stays with the one it came from
-        return _Sampler(memo.get(id(self._env), self._env), self._seat)
+        for agent in self.possible_agents:
+            observations[agent] = self.observation(agent)
+            infos[agent] = self.info(agent)
+        return observations, infos
 
 
 def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:

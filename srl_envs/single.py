@@ -68,16 +68,15 @@ class GameSingle(gym.Env[Observation, str]):
         """Start an episode (the parallel view's episode of the same seed) and play up to our move."""
         super().reset(seed=seed)
         episode = int(self.np_random.integers(2**31)) if seed is None else seed
-        observations, infos = self.env.reset(seed=episode, options=options)
+        self.env.start(seed=episode, options=options)
         self._policies = {
             s: bot_of(self.env.env_spec, p, seed=int(self.np_random.integers(2**31)))
             if isinstance(p, str)
             else p
             for s, p in self._opponents.items()
         }
-        self._last = (observations, dict.fromkeys(self.env.agents, 0.0), False, False, infos)
         self._unpaid, self._told = self._opponents_move(), False
-        return dict(self._last[0][self._agent]), self._last[4][self._agent]
+        return self.env.observation(self._agent), self.env.info(self._agent)
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Give our reply; returns when it is our move again or the episode is over.
@@ -90,8 +89,9 @@ class GameSingle(gym.Env[Observation, str]):
             reward += self._step({self._agent: action})
             reward += self._opponents_move()
         self._told = True
-        observations, _, terminated, truncated, infos = self._last
-        return dict(observations[self._agent]), reward, terminated, truncated, infos[self._agent]
+        env, agent, over = self.env, self._agent, not self.env.agents
+        terminated, truncated = over and not env.truncated, env.truncated
+        return env.observation(agent), reward, terminated, truncated, env.info(agent)
 
     def render(self) -> Any:
         """The whole position; see `GameEnv.render`."""
@@ -103,20 +103,18 @@ class GameSingle(gym.Env[Observation, str]):
 
     def _opponents_move(self) -> float:
         reward = 0.0
-        while self.env.agents and not self._last[0][self._agent]["can_act"]:
+        while self.env.agents and self._agent not in self.env.on_move:
             reward += self._step({})
         return reward
 
     def _step(self, actions: dict[str, str]) -> float:
-        observations = self._last[0]
-        for seat, policy in self._policies.items():
-            agent = self.env.possible_agents[seat]
-            if observations[agent]["can_act"]:
-                actions[agent] = policy(observations[agent]["text"])
-        observations, rewards, terminations, truncations, infos = self.env.step(actions)
-        agent = self._agent
-        self._last = (observations, rewards, terminations[agent], truncations[agent], infos)
-        return float(rewards[agent])
+        env = self.env
+        for agent in env.on_move:
+            if agent != self._agent:
+                policy = self._policies[env.possible_agents.index(agent)]
+                actions[agent] = policy(env.observation(agent)["text"])
+        env.advance(actions)
+        return env.rewards()[self._agent] if env.pays else 0.0
 
 
 class _RandomLegal:

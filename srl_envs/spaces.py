@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.spaces import Text
 
 from srl_envs.grammar import MAX_REPLY_CHARS, action
+
+if TYPE_CHECKING:
+    from srl_envs.parallel import GameEnv
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789"
 _LEGAL_SHARE = 0.9
@@ -61,3 +64,21 @@ class LegalText(AnyText):
         memo[id(self)] = twin
         twin._np_random = copy.deepcopy(self._np_random, memo)
         return twin
+
+
+class LegalMoves:
+    """Draws a legal action body for one seat of a live environment; what `LegalText` samples from."""
+
+    def __init__(self, env: GameEnv, seat: int) -> None:
+        self._env, self._seat = env, seat
+
+    def __call__(self, rng: np.random.Generator) -> str | None:
+        """The body, or None where the seat is not on move."""
+        env = self._env
+        if env.possible_agents[self._seat] not in env.on_move:
+            return None
+        return env.sample_legal(self._seat, rng)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LegalMoves:
+        # follows a copied environment; a copied space alone stays with the one it came from
+        return LegalMoves(memo.get(id(self._env), self._env), self._seat)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_envs.conduct import FORMAT_FLOOR
 from srl_envs.episode import Transcript, play
-from srl_envs.parallel import FORMAT_FLOOR, GameEnv
+from srl_envs.parallel import GameEnv
 from srl_envs.registry import make_bot, spec
 from srl_envs.testing.episodes import ConformanceError, game_env, require
 

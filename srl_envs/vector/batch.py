@@ -67,7 +67,7 @@ class EnvBatch:
         sheet = _Sheet()
         for slot in self._slots:
             slot.begin(root, episode)
-            sheet.add(slot, [0.0] * slot.seats, RUNNING)
+            sheet.add(slot, [0.0] * len(slot.seats), RUNNING)
         return sheet.report()
 
     def step(self, replies: Sequence[str]) -> Report:
@@ -99,10 +99,8 @@ class _Sheet:
         self._infos: list[Infos] = []
 
     def add(self, slot: _Slot, rewards: list[float], ending: int) -> None:
-        index, observations = slot.index, slot.observations
-        for agent, seat in slot.on_move.items():
-            self._on_move.append((index, seat))
-            self._texts.append(observations[agent]["text"])
+        self._on_move.extend([(slot.index, slot.seats[agent]) for agent in slot.on_move])
+        self._texts.extend(slot.texts)
         self._rewards.extend(rewards)
         self._endings.append(ending)
         self._infos.append(slot.infos)
@@ -119,10 +117,10 @@ class _Slot:
     def __init__(self, make: Callable[[], Any], index: int) -> None:
         self._make, self.index = make, index
         self.env = self._made()
-        self._seats = {agent: seat for seat, agent in enumerate(self.env.possible_agents)}
-        self.seats = len(self._seats)
-        self.on_move: dict[str, int] = {}
-        self.observations: dict[str, Any] = {}
+        self.seats = {agent: seat for seat, agent in enumerate(self.env.possible_agents)}
+        self.on_move: tuple[str, ...] = ()
+        self.texts: list[str] = []
+        """What the agents on move see."""
         self.infos: Infos = {}
         self._root = self._episode = self._seed = 0
 
@@ -141,13 +139,13 @@ class _Slot:
         while len(errors) < MAX_FAILED_STARTS:
             self._seed = episode_seed(root, self.index, self._episode)
             try:
-                self.observations, self.infos = self.env.reset(seed=self._seed)
+                self.env.start(seed=self._seed)
+                self._describe()
             except Exception as error:  # noqa: BLE001 - a game is foreign code here
                 errors.append(_label(error))
                 self._renew()
                 self._episode += 1
             else:
-                self._see()
                 self._tell({"failed_starts": errors} if errors else {})
                 return
         raise VectorError(
@@ -158,25 +156,26 @@ class _Slot:
     def step(self, actions: dict[str, str]) -> tuple[list[float], int]:
         """Rewards per seat, and how the episode stands; an ended one is followed by the next."""
         try:
-            result = self.env.step(actions)
+            self.env.advance(actions)
+            self._describe()
+            final = {} if self.env.agents else {a: self.env.observation(a) for a in self.seats}
         except Exception as error:  # noqa: BLE001 - a game is foreign code here
-            final: dict[str, Any] = {"env_error": _label(error), "final_seed": self._seed}
+            failed = {"env_error": _label(error), "final_seed": self._seed}
             self._renew()
             self.begin(self._root, self._episode + 1)
-            self._tell(final)
-            return [float("nan")] * self.seats, VOID
-        self.observations, paid, terminations, _, self.infos = result
-        rewards = [paid[agent] for agent in self._seats]
+            self._tell(failed)
+            return [float("nan")] * len(self.seats), VOID
+        rewards = list(self.env.rewards().values())
         if self.env.agents:
-            self._see()
             return rewards, RUNNING
-        observations, infos, seed = self.observations, self.infos, self._seed
+        ending = TRUNCATED if self.env.truncated else TERMINATED
+        infos, seed = self.infos, self._seed
         self.begin(self._root, self._episode + 1)
         for agent, info in self.infos.items():
-            info["final_observation"] = observations[agent]
+            info["final_observation"] = final[agent]
             info["final_info"] = infos[agent]
             info["final_seed"] = seed
-        return rewards, TERMINATED if any(terminations.values()) else TRUNCATED
+        return rewards, ending
 
     def discard(self) -> None:
         """Close the environment, whatever state it is in."""
@@ -188,11 +187,12 @@ class _Slot:
         self.discard()
         self.env = self._made()
 
-    def _see(self) -> None:
-        seen = self.observations
-        self.on_move = {
-            agent: seat for agent, seat in self._seats.items() if seen[agent]["can_act"]
-        }
+    def _describe(self) -> None:
+        """Ask for what the report needs: texts of the agents on move, infos of all."""
+        env = self.env
+        self.on_move = env.on_move
+        self.texts = [env.observation(agent)["text"] for agent in self.on_move]
+        self.infos = {agent: env.info(agent) for agent in self.seats}
 
     def _tell(self, more: dict[str, Any]) -> None:
         for info in self.infos.values():

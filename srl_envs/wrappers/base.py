@@ -20,10 +20,13 @@ Result = tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[s
 class Wrapper(GameEnv):
     """A `GameEnv` whose episode another one plays; by itself it changes nothing.
 
-    Subclasses override `describe`, and of `reset`, `step` and `set_state` what they change. What they
+    Subclasses override `describe`, and of `reset`, `step` and `set_state` what they change; the other
+    views read what these return. What they
     keep about an episode goes into `own_state` as JSON values and comes back through
     `set_own_state`. Every other attribute is that of ``env``, the environment inside.
     """
+
+    pays = True
 
     def __init__(self, env: GameEnv) -> None:
         # GameEnv's own __init__ is left out: its attributes are read from the environment inside
@@ -87,6 +90,37 @@ class Wrapper(GameEnv):
     def step(self, actions: dict[str, str]) -> Result:
         """Take one reply of every seat on move; see `GameEnv.step`."""
         return self.env.step(actions)
+
+    def start(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start an episode with `reset`, and keep what it returns."""
+        observations, infos = self.reset(seed=seed, options=options)
+        self._returned = observations, dict.fromkeys(self.possible_agents, 0.0), infos
+
+    def advance(self, actions: Mapping[str, str]) -> None:
+        """Take replies with `step`, and keep what it returns."""
+        observations, rewards, _, _, infos = self.step(dict(actions))
+        self._returned = observations, rewards, infos
+
+    @property
+    def on_move(self) -> tuple[str, ...]:
+        """Agents whose replies the next step needs."""
+        return self.env.on_move
+
+    def text(self, agent: str) -> str:
+        """What one agent was shown by the last `start` or `advance`."""
+        return str(self._returned[0][agent]["text"])
+
+    def observation(self, agent: str) -> Observation:
+        """What one agent was shown by the last `start` or `advance`."""
+        return dict(self._returned[0][agent])
+
+    def rewards(self) -> dict[str, float]:
+        """What the last `advance` paid every agent."""
+        return dict(self._returned[1])
+
+    def info(self, agent: str) -> dict[str, Any]:
+        """What one agent was told by the last `start` or `advance`."""
+        return self._returned[2][agent]
 
     def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
         """A random legal action body for a seat on move."""

@@ -174,7 +174,7 @@ def test_a_bad_bot_is_found(bot: str) -> None:
 
 def test_a_view_that_tells_replies_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def observe(self: GameAEC, agent: str) -> dict[str, object]:
-        seen = dict(self._observations[agent])
+        seen = self.env.observation(agent)
         return {**seen, "text": f"{seen['text']} {self._held}"}
 
     monkeypatch.setattr(GameAEC, "observe", observe)

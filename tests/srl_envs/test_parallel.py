@@ -1,14 +1,16 @@
 """The shell around every game: retries, fallback, forfeit, costs, simultaneous seats."""
 
 import copy
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import srl_envs
+from srl_envs.conduct import FORMAT_FLOOR
 from srl_envs.core import SPLITS, Game, Streams, episode_entropy
 from srl_envs.errors import (
     ConfigError,
@@ -16,7 +18,10 @@ from srl_envs.errors import (
     IllegalMoveError,
     InvalidActionError,
 )
-from srl_envs.parallel import FORMAT_COST, FORMAT_FLOOR, GameEnv
+from srl_envs.parallel import INVALID_MODES, GameEnv
+from srl_envs.prompt_header import FORMAT_COST
+from srl_envs.testing.episodes import draw_actions, seed_spaces
+from srl_envs.wrappers import HistoryWindow
 
 BAD = "no block"
 PASS = "<action>pass</action>"
@@ -181,6 +186,57 @@ def test_legal_actions_are_replies_told_to_the_mover_alone() -> None:
     assert legal == [srl_envs.action(number) for number in range(1, 8)]
     assert "legal_actions" not in infos[f"player_{1 - seat}"]
     assert not env.step({f"player_{seat}": legal[0]})[-1][f"player_{seat}"]["invalid"]
+
+
+# --- one seat's text on demand -------------------------------------------------------------------
+
+SHARED = ["blotto-v0", "connect_four-v0", "iterated_dilemma-v0", "kuhn_poker-v0", "nim-v0"]
+
+
+def asked(env: GameEnv) -> tuple[Any, ...]:
+    """Everything that `step` returns, from the questions one by one."""
+    agents = env.possible_agents
+    over = not env.agents
+    return (
+        {agent: env.observation(agent) for agent in agents},
+        env.rewards(),
+        dict.fromkeys(agents, over and not env.truncated),
+        dict.fromkeys(agents, env.truncated),
+        {agent: env.info(agent) for agent in agents},
+    )
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: HistoryWindow(env, turns=2)])
+@pytest.mark.parametrize("env_id", SHARED)
+@given(seed=st.integers(0, 2**32), invalid=st.sampled_from(INVALID_MODES), limit=st.integers(1, 30))
+@settings(max_examples=12)
+def test_what_is_asked_for_is_what_step_returns_and_is_written_fresh(
+    env_id: str, wrap: Callable[[GameEnv], GameEnv], seed: int, invalid: str, limit: int
+) -> None:
+    """One reply in ten is no legal move. A text asked for late is that of the present position."""
+    told, asking, silent = (wrap(srl_envs.make(env_id, invalid=invalid)) for _ in range(3))
+    for env in (told, asking, silent):
+        env.max_cycles = limit
+        env.start(seed)
+        seed_spaces(env, seed)
+    first, infos = told.reset(seed)
+    assert asked(asking)[::4] == (first, infos)
+    while told.agents:
+        actions = draw_actions(told)
+        results = told.step(actions)
+        needed = {agent: actions[agent] for agent in asking.on_move}
+        asking.advance(needed)
+        silent.advance(needed)
+        assert asked(asking) == results == asked(asking)
+        assert asking.pays or not any(asking.rewards().values())
+        assert asking.on_move == tuple(a for a, seen in results[0].items() if seen["can_act"])
+        game, state = told.game, told.get_state()
+        notices = state["errors"]
+        for seat, (agent, seen) in enumerate(results[0].items()):
+            fresh = game.observe(game.decode(state["state"]), seat)
+            assert seen["text"].startswith(told.header + fresh + notices[seat])
+            assert asking.text(agent) == seen["text"]
+    assert asked(silent) == asked(asking)
 
 
 # --- several seats at the same moment -----------------------------------------------------------

@@ -68,11 +68,11 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize("env_id", ["connect_four-v0", "iterated_dilemma-v0"])
 def test_what_is_played_does_not_depend_on_the_number_of_workers(env_id: str) -> None:
-    alone = played(env_id, 5, 0, seed=3, steps=30)
+    alone = played(env_id, 5, 0, seed=3, steps=45)
     assert sum(sum(step[3]) for step in alone) > 0, "no episode ended, so nothing was tested"
-    assert played(env_id, 5, 1, seed=3, steps=30) == alone
-    assert played(env_id, 5, 3, seed=3, steps=30) == alone
-    assert played(env_id, 5, 0, seed=4, steps=30) != alone
+    assert played(env_id, 5, 1, seed=3, steps=45) == alone
+    assert played(env_id, 5, 3, seed=3, steps=45) == alone
+    assert played(env_id, 5, 0, seed=4, steps=45) != alone
 
 
 def test_each_episode_is_the_parallel_views_episode_of_its_seed() -> None:

@@ -1,0 +1,90 @@
+"""Read the replies of the seats on move: the grammar first, then the game's own `parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from srl_envs.core import Game
+from srl_envs.errors import IllegalMoveError
+from srl_envs.grammar import bare_forms, parse_reply
+from srl_envs.seating import missing_action, require_text
+
+_SHORT = 64
+"""Replies of so many characters are remembered with their bodies: moves are few, and come again."""
+_parse_short = lru_cache(maxsize=4096)(parse_reply)
+
+
+class Refusal(NamedTuple):
+    """Why a reply is no legal move."""
+
+    label: str
+    """``malformed`` or ``illegal``."""
+    problem: str
+    """For the one who replied."""
+
+
+def read_moves(
+    game: Game[Any, Any],
+    state: Any,
+    on_move: Sequence[int],
+    agents: Sequence[str],
+    replies: Mapping[str, str],
+) -> tuple[dict[int, Any], dict[int, str], dict[int, Refusal]]:
+    """Read one reply per seat on move; nothing changes, so a caller may try again.
+
+    Args:
+        game: the rules.
+        state: of the game.
+        on_move: the seats whose replies are read.
+        agents: names of all seats.
+        replies: by name; those of other seats are not looked at.
+
+    Returns:
+        By seat: the actions as the game's `parse` gives them, the action bodies that they were read
+        from, and the refusals of the other seats.
+
+    Raises:
+        InvalidActionError: a seat on move has no reply, or one that is no text.
+    """
+    actions: dict[int, Any] = {}
+    bodies: dict[int, str] = {}
+    refused: dict[int, Refusal] = {}
+    longest = game.max_action_chars
+    for seat in on_move:
+        agent = agents[seat]
+        try:
+            reply = replies[agent]
+        except (KeyError, TypeError):
+            raise missing_action(agent, seat, replies) from None
+        if type(reply) is not str:
+            require_text(agent, reply)
+        parsed = _parse_short if len(reply) <= _SHORT else parse_reply
+        body, reason = parsed(reply, longest)
+        if body is None:
+            refused[seat] = Refusal("malformed", str(reason))
+            continue
+        try:
+            actions[seat] = game.parse(state, seat, body)
+            bodies[seat] = body
+        except IllegalMoveError as error:
+            meant = _meant(game, state, seat, body)
+            if meant is None:
+                refused[seat] = Refusal("illegal", str(error))
+            else:
+                bodies[seat], actions[seat] = meant
+    return actions, bodies, refused
+
+
+def _meant(game: Game[Any, Any], state: Any, seat: int, body: str) -> tuple[str, Any] | None:
+    """The legal move that a refused body names with marks around it or in another case."""
+    forms = list(bare_forms(body))
+    for form in forms:
+        try:
+            return form, game.parse(state, seat, form)
+        except IllegalMoveError:
+            continue
+    wanted = {form.casefold() for form in (body, *forms)}
+    listed = [move for move in game.legal(state, seat) or () if move.casefold() in wanted]
+    return (listed[0], game.parse(state, seat, listed[0])) if len(listed) == 1 else None
