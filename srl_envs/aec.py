@@ -68,9 +68,7 @@ class GameAEC(AECEnv[str, Observation, str]):
         """What ``agent`` sees now (a fresh dict)."""
         return self.env.observation(agent)
 
-    def last(
-        self, observe: bool = True
-    ) -> tuple[Observation | None, float, bool, bool, dict[str, Any]]:
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Observation, reward, terminated, truncated and info of ``agent_selection``."""
         agent = self.agent_selection
         seen = self.observe(agent) if observe else None

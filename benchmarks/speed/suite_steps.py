@@ -2,18 +2,24 @@
 
     python -m benchmarks.speed.suite_steps [--envs ID ...] [--rounds 15] [--baseline FOLDER]
 
-Everybody plays uniformly random legal moves that were drawn before the clock starts. SRL plays through
-the parallel view with all it does: reading replies, rules, observations and infos of all seats,
-rewards. TextArena plays through its default wrappers, and raw: without the wrapper that makes one
-text of its messages. OpenSpiel gives the text and the legal actions of the seat on move; the last
-column has it draw its moves with numpy inside the clock, as scripts do.
+Everybody plays uniformly random legal moves that were drawn before the clock starts, through the public
+interface: the seat on move is given its text, a policy answers with a text, and the reply is read,
+checked and played. SRL does so in three views: the texts alone (`GameEnv.advance`), agent by agent
+(`make_aec`), and parallel, which writes observations and infos of all seats. Ratios are those of the
+texts alone.
 
-One step is one reply of one seat. In TextArena's dilemma every second one is talk and decides nothing.
-Contestants take turns, a short round each, so all of them meet the same load; a ratio is the median
-of the rounds' ratios of SRL to the other, with its 95 % interval. Rates are medians, too. CPU seconds
-of one process: programs in the sandbox are others, so code games look faster than they are.
+TextArena plays through its default wrappers, and raw: without the wrapper that makes one text of its
+messages. OpenSpiel gives the text and the legal actions of the seat on move, and finds the action that the
+reply names; in the last column moves are drawn with numpy inside the clock and played by number,
+as scripts do.
 
-``--baseline`` adds SRL as it is in another checkout.
+One step is one move of one seat. TextArena's dilemma asks for talk and for the move in turn; both
+together are one step, as both stand in one reply of ours. Contestants take turns, a short round each,
+so all of them meet the same load; a ratio is the median of the rounds' ratios of SRL to the other,
+with its 95 % interval. Rates are medians, too. CPU seconds of one process: programs in the
+sandbox are others, so code games look faster than they are.
+
+``--baseline`` adds SRL as it is in another checkout, in its parallel view where it has no other.
 """
 
 from __future__ import annotations
@@ -44,29 +50,19 @@ Round = Callable[[float], float]
 """Plays for some CPU seconds; returns steps per CPU second."""
 EPISODES = 200
 RECORDED_S = 20.0  # wall seconds that drawing the episodes of one environment may take
-COLUMNS = ("baseline", "TextArena", "TextArena raw", "OpenSpiel", "OpenSpiel, drawing")
+OWN = ("SRL, agent by agent", "SRL, parallel")
+PEERS = ("baseline", "TextArena", "TextArena raw", "OpenSpiel", "OpenSpiel, drawing")
 
 
-def srl(env_id: str) -> Callable[[int], int]:
-    """Recorded random play, over and over."""
-    env = srl_envs.make(env_id)
+def drawn(env: Any) -> list[list[dict[str, str]]]:
+    """Games of random legal play: by seed, the joint replies of every step."""
     games = []
     end = time.monotonic() + RECORDED_S
     for seed in range(EPISODES):
         games.append(_record(env, seed))
         if time.monotonic() > end:
             break
-
-    def episode(number: int) -> int:
-        seed = number % len(games)
-        env.reset(seed=seed)
-        replies = 0
-        for joint in games[seed]:
-            env.step(joint)
-            replies += len(joint)
-        return replies
-
-    return episode
+    return games
 
 
 def _record(env: Any, seed: int) -> list[dict[str, str]]:
@@ -82,6 +78,62 @@ def _record(env: Any, seed: int) -> list[dict[str, str]]:
         steps.append(joint)
         observations, *_ = env.step(joint)
     return steps
+
+
+def _policy(game: list[dict[str, str]]) -> Callable[[str], str]:
+    """Gives the replies of a game in their order, whatever it reads."""
+    replies = iter([reply for joint in game for reply in joint.values()])
+    return lambda _text: next(replies)
+
+
+def texts_alone(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+    """Plays recorded game number n and returns its steps; reads the texts of the seats on move."""
+
+    def episode(number: int) -> int:
+        seed, steps = number % len(games), 0
+        policy = _policy(games[seed])
+        env.start(seed=seed)
+        while env.agents:
+            joint = {agent: policy(env.text(agent)) for agent in env.on_move}
+            env.advance(joint)
+            steps += len(joint)
+        return steps
+
+    return episode
+
+
+def agent_by_agent(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+    """The same through PettingZoo's AEC interface."""
+    from srl_envs.aec import GameAEC  # not for `serve`, whose checkout may be older
+
+    view = GameAEC(env)
+
+    def episode(number: int) -> int:
+        seed, steps = number % len(games), 0
+        policy = _policy(games[seed])
+        view.reset(seed=seed)
+        while env.agents:
+            view.step(policy(view.observe(view.agent_selection)["text"]))
+            steps += 1
+        return steps
+
+    return episode
+
+
+def parallel(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+    """The same through PettingZoo's parallel interface."""
+
+    def episode(number: int) -> int:
+        seed, steps = number % len(games), 0
+        policy = _policy(games[seed])
+        observations, _ = env.reset(seed=seed)
+        while env.agents:
+            joint = {a: policy(seen["text"]) for a, seen in observations.items() if seen["can_act"]}
+            observations, *_ = env.step(joint)
+            steps += len(joint)
+        return steps
+
+    return episode
 
 
 def rounds_of(episode: Callable[[int], int]) -> Round:
@@ -124,7 +176,9 @@ def rounds_elsewhere(env_id: str, folder: Path, stack: ExitStack) -> Round:
 
 def serve(env_id: str) -> None:
     """Play a round for each line on standard input, which says how long."""
-    measure = rounds_of(srl(env_id))
+    env = srl_envs.make(env_id)
+    view = texts_alone if hasattr(env, "advance") else parallel
+    measure = rounds_of(view(env, drawn(env)))
     for line in sys.stdin:
         print(measure(float(line)), flush=True)
 
@@ -133,14 +187,17 @@ def contestants(env_id: str, baseline: Path | None, stack: ExitStack) -> dict[st
     """All that play this game; packages that are not installed are left out."""
     from benchmarks.speed import peers  # not for `serve`, whose checkout may be older
 
-    ready = {"SRL": rounds_of(srl(env_id))}
+    env = srl_envs.make(env_id)
+    games = drawn(env)
+    views = {"SRL": texts_alone, OWN[0]: agent_by_agent, OWN[1]: parallel}
+    ready = {name: rounds_of(view(env, games)) for name, view in views.items()}
     if baseline:
         ready["baseline"] = rounds_elsewhere(env_id, baseline.resolve(), stack)
     builders: dict[str, Callable[[], peers.Episode]] = {}
     if env_id in peers.TEXTARENA:
-        name, reply = peers.TEXTARENA[env_id]
-        builders["TextArena"] = partial(peers.textarena, name, reply)
-        builders["TextArena raw"] = partial(peers.textarena, f"{name}-raw", reply)
+        theirs = peers.TEXTARENA[env_id]
+        builders["TextArena"] = partial(peers.textarena, theirs)
+        builders["TextArena raw"] = partial(peers.textarena, theirs, raw=True)
     if env_id in peers.OPEN_SPIEL:
         name = peers.OPEN_SPIEL[env_id]
         builders["OpenSpiel"] = partial(peers.open_spiel, name)
@@ -184,9 +241,9 @@ def main() -> None:
         serve(options.serve)
         return
     random.seed(0)  # noqa: TID251 - TextArena draws from it anyway
-    columns = [name for name in COLUMNS if options.baseline or name != "baseline"]
-    print(f"| environment | SRL, steps/s | {' | '.join(f'to {name}' for name in columns)} |")
-    print(f"|---|{'--:|' * (len(columns) + 1)}")
+    columns = [name for name in PEERS if options.baseline or name != "baseline"]
+    titles = ("environment", "SRL, steps/s", *OWN, *(f"to {name}" for name in columns))
+    print(f"| {' | '.join(titles)} |\n|---|{'--:|' * (len(titles) - 1)}")
     rows = {}
     for env_id in options.envs or [name for name in srl_envs.list_envs() if "/" not in name]:
         with ExitStack() as stack:
@@ -195,14 +252,12 @@ def main() -> None:
             for _ in range(options.rounds):
                 for name, measure in ready.items():
                     rates[name].append(measure(options.seconds))
-        rows[env_id], cells = summary(rates), []
+        rows[env_id] = summary(rates)
+        cells = [f"{rows[env_id][name]['steps_per_s']:,.0f}" for name in ("SRL", *OWN)]
         for name in columns:
             found = rows[env_id].get(name)
             cells.append("{ratio:.2f} ({low:.2f} to {high:.2f})".format(**found) if found else "")
-        print(
-            f"| `{env_id}` | {rows[env_id]['SRL']['steps_per_s']:,.0f} | {' | '.join(cells)} |",
-            flush=True,
-        )
+        print(f"| `{env_id}` | {' | '.join(cells)} |", flush=True)
     options.json.write_text(json.dumps({"rows": rows, "versions": versions()}, indent=2) + "\n")
 
 
