@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 _LARGEST = 0xFFFFFFFF
 _BITS = 32
 _POOL_WORDS = 4
-_BLOCK_BYTES = 64
 _words_of = Struct("<16I").unpack
+"""Of a digest of 64 bytes."""
 
 
 class Draws:
@@ -98,9 +98,8 @@ class Draws:
     def _word(self) -> int:
         unread = self._unread
         if not unread:
-            block = blake2b(b"%d%b" % (self._blocks, self._key), digest_size=_BLOCK_BYTES)
+            unread.extend(_words_of(blake2b(b"%d%b" % (self._blocks, self._key)).digest()))
             self._blocks += 1
-            unread.extend(_words_of(block.digest()))
         return unread.pop()
 
 

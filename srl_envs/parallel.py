@@ -227,6 +227,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         )
         self._turn += 1
         self._faults, self._played = _NO_FAULTS, bodies
+        self._paid_now, self.pays = self._unpaid, False
         if len(conduct.moved) < game.seats:
             conduct.moved.update(accepted)
         if refused or self._accepted:  # some have to reply again, or did just now
@@ -240,7 +241,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             self.outcomes, self._played = self._forfeit_outcomes(), _NOTHING_PLAYED
         elif not self._pending:
             self._apply(accepted)
-        self._pay()
+        if self._earns or self.outcomes is not None:
+            self._pay()
         if self.outcomes is not None or self._turn == self.max_cycles:
             self.truncated = self.outcomes is None
             self._pending, self.agents = (), []
@@ -422,7 +424,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             elif seat not in self._accepted:
                 waiting.append(seat)
         self._conduct.clear(accepted)
-        self._pending, self._faults, self.forfeited = tuple(waiting), faults, tuple(forfeits)
+        self._pending, self.forfeited = tuple(waiting), tuple(forfeits)
+        self._faults, self.pays = faults, bool(faults)
         kept = self._bodies
         self._played = {seat: kept[seat] for seat in (*bodies, *refused) if seat in kept}
 
@@ -450,14 +453,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     def _pay(self) -> None:
         """Pay what is due by now and was not paid before."""
-        due = self.outcomes
-        if due is None and self._earns:
-            due = self.game.earned(self._state)
-        if due is None or due == self.paid:
-            self._paid_now, self.pays = self._unpaid, bool(self._faults)
-        else:
-            self._paid_now, self.paid = tuple(map(sub, due, self.paid)), due
-            self.pays = True
+        due = self.outcomes or self.game.earned(self._state)
+        if due is not None and due != self.paid:
+            self._paid_now, self.paid, self.pays = tuple(map(sub, due, self.paid)), due, True
 
     def _described(self) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Observations and infos of all seats; the text of each is written once."""

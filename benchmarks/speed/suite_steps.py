@@ -91,12 +91,13 @@ def texts_alone(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], 
 
     def episode(number: int) -> int:
         seed, steps = number % len(games), 0
-        policy = _policy(games[seed])
+        policy, replies = _policy(games[seed]), dict[str, str]()
         env.start(seed=seed)
         while env.agents:
-            joint = {agent: policy(env.text(agent)) for agent in env.on_move}
-            env.advance(joint)
-            steps += len(joint)
+            for agent in env.on_move:
+                replies[agent] = policy(env.text(agent))
+                steps += 1
+            env.advance(replies)  # replies of seats that are not on move are not looked at
         return steps
 
     return episode
