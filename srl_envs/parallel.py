@@ -226,8 +226,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             game, self._state, self._pending, self.possible_agents, actions
         )
         self._turn += 1
-        self._faults, self._played = _NO_FAULTS, bodies
-        self._paid_now, self.pays = self._unpaid, False
+        self._played = bodies
+        if self.pays:
+            self._paid_now, self._faults, self.pays = self._unpaid, _NO_FAULTS, False
         if len(conduct.moved) < game.seats:
             conduct.moved.update(accepted)
         if refused or self._accepted:  # some have to reply again, or did just now
@@ -237,15 +238,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             self._pending = ()
             if conduct.retrying:
                 conduct.clear(accepted)
-        if self.forfeited:
-            self.outcomes, self._played = self._forfeit_outcomes(), _NOTHING_PLAYED
-        elif not self._pending:
+        if not self._pending:
             self._apply(accepted)
-        if self._earns or self.outcomes is not None:
+        over = self.outcomes is not None
+        if over or self._earns:
             self._pay()
-        if self.outcomes is not None or self._turn == self.max_cycles:
-            self.truncated = self.outcomes is None
-            self._pending, self.agents = (), []
+        if over or self._turn == self.max_cycles:
+            self._pending, self.agents, self.truncated = (), [], not over
 
     @property
     def on_move(self) -> tuple[str, ...]:
@@ -396,13 +395,16 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return split
 
     def _apply(self, accepted: Mapping[int, Any]) -> None:
-        """All that were asked have moved: the game goes on."""
+        """All that were asked have moved, or forfeited: the game goes on, or ends."""
         game = self.game
+        if self.forfeited:
+            self.outcomes, self._played = self._forfeit_outcomes(), _NOTHING_PLAYED
+            return
         self._state = state = game.apply(self._state, accepted)
         if self._accepted:
             self._accepted, self._bodies = {}, {}
-        self._pending = game.to_move(state)
-        if not self._pending:
+        self._pending = pending = game.to_move(state)
+        if not pending:
             self.outcomes = game.returns(state)
             self.forfeited = self._conduct.idle()
             if self.forfeited:
@@ -424,7 +426,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             elif seat not in self._accepted:
                 waiting.append(seat)
         self._conduct.clear(accepted)
-        self._pending, self.forfeited = tuple(waiting), tuple(forfeits)
+        self._pending, self.forfeited = () if forfeits else tuple(waiting), tuple(forfeits)
         self._faults, self.pays = faults, bool(faults)
         kept = self._bodies
         self._played = {seat: kept[seat] for seat in (*bodies, *refused) if seat in kept}

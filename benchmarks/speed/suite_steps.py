@@ -54,8 +54,8 @@ OWN = ("SRL, agent by agent", "SRL, parallel")
 PEERS = ("baseline", "TextArena", "TextArena raw", "OpenSpiel", "OpenSpiel, drawing")
 
 
-def drawn(env: Any) -> list[list[dict[str, str]]]:
-    """Games of random legal play: by seed, the joint replies of every step."""
+def drawn(env: Any) -> list[list[str]]:
+    """Games of random legal play: by seed, the replies in the order in which seats are asked."""
     games = []
     end = time.monotonic() + RECORDED_S
     for seed in range(EPISODES):
@@ -65,28 +65,28 @@ def drawn(env: Any) -> list[list[dict[str, str]]]:
     return games
 
 
-def _record(env: Any, seed: int) -> list[dict[str, str]]:
+def _record(env: Any, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
     observations, _ = env.reset(seed=seed)
-    steps = []
+    replies = []
     while env.agents:
         joint = {
             agent: action(env.sample_legal(seat, rng))
             for seat, agent in enumerate(env.possible_agents)
             if observations[agent]["can_act"]
         }
-        steps.append(joint)
+        replies += joint.values()
         observations, *_ = env.step(joint)
-    return steps
+    return replies
 
 
-def _policy(game: list[dict[str, str]]) -> Callable[[str], str]:
+def _policy(game: list[str]) -> Callable[[str], str]:
     """Gives the replies of a game in their order, whatever it reads."""
-    replies = iter([reply for joint in game for reply in joint.values()])
+    replies = iter(game)
     return lambda _text: next(replies)
 
 
-def texts_alone(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+def texts_alone(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """Plays recorded game number n and returns its steps; reads the texts of the seats on move."""
 
     def episode(number: int) -> int:
@@ -103,7 +103,7 @@ def texts_alone(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], 
     return episode
 
 
-def agent_by_agent(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+def agent_by_agent(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """The same through PettingZoo's AEC interface."""
     from srl_envs.aec import GameAEC  # not for `serve`, whose checkout may be older
 
@@ -121,7 +121,7 @@ def agent_by_agent(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int
     return episode
 
 
-def parallel(env: Any, games: list[list[dict[str, str]]]) -> Callable[[int], int]:
+def parallel(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """The same through PettingZoo's parallel interface."""
 
     def episode(number: int) -> int:
