@@ -87,20 +87,18 @@ class Draws:
         """Lemire's method: a product whose upper half is the number."""
         if count == 1:
             return 0  # takes no word
-        unread = self._unread
         while True:
-            product = (unread.pop() if unread else self._word()) * count
+            product = (self._unread.pop() if self._unread else self._word()) * count
             rest = product & _LARGEST
             # where 2**32 is no multiple of count, some rests would make some numbers more likely
             if rest >= count or rest >= (_LARGEST + 1 - count) % count:
                 return product >> _BITS
 
     def _word(self) -> int:
-        unread = self._unread
-        if not unread:
-            unread.extend(_words_of(blake2b(b"%d%b" % (self._blocks, self._key)).digest()))
-            self._blocks += 1
-        return unread.pop()
+        if not self._unread:
+            block = blake2b(b"%d%b" % (self._blocks, self._key))
+            self._blocks, self._unread = self._blocks + 1, [*_words_of(block.digest())]
+        return self._unread.pop()
 
 
 def seed_words(entropy: Sequence[int], stream: int) -> NDArray[np.uint32]:

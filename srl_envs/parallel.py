@@ -98,7 +98,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.possible_agents = [seat_name(seat) for seat in range(game.seats)]
         self._name_and_version = spec.name, spec.version
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
-        self._names_of: dict[tuple[int, ...], tuple[str, ...]] = {}
+        self._names_of = _Names()
         self._earns = getattr(game.earned, "__func__", None) is not Game.earned
         self._unpaid = (0.0,) * game.seats
         self._none_done = dict.fromkeys(self.possible_agents, False)
@@ -115,6 +115,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self.split: Split = split
         self._seeds: np.random.Generator | None = None
         self._pending: tuple[int, ...] = ()
+        self.on_move: tuple[str, ...] = ()
+        """Agents whose replies the next step needs."""
         steps = game.max_turns * (max_retries + 1) + 2
         self._observation_space = Dict(
             {
@@ -206,7 +208,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     def _stand(self, pending: tuple[int, ...]) -> None:
         """These seats are on move, and no step of ours led there."""
-        self._pending, self._paid_now, self.pays = pending, self._unpaid, False
+        self._pending, self.on_move = pending, self._names_of[pending]
+        self._paid_now, self.pays = self._unpaid, False
         self._faults, self._played = _NO_FAULTS, _NOTHING_PLAYED
 
     def advance(self, actions: Mapping[str, str]) -> None:
@@ -233,28 +236,16 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             conduct.moved.update(accepted)
         if refused or self._accepted:  # some have to reply again, or did just now
             self._sort_replies(accepted, bodies, refused)
-            accepted = self._accepted
         else:
-            self._pending = ()
             if conduct.retrying:
                 conduct.clear(accepted)
-        if not self._pending:
             self._apply(accepted)
         over = self.outcomes is not None
         if over or self._earns:
             self._pay()
         if over or self._turn == self.max_cycles:
-            self._pending, self.agents, self.truncated = (), [], not over
-
-    @property
-    def on_move(self) -> tuple[str, ...]:
-        """Agents whose replies the next step needs."""
-        try:
-            return self._names_of[self._pending]
-        except KeyError:
-            names = tuple([self.possible_agents[seat] for seat in self._pending])
-            self._names_of[self._pending] = names
-            return names
+            self._pending, self.on_move, self.agents = (), (), []
+            self.truncated = not over
 
     def text(self, agent: str) -> str:
         """What one agent reads now."""
@@ -395,15 +386,11 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return split
 
     def _apply(self, accepted: Mapping[int, Any]) -> None:
-        """All that were asked have moved, or forfeited: the game goes on, or ends."""
+        """All that were asked have moved: the game goes on, or ends."""
         game = self.game
-        if self.forfeited:
-            self.outcomes, self._played = self._forfeit_outcomes(), _NOTHING_PLAYED
-            return
         self._state = state = game.apply(self._state, accepted)
-        if self._accepted:
-            self._accepted, self._bodies = {}, {}
         self._pending = pending = game.to_move(state)
+        self.on_move = self._names_of[pending]
         if not pending:
             self.outcomes = game.returns(state)
             self.forfeited = self._conduct.idle()
@@ -413,7 +400,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     def _sort_replies(
         self, accepted: Mapping[int, Any], bodies: Mapping[int, str], refused: Mapping[int, Refusal]
     ) -> None:
-        """Keep what was accepted; charge the rest, and let them retry, play for them or forfeit."""
+        """Keep what was accepted; let the rest retry, play for them or forfeit; go on if all moved."""
         waiting: list[int] = []
         forfeits: list[int] = []
         faults: dict[int, Fault] = {}
@@ -426,10 +413,18 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             elif seat not in self._accepted:
                 waiting.append(seat)
         self._conduct.clear(accepted)
-        self._pending, self.forfeited = () if forfeits else tuple(waiting), tuple(forfeits)
         self._faults, self.pays = faults, bool(faults)
         kept = self._bodies
         self._played = {seat: kept[seat] for seat in (*bodies, *refused) if seat in kept}
+        if forfeits:
+            self.forfeited, self._played = tuple(forfeits), _NOTHING_PLAYED
+            self.outcomes = self._forfeit_outcomes()
+        elif waiting:
+            self._pending = tuple(waiting)
+            self.on_move = self._names_of[self._pending]
+        else:
+            accepted, self._accepted, self._bodies = self._accepted, {}, {}
+            self._apply(accepted)
 
     def _recover(self, seat: int, problem: str) -> bool:
         """Retry, play for the seat, or return False when it forfeits."""
@@ -467,6 +462,14 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             observations[agent] = self.observation(agent)
             infos[agent] = self.info(agent)
         return observations, infos
+
+
+class _Names(dict[tuple[int, ...], tuple[str, ...]]):
+    """Seats -> their names, written once."""
+
+    def __missing__(self, seats: tuple[int, ...]) -> tuple[str, ...]:
+        names = self[seats] = tuple([seat_name(seat) for seat in seats])
+        return names
 
 
 def _check(env_id: str, name: str, value: object, allowed: tuple[object, ...]) -> None:

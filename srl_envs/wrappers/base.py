@@ -102,7 +102,7 @@ class Wrapper(GameEnv):
         self._returned = observations, rewards, infos
 
     @property
-    def on_move(self) -> tuple[str, ...]:
+    def on_move(self) -> tuple[str, ...]:  # type: ignore[override] # that of the environment inside
         """Agents whose replies the next step needs."""
         return self.env.on_move
 
