@@ -68,7 +68,7 @@ def drawn(env: Any) -> list[list[str]]:
 def _record(env: Any, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
     observations, _ = env.reset(seed=seed)
-    replies = []
+    replies: list[str] = []
     while env.agents:
         joint = {
             agent: action(env.sample_legal(seat, rng))
