@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import getitem, xor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ from srl_envs.errors import ConfigError, IllegalMoveError
 
 MOST_HEAPS = 5
 LARGEST = 9
-_OTHER = (seat_name(1), seat_name(0))
 _TOKENS = re.compile(r"[a-z]+|[0-9]+|\S")
 _WORDS = frozenset({
     "i", "will", "'", "ll", "answer", "count", "amount", "=", "my", "the", "a", "move", "action", "is",
@@ -40,25 +40,37 @@ _WORDS = frozenset({
 """What may stand beside the two numbers of a move without changing what is meant."""
 
 
+_LINES = tuple(
+    tuple(f"Heap {heap}: {'o' * left} ({left})\n" for left in range(LARGEST + 1))
+    for heap in range(1, MOST_HEAPS + 1)
+)
+"""Of the drawing, by heap and by what is left of it."""
+_TAKEN = {
+    (index, taken): f" took {taken} from heap {index + 1}.\n"
+    for index in range(MOST_HEAPS)
+    for taken in range(1, LARGEST + 1)
+}
+"""What a move did."""
+_WHOSE_MOVE = (
+    [("You", f"Wait for {seat_name(1 - seat)}.\n") for seat in (0, 1)],
+    [(seat_name(1 - seat), "Your move.\n") for seat in (0, 1)],
+)
+"""Who moved last and what is next, by whether the reader is on move, and by its seat."""
+
+
 class Heaps(NamedTuple):
     """Immutable state."""
 
     heaps: tuple[int, ...]
     """Objects left in each heap."""
     mover: int
-    moves: tuple[int, int] = (0, 0)
-    """Moves of each seat."""
-    mistakes: tuple[int, int] = (0, 0)
-    """Moves of each seat that gave away a position it could have won."""
-    last: tuple[int, int] = (0, 0)
-    """Number of the heap and objects of the last move; zeros before the first."""
+    moves: tuple[tuple[int, int], ...] = ()
+    """All moves so far: index of the heap, and how many objects were taken."""
 
 
 def is_won(heaps: Sequence[int], *, misere: bool) -> bool:
     """Whether the seat on move can force a win."""
-    nim_sum = 0
-    for size in heaps:
-        nim_sum ^= size
+    nim_sum = reduce(xor, heaps, 0)
     return (nim_sum != 0) != (misere and max(heaps, default=0) <= 1)
 
 
@@ -119,11 +131,16 @@ class Nim(Game[Heaps, tuple[int, int]]):
         def draw() -> tuple[int, ...]:
             while True:
                 count = self.heaps or rng.integers(3, MOST_HEAPS + 1)
-                heaps = tuple(rng.several(count, 1, self.largest + 1))
+                heaps = rng.several(count, 1, self.largest + 1)
+                if not won:  # few would be lost: the last heap is made the one that loses
+                    others = heaps[:-1]
+                    heaps[-1] = reduce(xor, others) ^ (misere and max(others) == 1)
+                    if not 0 < heaps[-1] <= self.largest:
+                        continue
                 if is_won(heaps, misere=misere) == won:
-                    return heaps
+                    return tuple(heaps)
 
-        return Heaps(streams.held(draw, key=sorted), streams.draws("seats").integers(2))
+        return Heaps(streams.held(draw, key=sorted), rng.integers(2))
 
     def to_move(self, state: Heaps) -> tuple[int, ...]:
         """One seat, or nobody once all heaps are empty."""
@@ -131,13 +148,14 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def observe(self, state: Heaps, seat: int) -> str:
         """Rules, heaps and moves; all of it is public."""
-        heaps, mover, _, _, (heap, taken) = state
-        other = _OTHER[seat]
-        who, status = (other, "Your move.") if mover == seat else ("You", f"Wait for {other}.")
-        last = f"{who} took {taken} from heap {heap}.\n" if heap else ""
+        heaps, mover, moves = state
+        drawn = "".join(map(getitem, _LINES, heaps))
+        who, status = _WHOSE_MOVE[mover == seat][seat]
+        if not moves:
+            return f"{self._heads[seat]}{drawn}{status}"
         if not any(heaps):
-            status = "The game is over."
-        return f"{self._heads[seat]}{_drawn(heaps)}{last}{status}\n"
+            status = "The game is over.\n"
+        return f"{self._heads[seat]}{drawn}{who}{_TAKEN[moves[-1]]}{status}"
 
     def parse(self, state: Heaps, seat: int, body: str) -> tuple[int, int]:
         """Index of the heap and the number of objects."""
@@ -157,14 +175,11 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def apply(self, state: Heaps, actions: Mapping[int, tuple[int, int]]) -> Heaps:
         """Take the objects."""
-        before, seat, moves, mistakes, _ = state
-        index, taken = actions[seat]
+        before, seat, moves = state
+        move = index, taken = actions[seat]
         left = list(before)
         left[index] -= taken
-        heaps, misere = tuple(left), self.misere
-        if is_won(before, misere=misere) and is_won(heaps, misere=misere):
-            mistakes = _one_more(mistakes, seat)
-        return Heaps(heaps, 1 - seat, _one_more(moves, seat), mistakes, (index + 1, taken))
+        return Heaps(tuple(left), 1 - seat, (*moves, move))
 
     def returns(self, state: Heaps) -> tuple[float, ...] | None:
         """+1 to the seat that took the last object, -1 to the other; the reverse in misere play."""
@@ -188,7 +203,16 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def components(self, state: Heaps, seat: int) -> Mapping[str, float]:
         """``regret``: share of the seat's moves that gave away a position it could have won."""
-        return {"regret": state.mistakes[seat] / max(1, state.moves[seat])}
+        heaps, mover = list(state.heaps), state.mover
+        made = mistakes = 0
+        for index, taken in reversed(state.moves):
+            mover = 1 - mover
+            left_won = is_won(heaps, misere=self.misere)
+            heaps[index] += taken
+            if mover == seat:
+                made += 1
+                mistakes += left_won and is_won(heaps, misere=self.misere)
+        return {"regret": mistakes / max(1, made)}
 
     def encode(self, state: Heaps) -> Any:
         """The fields in order."""
@@ -196,13 +220,12 @@ class Nim(Game[Heaps, tuple[int, int]]):
 
     def decode(self, data: Any) -> Heaps:
         """The inverse of `encode`."""
-        heaps, mover, *pairs = data
-        moves, mistakes, last = ((pair[0], pair[1]) for pair in pairs)
-        return Heaps(tuple(heaps), mover, moves, mistakes, last)
+        heaps, mover, moves = data
+        return Heaps(tuple(heaps), mover, tuple((index, taken) for index, taken in moves))
 
     def render(self, state: Heaps) -> str:
         """The heaps."""
-        return _drawn(state.heaps).rstrip("\n")
+        return "".join(map(getitem, _LINES, state.heaps)).rstrip("\n")
 
 
 def _two_numbers(body: str) -> str:
@@ -228,15 +251,6 @@ def _names_heap(words: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _drawn(heaps: tuple[int, ...]) -> str:
-    return "".join(f"Heap {i}: {'o' * n} ({n})\n" for i, n in enumerate(heaps, 1))
-
-
-@lru_cache(maxsize=8192)
 def _moves(heaps: tuple[int, ...]) -> tuple[str, ...]:
     """Every heap with every number that it holds, as action bodies."""
     return tuple(f"{i} {n}" for i, left in enumerate(heaps, 1) for n in range(1, left + 1))
-
-
-def _one_more(counts: tuple[int, int], seat: int) -> tuple[int, int]:
-    return (counts[0] + 1, counts[1]) if seat == 0 else (counts[0], counts[1] + 1)

@@ -25,6 +25,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,14 @@ class Deck:
 
 
 DECKS = {"kuhn": Deck("JQK", (1,), 1), "leduc": Deck("JJQQKK", (2, 4), 2)}
+
+
+_FREE, _BET, _RAISABLE = ("check", "bet"), ("fold", "call"), ("fold", "call", "raise")
+_POSSIBLE: dict[tuple[str, ...], str] = {
+    words: f"Your turn. Possible: {' or '.join(words)}" for words in (_FREE, _BET, _RAISABLE)
+}
+_MOST_CHIPS = MAX_HANDS * max(deck.most for deck in DECKS.values())
+_SIGNED = {chips: f"{chips:+d}" for chips in range(-_MOST_CHIPS, _MOST_CHIPS + 1)}
 
 
 class Table(NamedTuple):
@@ -145,14 +154,13 @@ class KuhnPoker(Game[Table, str]):
         self.max_turns = hands * self._rounds * (self.deck.raises + 2)
         rules = _rules(deck, hands, self._scale)
         self._heads = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in (0, 1))
+        self._waits = tuple(f"Wait for {seat_name(1 - seat)}." for seat in (0, 1))
+        self._deals = tuple(map("".join, permutations(self.deck.cards, 1 + self._rounds)))
 
     def new(self, streams: Streams) -> Table:
         """Deal every hand from the whole deck; who begins is a fair coin."""
-        cards, dealt = self.deck.cards, 1 + self._rounds
-        permutation = streams.draws("instance").permutation
-        deals = tuple(
-            "".join([cards[i] for i in permutation(len(cards))[:dealt]]) for _ in range(self.hands)
-        )
+        drawn = streams.draws("instance").several(self.hands, 0, len(self._deals))
+        deals = tuple([self._deals[number] for number in drawn])
         first = streams.draws("seats").integers(2)
         return Table(deals, first, first)
 
@@ -163,25 +171,24 @@ class KuhnPoker(Game[Table, str]):
     def observe(self, state: Table, seat: int) -> str:
         """Rules, past hands, and this hand without the other's card."""
         deals, first, mover, logs, hand, line, pot, _, chips = state
-        past = f"{logs[seat]}Your chips in all: {chips if seat == 0 else -chips:+d}\n"
+        head, past = self._heads[seat], logs[seat]
+        own = _SIGNED[chips if seat == 0 else -chips]
         if hand == self.hands:
-            return f"{self._heads[seat]}{past}The game is over.\n"
+            return f"{head}{past}Your chips in all: {own}\nThe game is over.\n"
         deal = deals[hand]
         betting = told(line, (first + hand) % 2 == seat, deal[2:]) or "nothing yet"
-        if mover != seat:
-            status = f"Wait for {seat_name(mover)}."
-        else:
-            status = f"Your turn. Possible: {' or '.join(self._legal(state))}"
+        status = _POSSIBLE[self._legal(state)] if mover == seat else self._waits[seat]
         table = f" Table card: {deal[2]}." if "/" in line else ""
         return (
-            f"{self._heads[seat]}{past}Hand {hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
+            f"{head}{past}Your chips in all: {own}\n"
+            f"Hand {hand + 1} of {self.hands}. Your card: {deal[seat]}.{table} "
             f"In the pot: you {pot[seat]}, they {pot[1 - seat]}. Betting: {betting}.\n{status}\n"
         )
 
     def _legal(self, state: Table) -> tuple[str, ...]:
         if state.pot[0] == state.pot[1]:
-            return "check", "bet"
-        return ("fold", "call", "raise") if state.raises < self.deck.raises else ("fold", "call")
+            return _FREE
+        return _RAISABLE if state.raises < self.deck.raises else _BET
 
     def parse(self, state: Table, seat: int, body: str) -> str:
         """One of the words that are possible now, in any case."""
@@ -196,12 +203,11 @@ class KuhnPoker(Game[Table, str]):
 
     def apply(self, state: Table, actions: Mapping[int, str]) -> Table:
         """Take the word; end the betting round or the hand where it ends it."""
-        seat = state.mover
+        deals, starts, seat, logs, hand, line, pot, raises, net = state
         word = actions[seat]
-        line = state.line + _LETTERS[word]
+        line += _LETTERS[word]
         if word == "fold":
-            return self._settle(state, line, state.pot[seat] * (2 * seat - 1), shown=False)
-        pot, raises = state.pot, state.raises
+            return self._settle(state, line, pot[seat] * (2 * seat - 1), shown=False)
         if word != "check":
             mine = pot[1 - seat]
             if word != "call":
@@ -209,31 +215,24 @@ class KuhnPoker(Game[Table, str]):
             pot = (mine, pot[1]) if seat == 0 else (pot[0], mine)
         # a call, or a check that answers a check
         if word != "call" and not line.endswith("kk"):
-            return Table(
-                state.deals, state.first, 1 - seat, state.logs, state.hand, line, pot, raises,
-                state.net,
-            )  # fmt: skip
+            return Table(deals, starts, 1 - seat, logs, hand, line, pot, raises, net)
         if line.count("/") + 1 < self._rounds:
-            first = (state.first + state.hand) % 2
-            return state._replace(mover=first, line=line + "/", pot=pot, raises=0)
-        won = showdown(state.deals[state.hand]) * pot[0]
-        return self._settle(state, line, won, shown=True)
+            return Table(deals, starts, (starts + hand) % 2, logs, hand, line + "/", pot, 0, net)
+        return self._settle(state, line, showdown(deals[hand]) * pot[0], shown=True)
 
     def _settle(self, state: Table, line: str, won: int, *, shown: bool) -> Table:
         """The next hand, after seat 0 won ``won`` chips in this one."""
-        deal, first = state.deals[state.hand], (state.first + state.hand) % 2
+        deals, starts, _, (ours, theirs), hand, _, _, _, net = state
+        deal, first = deals[hand], (starts + hand) % 2
         table = deal[2:] if "/" in line else ""
-        logs = tuple(
-            f"{state.logs[seat]}Hand {state.hand + 1}: your card {deal[seat]}, theirs "
-            f"{deal[1 - seat] if shown else 'not shown'}. Betting: "
-            f"{told(line, first == seat, table)}. Your chips: {won if seat == 0 else -won:+d}.\n"
-            for seat in (0, 1)
+        first_card, second_card = (deal[0], deal[1]) if shown else ("not shown", "not shown")
+        logs = (
+            f"{ours}Hand {hand + 1}: your card {deal[0]}, theirs {second_card}. Betting: "
+            f"{told(line, first == 0, table)}. Your chips: {_SIGNED[won]}.\n",
+            f"{theirs}Hand {hand + 1}: your card {deal[1]}, theirs {first_card}. Betting: "
+            f"{told(line, first == 1, table)}. Your chips: {_SIGNED[-won]}.\n",
         )
-        hand = state.hand + 1
-        return Table(
-            state.deals, state.first, (state.first + hand) % 2, (logs[0], logs[1]), hand,
-            net=state.net + won,
-        )  # fmt: skip
+        return Table(deals, starts, 1 - first, logs, hand + 1, net=net + won)
 
     def returns(self, state: Table) -> tuple[float, ...] | None:
         """Net chips as a share of the most that could be lost."""
