@@ -31,7 +31,7 @@ from srl_envs.grammar import action
 ENV = "commons-v0"
 Policy = Callable[[str], str]
 PLACE = Place(start=80, capacity=120, rate=3, limit=15)
-PLACES = st.integers(0, 2**32).map(lambda seed: draw_place(Draws(np.random.PCG64(seed))))
+PLACES = st.integers(0, 2**32).map(lambda seed: draw_place(Draws(seed)))
 
 
 def opening(place: Place = PLACE) -> Stock:
