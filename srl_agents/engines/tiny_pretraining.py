@@ -33,7 +33,7 @@ class TinySettings:
     """How the model is built."""
 
     seed: int = 0
-    samples: int = 84_000
+    samples: int = 110_000
     """Observations in the corpus."""
     batch: int = 16
     """Observations per update."""
