@@ -47,20 +47,32 @@ Table = tuple[tuple[int, int], ...]
 """Points of both seats in the four cells AA, AB, BA, BB (seat 0's move first)."""
 
 
+class Wording(NamedTuple):
+    """What follows from a table, for both seats."""
+
+    starts: tuple[str, str]
+    """Who each seat is, and the table as it reads it."""
+    cells: tuple[tuple[str, str], ...]
+    """Per cell of the table, what each seat reads of a round that ended there."""
+    largest: int
+    """Number in the table."""
+
+
 class Meeting(NamedTuple):
     """Immutable state."""
 
     table: Table
     length: int
     """Rounds of this episode; hidden where the horizon is geometric."""
+    wording: Wording
+    told: tuple[str, str]
+    """What each seat has read: who it is, its table, and the past rounds."""
     moves: tuple[tuple[int, int], ...] = ()
     """Per round, both seats: 0 for A, 1 for B."""
     words: tuple[tuple[str, str], ...] = ()
     """Per round, what both seats said; empty for nothing."""
     points: tuple[int, int] = (0, 0)
     """Of both seats so far."""
-    logs: tuple[str, str] = ("", "")
-    """The past rounds as each seat reads them."""
 
 
 class Choice(NamedTuple):
@@ -70,6 +82,7 @@ class Choice(NamedTuple):
     message: str
 
 
+_NOTHING = quoted("")
 _SILENT = {"A": Choice(0, ""), "B": Choice(1, "")}
 _MOVE = re.compile(
     r"(?:(?:i|my|the) )?(?:(?:move|choose|play|pick|take|choice|action|option)(?: is)?[: ]+)?([ab])[.!]?",
@@ -120,22 +133,33 @@ def table_key(table: Table) -> tuple[tuple[int, int], ...]:
     return tuple((mine, theirs) for mine, theirs in first)
 
 
+def opening(table: Table, length: int) -> Meeting:
+    """The state before the first round."""
+    wording = wording_of(table)
+    return Meeting(table, length, wording, wording.starts)
+
+
+@lru_cache(maxsize=4096)
+def wording_of(table: Table) -> Wording:
+    """The texts and the largest number of a table."""
+    cells = tuple(
+        (_cell(first, second, cell), _cell(second, first, cell[::-1]))
+        for (first, second), cell in zip(product("AB", repeat=2), table, strict=True)
+    )
+    return Wording((table_text(table, 0), table_text(table, 1)), cells, max(map(max, table)))
+
+
 def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> Meeting:
     """The state after both moved and spoke."""
-    table, length, moves, words, points, logs = state
-    cell = table[2 * both[0] + both[1]]
-    number = len(moves) + 1
-    return Meeting(
-        table,
-        length,
-        (*moves, both),
-        (*words, said),
-        (points[0] + cell[0], points[1] + cell[1]),
-        (
-            logs[0] + _line(number, cell, both, said),
-            logs[1] + _line(number, cell[::-1], both[::-1], said[::-1]),
-        ),
-    )
+    table, length, wording, (ours, theirs), moves, words, (first, second) = state
+    place, number = 2 * both[0] + both[1], len(moves) + 1
+    line, others_line = wording.cells[place]
+    ours, theirs = f"{ours}Round {number}: {line}", f"{theirs}Round {number}: {others_line}"
+    if said[0] or said[1]:
+        message, answer = map(quoted, said)
+        ours, theirs = ours + _spoken(message, answer), theirs + _spoken(answer, message)
+    points = first + table[place][0], second + table[place][1]
+    return Meeting(table, length, wording, (ours, theirs), (*moves, both), (*words, said), points)
 
 
 def security(table: Table, seat: int) -> int:
@@ -144,7 +168,6 @@ def security(table: Table, seat: int) -> int:
     return max(min(table[m * step + o * other][seat] for o in (0, 1)) for m in (0, 1))
 
 
-@lru_cache(maxsize=4096)
 def table_text(table: Table, seat: int) -> str:
     """Who the seat is, and the table as it reads it, one line per cell."""
     lines = [f"You are {seat_name(seat)}.\n"]
@@ -195,7 +218,10 @@ class IteratedDilemma(Game[Meeting, Choice]):
         self.rounds, self.horizon, self.talk = rounds, horizon, talk
         self.max_turns = rounds if horizon == "fixed" else MAX_ROUNDS
         self.max_observation_chars = 1600 + self.max_turns * (330 if talk else 80)
-        self._of = f" of {rounds}" if horizon == "fixed" else ""
+        of = f" of {rounds}" if horizon == "fixed" else ""
+        self._rounds = tuple(
+            f". Round {number}{of}: choose.\n" for number in range(1, self.max_turns + 1)
+        )
         self._rules = self._write_rules()
 
     def _write_rules(self) -> str:
@@ -229,7 +255,7 @@ class IteratedDilemma(Game[Meeting, Choice]):
         length = self.rounds
         if self.horizon == "geometric":
             length = min(MAX_ROUNDS, int(rng.generator().geometric(1 - GOES_ON)))
-        return Meeting(table, length)
+        return opening(table, length)
 
     def to_move(self, state: Meeting) -> tuple[int, ...]:
         """Both seats until the last round is played."""
@@ -237,12 +263,12 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def observe(self, state: Meeting, seat: int) -> str:
         """Rules, the table from the seat's side, every past round, and the round to come."""
-        table, length, moves, _, points, logs = state
+        _, length, _, told, moves, _, points = state
         played = len(moves)
-        status = f"Round {played + 1}{self._of}: choose." if played < length else "It is over."
+        status = self._rounds[played] if played < length else ". It is over.\n"
         return (
-            f"{self._rules}{table_text(table, seat)}{logs[seat]}"
-            f"You have {points[seat]} points, the other {points[1 - seat]}. {status}\n"
+            f"{self._rules}{told[seat]}"
+            f"You have {points[seat]} points, the other {points[1 - seat]}{status}"
         )
 
     def parse(self, state: Meeting, seat: int, body: str) -> Choice:
@@ -250,6 +276,8 @@ class IteratedDilemma(Game[Meeting, Choice]):
         if body in _SILENT:
             return _SILENT[body]
         spoken = split_body(body, MAX_MESSAGE_CHARS, example="A") if self.talk else Spoken("", body)
+        if spoken.move in _SILENT:
+            return Choice(_SILENT[spoken.move].move, spoken.message)
         found = _MOVE.fullmatch(spoken.move)
         if found is None:
             raise IllegalMoveError(f"{spoken.move[:20]!r} is no move; write A or B alone on a line")
@@ -266,8 +294,8 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def earned(self, state: Meeting) -> tuple[float, ...]:
         """What the rounds so far add to the outcome."""
-        scale = _scale(state)
         first, second = state.points
+        scale = _scale(state)
         return first / scale, second / scale
 
     def forfeit(self, state: Meeting, seat: int) -> tuple[float, ...]:
@@ -313,32 +341,26 @@ class IteratedDilemma(Game[Meeting, Choice]):
     def decode(self, data: Any) -> Meeting:
         """The inverse of `encode`."""
         table, length, moves, words = data
-        state = Meeting(tuple((first, second) for first, second in table), length)
+        state = opening(tuple((first, second) for first, second in table), length)
         for (first, second), (said, answered) in zip(moves, words, strict=True):
             state = one_round(state, (first, second), (said, answered))
         return state
 
 
-def _line(number: int, cell: tuple[int, int], moves: tuple[int, int], said: tuple[str, str]) -> str:
-    """One past round for a seat; of each pair the first is its own."""
-    line = (
-        f"Round {number}: you {'AB'[moves[0]]}, other {'AB'[moves[1]]}; "
-        f"you got {cell[0]}, other got {cell[1]}.\n"
-    )
-    if said[0]:
-        line += f"  You said: {quoted(said[0])}\n"
-    if said[1]:
-        line += f"  Other said: {quoted(said[1])}\n"
-    return line
+def _cell(move: str, others: str, points: tuple[int, int]) -> str:
+    """How a round ended for a seat; the first of the points are its own."""
+    return f"you {move}, other {others}; you got {points[0]}, other got {points[1]}.\n"
+
+
+def _spoken(message: str, answer: str) -> str:
+    """What was said in one round, by the reader and by the other; ``""`` in quotes is nothing."""
+    line = f"  You said: {message}\n" if message != _NOTHING else ""
+    return f"{line}  Other said: {answer}\n" if answer != _NOTHING else line
 
 
 def _scale(state: Meeting) -> int:
-    return state.length * _largest(state.table)
-
-
-@lru_cache(maxsize=4096)
-def _largest(table: Table) -> int:
-    return max(map(max, table))
+    """The most points that a seat could have at the end."""
+    return state.length * state.wording.largest
 
 
 def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
