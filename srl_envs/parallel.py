@@ -209,7 +209,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
     def _stand(self, pending: tuple[int, ...]) -> None:
         """These seats are on move, and no step of ours led there."""
         self._pending, self.on_move = pending, self._names_of[pending]
-        self._paid_now, self.pays = self._unpaid, False
+        self._paid_before, self.pays = self.paid, False
         self._faults, self._played = _NO_FAULTS, _NOTHING_PLAYED
 
     def advance(self, actions: Mapping[str, str]) -> None:
@@ -231,7 +231,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._turn += 1
         self._played = bodies
         if self.pays:
-            self._paid_now, self._faults, self.pays = self._unpaid, _NO_FAULTS, False
+            self._paid_before, self._faults, self.pays = self.paid, _NO_FAULTS, False
         if len(conduct.moved) < game.seats:
             conduct.moved.update(accepted)
         if refused or self._accepted:  # some have to reply again, or did just now
@@ -260,7 +260,8 @@ class GameEnv(ParallelEnv[str, Observation, str]):
 
     def rewards(self) -> dict[str, float]:
         """What the last step paid every agent, in a fresh dict."""
-        rewards = dict(zip(self.possible_agents, self._paid_now))  # noqa: B905 - a seat each
+        paid = map(sub, self.paid, self._paid_before)
+        rewards = dict(zip(self.possible_agents, paid))  # noqa: B905 - a seat each
         if self._faults:
             for seat, (_, cost) in self._faults.items():
                 rewards[self.possible_agents[seat]] += cost
@@ -271,7 +272,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         seat = self._seat_of[agent]
         label, cost = self._faults.get(seat, _NO_FAULT) if self._faults else _NO_FAULT
         info: dict[str, Any] = {
-            "reward_components": {"outcome": self._paid_now[seat], "format": cost},
+            "reward_components": {
+                "outcome": self.paid[seat] - self._paid_before[seat],
+                "format": cost,
+            },
             "invalid": label,
             "played": self._played.get(seat),
             "attempts_left": self._attempts - self._conduct.tries[seat],
@@ -452,7 +456,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         """Pay what is due by now and was not paid before."""
         due = self.outcomes or self.game.earned(self._state)
         if due is not None and due != self.paid:
-            self._paid_now, self.paid, self.pays = tuple(map(sub, due, self.paid)), due, True
+            self.paid, self.pays = due, True
 
     def _described(self) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Observations and infos of all seats; the text of each is written once."""
