@@ -51,8 +51,16 @@ class Draws:
 
     def several(self, size: int, low: int, high: int) -> list[int]:
         """``size`` numbers from ``low`` to ``high`` - 1."""
-        below, count = self._below, high - low
-        return [low + below(count) for _ in range(size)]
+        count, unread = high - low, self._unread
+        if count == 1:
+            return [low] * size
+        biased = (_LARGEST + 1 - count) % count
+        numbers: list[int] = []
+        while len(numbers) < size:  # as `_below` does, without a call for each
+            product = (unread.pop() if unread else self._word()) * count
+            if product & _LARGEST >= biased:
+                numbers.append(low + (product >> _BITS))
+        return numbers
 
     def random(self) -> float:
         """A number in [0, 1)."""
@@ -97,7 +105,8 @@ class Draws:
     def _word(self) -> int:
         if not self._unread:
             block = blake2b(b"%d%b" % (self._blocks, self._key))
-            self._blocks, self._unread = self._blocks + 1, [*_words_of(block.digest())]
+            self._unread += _words_of(block.digest())
+            self._blocks += 1
         return self._unread.pop()
 
 

@@ -240,12 +240,9 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             if conduct.retrying:
                 conduct.clear(accepted)
             self._apply(accepted)
-        over = self.outcomes is not None
-        if over or self._earns:
-            self._pay()
-        if over or self._turn == self.max_cycles:
+        if self.outcomes is not None or self._turn == self.max_cycles:
             self._pending, self.on_move, self.agents = (), (), []
-            self.truncated = not over
+            self.truncated = self.outcomes is None
 
     def text(self, agent: str) -> str:
         """What one agent reads now."""
@@ -396,10 +393,10 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._pending = pending = game.to_move(state)
         self.on_move = self._names_of[pending]
         if not pending:
-            self.outcomes = game.returns(state)
             self.forfeited = self._conduct.idle()
-            if self.forfeited:
-                self.outcomes = self._forfeit_outcomes()
+            self._end(self._forfeit_outcomes() if self.forfeited else game.returns(state))
+        elif self._earns:
+            self._pay(game.earned(state))
 
     def _sort_replies(
         self, accepted: Mapping[int, Any], bodies: Mapping[int, str], refused: Mapping[int, Refusal]
@@ -422,7 +419,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         self._played = {seat: kept[seat] for seat in (*bodies, *refused) if seat in kept}
         if forfeits:
             self.forfeited, self._played = tuple(forfeits), _NOTHING_PLAYED
-            self.outcomes = self._forfeit_outcomes()
+            self._end(self._forfeit_outcomes())
         elif waiting:
             self._pending = tuple(waiting)
             self.on_move = self._names_of[self._pending]
@@ -452,9 +449,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         each = [self.game.forfeit(self._state, seat) for seat in self.forfeited]
         return tuple(sum(paid) / len(each) for paid in zip(*each, strict=True))
 
-    def _pay(self) -> None:
+    def _end(self, outcomes: tuple[float, ...] | None) -> None:
+        self.outcomes = outcomes
+        self._pay(outcomes)
+
+    def _pay(self, due: tuple[float, ...] | None) -> None:
         """Pay what is due by now and was not paid before."""
-        due = self.outcomes or self.game.earned(self._state)
         if due is not None and due != self.paid:
             self.paid, self.pays = due, True
 

@@ -90,15 +90,14 @@ def texts_alone(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """Plays recorded game number n and returns its steps; reads the texts of the seats on move."""
 
     def episode(number: int) -> int:
-        seed, steps = number % len(games), 0
+        seed = number % len(games)
         policy, replies = _policy(games[seed]), dict[str, str]()
         env.start(seed=seed)
         while env.agents:
             for agent in env.on_move:
                 replies[agent] = policy(env.text(agent))
-                steps += 1
             env.advance(replies)  # replies of seats that are not on move are not looked at
-        return steps
+        return len(games[seed])
 
     return episode
 
@@ -110,13 +109,12 @@ def agent_by_agent(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     view = GameAEC(env)
 
     def episode(number: int) -> int:
-        seed, steps = number % len(games), 0
+        seed = number % len(games)
         policy = _policy(games[seed])
         view.reset(seed=seed)
         while env.agents:
             view.step(policy(view.observe(view.agent_selection)["text"]))
-            steps += 1
-        return steps
+        return len(games[seed])
 
     return episode
 
@@ -125,14 +123,13 @@ def parallel(env: Any, games: list[list[str]]) -> Callable[[int], int]:
     """The same through PettingZoo's parallel interface."""
 
     def episode(number: int) -> int:
-        seed, steps = number % len(games), 0
+        seed = number % len(games)
         policy = _policy(games[seed])
         observations, _ = env.reset(seed=seed)
         while env.agents:
             joint = {a: policy(seen["text"]) for a, seen in observations.items() if seen["can_act"]}
             observations, *_ = env.step(joint)
-            steps += len(joint)
-        return steps
+        return len(games[seed])
 
     return episode
 

@@ -113,7 +113,7 @@ class Nim(Game[Heaps, tuple[int, int]]):
         self.heaps, self.largest, self.misere = heaps, largest, misere
         self.max_turns = (heaps or MOST_HEAPS) * largest
         numbers = range(1, max(LARGEST, MOST_HEAPS) + 1)
-        self._read = {f"{heap} {taken}": (heap, taken) for heap in numbers for taken in numbers}
+        self._read = {f"{heap} {taken}": (heap - 1, taken) for heap in numbers for taken in numbers}
         rules = (
             "Nim. Two players take turns. On your turn, take one or more objects from one heap.\n"
             f"Who takes the very last object {'loses' if misere else 'wins'}.\n"
@@ -135,9 +135,9 @@ class Nim(Game[Heaps, tuple[int, int]]):
                 if not won:  # few would be lost: the last heap is made the one that loses
                     others = heaps[:-1]
                     heaps[-1] = reduce(xor, others) ^ (misere and max(others) == 1)
-                    if not 0 < heaps[-1] <= self.largest:
-                        continue
-                if is_won(heaps, misere=misere) == won:
+                    if 0 < heaps[-1] <= self.largest:
+                        return tuple(heaps)
+                elif is_won(heaps, misere=misere):
                     return tuple(heaps)
 
         return Heaps(streams.held(draw, key=sorted), rng.integers(2))
@@ -166,12 +166,14 @@ class Nim(Game[Heaps, tuple[int, int]]):
                 "as in: 2 3"
             )
         index, taken = move
-        if index > len(state.heaps):
+        if index >= len(state.heaps):
             raise IllegalMoveError(f"there are only heaps 1 to {len(state.heaps)}")
-        left = state.heaps[index - 1]
+        left = state.heaps[index]
         if taken > left:
-            raise IllegalMoveError(f"heap {index} holds {left}, so {taken} cannot be taken from it")
-        return index - 1, taken
+            raise IllegalMoveError(
+                f"heap {index + 1} holds {left}, so {taken} cannot be taken from it"
+            )
+        return move
 
     def apply(self, state: Heaps, actions: Mapping[int, tuple[int, int]]) -> Heaps:
         """Take the objects."""

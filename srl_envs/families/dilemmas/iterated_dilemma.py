@@ -273,8 +273,9 @@ class IteratedDilemma(Game[Meeting, Choice]):
 
     def parse(self, state: Meeting, seat: int, body: str) -> Choice:
         """A move, and a message where talk is on."""
-        if body in _SILENT:
-            return _SILENT[body]
+        silent = _SILENT.get(body)
+        if silent is not None:
+            return silent
         spoken = split_body(body, MAX_MESSAGE_CHARS, example="A") if self.talk else Spoken("", body)
         if spoken.move in _SILENT:
             return Choice(_SILENT[spoken.move].move, spoken.message)
