@@ -71,6 +71,8 @@ class Conduct:
 
     def idle(self) -> tuple[int, ...]:
         """Seats for which default moves alone were played: short games forfeit them as well."""
+        if not any(self.defaults):  # as in most episodes
+            return ()
         return tuple(s for s, n in enumerate(self.defaults) if n and s not in self.moved)
 
     def encode(self) -> dict[str, Any]:

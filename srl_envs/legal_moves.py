@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from srl_envs.core import Game
@@ -11,9 +10,9 @@ from srl_envs.errors import IllegalMoveError
 from srl_envs.grammar import bare_forms, parse_reply
 from srl_envs.seating import missing_action, require_text
 
-_SHORT = 64
-"""Replies of so many characters are remembered with their bodies: moves are few, and come again."""
-_parse_short = lru_cache(maxsize=4096)(parse_reply)
+_SHORT, _MOST = 64, 4096
+_bodies: dict[str, str] = {}
+"""The bodies of the first `_MOST` replies of at most `_SHORT` characters: moves are few, and come again."""
 
 
 class Refusal(NamedTuple):
@@ -60,11 +59,14 @@ def read_moves(
             raise missing_action(agent, seat, replies) from None
         if type(reply) is not str:
             require_text(agent, reply)
-        parsed = _parse_short if len(reply) <= _SHORT else parse_reply
-        body, reason = parsed(reply, longest)
-        if body is None:
-            refused[seat] = Refusal("malformed", str(reason))
-            continue
+        body = _bodies.get(reply)
+        if body is None or len(body) > longest:
+            body, reason = parse_reply(reply, longest)
+            if body is None:
+                refused[seat] = Refusal("malformed", str(reason))
+                continue
+            if len(reply) <= _SHORT and len(_bodies) < _MOST:
+                _bodies[reply] = body
         try:
             actions[seat] = game.parse(state, seat, body)
             bodies[seat] = body
