@@ -79,15 +79,12 @@ def split_body(body: str, limit: int, *, example: str) -> Spoken:
     Raises:
         IllegalMoveError: there is no move, or more than a message and a move.
     """
-    alone = body.strip()
-    lines = [alone] if alone else []
-    if "\n" in alone or "\r" in alone:
-        lines = [line for line in map(str.strip, alone.replace("\r", "\n").split("\n")) if line]
-    if not lines or lines[-1].lower().startswith(SAY):
+    lines = [*filter(None, map(str.strip, body.replace("\r", "\n").split("\n")))]
+    if not lines or lines[-1][: len(SAY)].lower() == SAY:
         raise IllegalMoveError(f"the last line must be your move alone, for example {example}")
     message = ""
     if len(lines) > 1:
-        if len(lines) > 2 or not lines[0].lower().startswith(SAY):
+        if len(lines) > 2 or lines[0][: len(SAY)].lower() != SAY:
             raise IllegalMoveError(
                 f"write one line with your move, for example {example}, or one line that starts "
                 f"with {SAY!r} and your move on the next line"
