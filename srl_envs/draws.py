@@ -47,7 +47,18 @@ class Draws:
             low: the smallest.
             high: above the largest; at most 2**32 numbers may lie between.
         """
-        return self._below(low) if high is None else low + self._below(high - low)
+        if high is None:
+            low, high = 0, low
+        count = high - low
+        if count == 1:
+            return low  # takes no word
+        # Lemire's method: the upper half of a product. Where 2**32 is no multiple of count, the first
+        # of the lower halves would make some numbers more likely.
+        while True:
+            product = (self._unread.pop() if self._unread else self._word()) * count
+            rest = product & _LARGEST
+            if rest >= count or rest >= (_LARGEST + 1 - count) % count:
+                return low + (product >> _BITS)
 
     def several(self, size: int, low: int, high: int) -> list[int]:
         """``size`` numbers from ``low`` to ``high`` - 1."""
@@ -56,7 +67,7 @@ class Draws:
             return [low] * size
         biased = (_LARGEST + 1 - count) % count
         numbers: list[int] = []
-        while len(numbers) < size:  # as `_below` does, without a call for each
+        while len(numbers) < size:  # as `integers` does, without a call for each
             product = (unread.pop() if unread else self._word()) * count
             if product & _LARGEST >= biased:
                 numbers.append(low + (product >> _BITS))
@@ -69,7 +80,7 @@ class Draws:
 
     def permutation(self, count: int) -> list[int]:
         """The numbers from 0 to ``count`` - 1 in random order."""
-        numbers, below = list(range(count)), self._below
+        numbers, below = list(range(count)), self.integers
         for last in range(count - 1, 0, -1):
             other = below(last + 1)
             numbers[last], numbers[other] = numbers[other], numbers[last]
@@ -79,10 +90,10 @@ class Draws:
         """``size`` different numbers from 0 to ``count`` - 1, in random order."""
         drawn: list[int] = []
         for last in range(count - size, count):
-            number = self._below(last + 1)
+            number = self.integers(last + 1)
             drawn.append(last if number in drawn else number)
         for last in range(size - 1, 0, -1):
-            other = self._below(last + 1)
+            other = self.integers(last + 1)
             drawn[last], drawn[other] = drawn[other], drawn[last]
         return drawn
 
@@ -90,17 +101,6 @@ class Draws:
         """numpy's generator of a stream that begins here, for other distributions."""
         words = [self._word() for _ in range(_POOL_WORDS)]
         return np.random.Generator(np.random.PCG64(words))
-
-    def _below(self, count: int) -> int:
-        """Lemire's method: a product whose upper half is the number."""
-        if count == 1:
-            return 0  # takes no word
-        while True:
-            product = (self._unread.pop() if self._unread else self._word()) * count
-            rest = product & _LARGEST
-            # where 2**32 is no multiple of count, some rests would make some numbers more likely
-            if rest >= count or rest >= (_LARGEST + 1 - count) % count:
-                return product >> _BITS
 
     def _word(self) -> int:
         if not self._unread:
