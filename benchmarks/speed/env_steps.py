@@ -27,6 +27,24 @@ Episode = Callable[[int, list[int]], int]
 MOVES = 200
 
 
+def srl_texts() -> Episode:
+    """The texts of the seats on move, and nothing else."""
+    env = srl_envs.make("connect_four-v0")
+    replies = [f"I think about it. <action>{c}</action>" for c in range(1, 8)]
+
+    def episode(seed: int, columns: list[int]) -> int:
+        env.start(seed=seed)
+        steps = 0
+        while env.agents:
+            (agent,) = env.on_move
+            env.text(agent)
+            env.advance({agent: replies[columns[steps % MOVES]]})
+            steps += 1
+        return steps
+
+    return episode
+
+
 def srl_parallel() -> Episode:
     """The native view, default options."""
     env = srl_envs.make("connect_four-v0")
@@ -106,6 +124,7 @@ def pettingzoo() -> Episode:
 
 
 CONTESTANTS: dict[str, Callable[[], Episode]] = {
+    "SRL, texts alone": srl_texts,
     "SRL, parallel view": srl_parallel,
     "SRL, agent-by-agent view": srl_aec,
     "TextArena, default wrappers": lambda: textarena("ConnectFour-v0"),
@@ -127,7 +146,7 @@ def measure(episode: Episode, seconds: float) -> float:
 
 
 def main() -> None:
-    """Print a table; the last column is the ratio to SRL's parallel view."""
+    """Print a table; the last column is the ratio to SRL's texts alone."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -145,7 +164,7 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, episode in ready.items():
             best[name] = max(best[name], measure(episode, options.seconds))
-    ours = best["SRL, parallel view"]
+    ours = best["SRL, texts alone"]
     print(f"connect four, steps per CPU second, best of {options.rounds} x {options.seconds} s")
     for name, rate in best.items():
         print(f"  {name:38} {rate:10,.0f}   {rate / ours:6.2f} x")

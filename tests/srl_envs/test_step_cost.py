@@ -19,8 +19,8 @@ from srl_envs.parallel import GameEnv
 PROGRAMS = ("code_duel-v0", "pair_programming-v0", "spec_golf-v0")
 ENVS = [name for name in srl_envs.list_envs() if "/" not in name and name not in PROGRAMS]
 CALLS = {
-    "connect_four-v0": (23, 13), "nim-v0": (26, 16), "kuhn_poker-v0": (27, 16), "blotto-v0": (30, 21),
-    "iterated_dilemma-v0": (37, 27),
+    "connect_four-v0": (22, 11), "nim-v0": (21, 10), "kuhn_poker-v0": (26, 14), "blotto-v0": (30, 20),
+    "iterated_dilemma-v0": (36, 26),
 }  # fmt: skip
 """Most calls of Python functions in a usual step, a tenth above what they are: of the parallel view, and
 of one that reads the texts of the seats on move and nothing else."""
