@@ -82,7 +82,6 @@ class Choice(NamedTuple):
     message: str
 
 
-_NOTHING = quoted("")
 _SILENT = {"A": Choice(0, ""), "B": Choice(1, "")}
 _MOVE = re.compile(
     r"(?:(?:i|my|the) )?(?:(?:move|choose|play|pick|take|choice|action|option)(?: is)?[: ]+)?([ab])[.!]?",
@@ -154,11 +153,15 @@ def one_round(state: Meeting, both: tuple[int, int], said: tuple[str, str]) -> M
     table, length, wording, (ours, theirs), moves, words, (first, second) = state
     place, number = 2 * both[0] + both[1], len(moves) + 1
     line, others_line = wording.cells[place]
-    ours, theirs = f"{ours}Round {number}: {line}", f"{theirs}Round {number}: {others_line}"
-    if said[0] or said[1]:
-        message, answer = map(quoted, said)
-        ours, theirs = ours + _spoken(message, answer), theirs + _spoken(answer, message)
-    points = first + table[place][0], second + table[place][1]
+    message, answer = said
+    if message or answer:
+        (told, heard), (others_told, others_heard) = _spoken(message), _spoken(answer)
+        ours = f"{ours}Round {number}: {line}{told}{others_heard}"
+        theirs = f"{theirs}Round {number}: {others_line}{others_told}{heard}"
+    else:
+        ours, theirs = f"{ours}Round {number}: {line}", f"{theirs}Round {number}: {others_line}"
+    mine, other = table[place]
+    points = first + mine, second + other
     return Meeting(table, length, wording, (ours, theirs), (*moves, both), (*words, said), points)
 
 
@@ -353,10 +356,12 @@ def _cell(move: str, others: str, points: tuple[int, int]) -> str:
     return f"you {move}, other {others}; you got {points[0]}, other got {points[1]}.\n"
 
 
-def _spoken(message: str, answer: str) -> str:
-    """What was said in one round, by the reader and by the other; ``""`` in quotes is nothing."""
-    line = f"  You said: {message}\n" if message != _NOTHING else ""
-    return f"{line}  Other said: {answer}\n" if answer != _NOTHING else line
+def _spoken(message: str) -> tuple[str, str]:
+    """A message as the one who sent it reads it, and as the other does; empty for no message."""
+    if not message:
+        return "", ""
+    inside = quoted(message)
+    return f"  You said: {inside}\n", f"  Other said: {inside}\n"
 
 
 def _scale(state: Meeting) -> int:
