@@ -1,3 +1,6 @@
+import copy
+
+import numpy as np
 import pytest
 
 import srl_envs
@@ -95,3 +98,25 @@ def test_options_and_split_go_through() -> None:
     assert len(view.render().splitlines()) == 7
     assert view.action_space("player_0") is view.action_space("player_0")
     view.close()
+
+
+@pytest.mark.parametrize("env_id", ["kuhn_poker-v0", "math_duel-v0"])
+def test_what_the_view_writes_late_is_what_the_parallel_view_tells(env_id: str) -> None:
+    """Infos and rewards after every reply that completes a step; what was handed out stays as it was."""
+    view, env = srl_envs.make_aec(env_id), srl_envs.make(env_id)
+    view.reset(seed=2)
+    observations, infos = env.reset(seed=2)
+    rng = np.random.default_rng(2)
+    while env.agents:
+        on_move = [agent for agent, seen in observations.items() if seen["can_act"]]
+        seats = {agent: env.possible_agents.index(agent) for agent in on_move}
+        joint = {agent: srl_envs.action(env.sample_legal(seats[agent], rng)) for agent in on_move}
+        kept, before = view.infos, copy.deepcopy(infos)
+        for agent in on_move:
+            assert view.last()[4] is view.infos[agent]
+            view.step(joint[agent])
+        observations, rewards, terminations, truncations, infos = env.step(joint)
+        assert kept == before
+        assert (view.infos, view.rewards) == (infos, rewards)
+        assert (view.terminations, view.truncations) == (terminations, truncations)
+        assert {agent: view.observe(agent) for agent in view.agents} == observations
