@@ -62,7 +62,8 @@ def test_draws_keep_to_their_range_and_follow_from_the_key(
         (lambda draws: tuple(draws.permutation(3)), 6),
         (lambda draws: tuple(draws.sample(4, 2)), 12),
         (lambda draws: int(draws.random() * 8), 8),
-        (lambda draws: draws.integers(3 * 2**30) >> 30, 3),
+        (lambda draws: draws.integers(3 * 2**30) % 3, 3),
+        (lambda draws: draws.several(1, 0, 3 * 2**30)[0] % 3, 3),
     ],
 )
 def test_every_value_is_as_likely_as_any_other(
