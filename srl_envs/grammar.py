@@ -89,13 +89,28 @@ def bare_forms(body: str) -> Iterator[str]:
         yield seen
     for _ in range(_MOST_LAYERS):
         inner = seen.rstrip(_AFTER)
-        if inner == seen and len(seen) > 1 and _PAIRS.get(seen[0]) == seen[-1]:
+        if inner == seen and _is_wrapped(seen):
             inner = seen[1:-1]
         inner = inner.strip()
         if inner == seen or not inner:
             return
         seen = inner
         yield seen
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether the first mark is closed by the last one, and by none before: not in ``[0] or [4]``."""
+    if len(text) < 2 or _PAIRS.get(text[0]) != text[-1]:
+        return False
+    first, last = text[0], text[-1]
+    if first == last:
+        return first not in text.strip(first)
+    depth = 0
+    for character in text[1:-1]:
+        depth += (character == first) - (character == last)
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def action(body: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -31,11 +32,16 @@ def test_the_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_environment_of_the_guide_plays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game, register, checked, twin = blocks(ROOT / "docs/guides/write_an_environment.md", "python")
+    game, held, register, checked, twin = blocks(
+        ROOT / "docs/guides/write_an_environment.md", "python"
+    )
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "guess.py").write_text(game)
+    (package / "held.py").write_text(
+        f"from my_package.guess import Guess, State, Streams\n\n\nclass Held(Guess):\n{held}"
+    )
     (package / "guess_numbers.py").write_text(twin)
     monkeypatch.syspath_prepend(tmp_path)
     register = register.replace(
@@ -46,6 +52,7 @@ def test_the_environment_of_the_guide_plays(
         names: dict[str, object] = {}
         exec(compile(register, "guide", "exec"), names)
         policies = {seat: lambda text: "<action>5</action>" for seat in (0, 1)}
+        importlib.import_module("my_package.held").Held().new(srl_envs.core.Streams(1, 2, 1, 3))
         assert srl_envs.play(names["env"], policies, seed=3).outcomes == (0.0, 0.0)  # type: ignore[arg-type]
         exec(compile(checked.replace('-v0")', '-v0", episodes=2)'), "guide", "exec"), names)
     finally:

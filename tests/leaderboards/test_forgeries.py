@@ -303,19 +303,14 @@ def test_a_bot_that_plays_other_moves_is_found_out_by_its_own_replies(
 ) -> None:
     """Everything replays; only a bot that acts again tells."""
     forged = Forger.of(honest, tmp_path)
-    seat = next(iter(forged.record(LAST).transcript.steps[0].replies))
-    forged.replay_with(
-        LAST,
-        lambda s, turn, reply: "<action>fold</action>" if (s, turn) == (seat, 0) else reply,
-    )
+    seat, honestly = next(iter(forged.record(LAST).transcript.steps[0].replies.items()))
+    other = "<action>bet</action>" if "check" in honestly else "<action>check</action>"
+    forged.replay_with(LAST, lambda s, turn, reply: other if (s, turn) == (seat, 0) else reply)
     forged.recompute_ratings()
     verdict = verify(forged.rehash(), "L3", workers=0)
     assert verdict.reached == "L1"
     assert f"record {LAST} " in verdict.rejected
-    assert (
-        f"seat {seat} ({honest.specs[LAST].seats[seat]}), turn 0: the bot replies"
-        in verdict.rejected
-    )
+    assert "turn 0: the bot replies" in verdict.rejected
 
 
 # --- files -----------------------------------------------------------------------------------

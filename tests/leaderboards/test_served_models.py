@@ -219,7 +219,9 @@ def test_an_edited_reply_of_a_served_model_does_not_replay(bundle: Bundle, tmp_p
     """The forger hashes everything again, and keeps what the reply came to."""
     forged = Forger.of(bundle, tmp_path)
     place = next(k for k, spec in enumerate(bundle.specs) if spec.seats[0] == "me")
-    forged.transcripts[place]["steps"][0]["replies"]["0"] = "<action>check</action>"
+    steps = forged.transcripts[place]["steps"]
+    replies = next(step["replies"] for step in steps if "0" in step["replies"])
+    replies["0"] = "<action>bet</action>" if "check" in replies["0"] else "<action>check</action>"
     forged.recompute_ratings()
     verdict = verify(forged.rehash(), "L2", workers=0)
     assert verdict.reached == "L1"

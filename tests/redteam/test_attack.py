@@ -7,7 +7,7 @@ import pytest
 import toy_games
 from toy_games import FewHints, Hints, Sums
 
-from srl_envs import parallel, registry
+from srl_envs import legal_moves, parallel, registry
 from srl_envs.core import Game
 from srl_envs.redteam import answers, attack, matches, plain_python, programs
 from srl_envs.redteam.attacks import Attack
@@ -28,6 +28,7 @@ STEPS = 4000
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    monkeypatch.setattr(legal_moves, "_bodies", {})  # what another grammar read
 
 
 def attacked(game: type[Game], seed: int = 0, steps: int = STEPS) -> Report:
@@ -75,18 +76,18 @@ def test_a_grammar_that_reads_otherwise_is_found(
         found = re.findall(GRAMMARS[kind], reply)
         return (found[-1], None) if found else (None, "no block")
 
-    monkeypatch.setattr(parallel, "parse_reply", last_match)
+    monkeypatch.setattr(legal_moves, "parse_reply", last_match)
     assert kind in {finding.kind for finding in attacked(Sums).findings}
 
 
 def test_a_grammar_that_takes_the_first_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = parallel.parse_reply
+    real = legal_moves.parse_reply
 
     def first_block(reply: str, limit: int) -> tuple[str, None] | tuple[None, str]:
         start, _, rest = reply.partition("</action>")
         return real(f"{start}</action>" if "<action>" in rest else reply, limit)
 
-    monkeypatch.setattr(parallel, "parse_reply", first_block)
+    monkeypatch.setattr(legal_moves, "parse_reply", first_block)
     found = {finding.kind: finding for finding in attacked(Sums).findings}
     assert "another move first" in found["move_misread"].observed
     assert attack.check_case(found["move_misread"].case) is not None

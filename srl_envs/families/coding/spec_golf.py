@@ -37,7 +37,8 @@ A program is right if it passes every hidden test. A right program beats a wrong
 the smaller wins the round. Equal sizes, or two wrong programs, are a draw.
 Size is the number of nodes of Python's syntax tree, Load, Store and Del not counted. Layout, comments and
 the names you choose are free: names are replaced before the program runs. A text (a docstring too) or a
-whole number costs 1 for each byte, any other number {float_bytes}; each name after global or in a class pattern 1. An argument
+whole number costs 1 for each byte, any other number {float_bytes}; each name after global or in a class \
+pattern 1. An argument
 passed by name costs 1 more for each byte of the name, unless the name is Python's own, such as key.
 Allowed: Python's usual functions and methods, special methods such as __lt__, and imports from {modules}.
 Not there: eval, exec, compile, open, getattr, type, namedtuple and whatever else runs text or finds names

@@ -27,7 +27,9 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_a_live_transcript_tells_the_whole_game(capsys: Streams) -> None:
     assert main(["play", "connect_four-v0", "random", "bot:strong", "--seed", "5", *SMALL]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("connect_four-v0, seed 5 (train). player_0: random, player_1: bot:strong\n")
+    assert out.startswith(
+        "connect_four-v0, seed 5 (train). player_0: random, player_1: bot:strong\n"
+    )
     assert out.count("Drop a piece into a column") == 2  # the rules are shown once to each
     assert re.search(r"^player_1 \(bot:strong\): plays [1-5], reward \+1\.00$", out, re.MULTILINE)
     assert "Outcome: player_0 (random) -1.00, player_1 (bot:strong) +1.00." in out

@@ -94,10 +94,10 @@ def test_a_recording_shows_what_every_seat_saw(env_id: str) -> None:
 def test_news_starts_from_what_a_seat_was_last_asked() -> None:
     """The rules show at a seat's first own turn, also where it waited before."""
     episode = watchable(srl_envs.load_transcript(GOLDEN / "kuhn_poker-v0.2.jsonl"))
-    second = episode.steps[1]
-    assert [turn.seat for turn in second.on_move] == [0]
-    assert second.turns[0].before is None
-    assert episode.steps[2].turns[0].before == second.turns[0].text
+    (first,) = (turn.seat for turn in episode.steps[0].on_move)
+    waited = [step.turns[1 - first] for step in episode.steps if step.on_move[0].seat != first]
+    assert waited[0].before is None
+    assert waited[1].before == waited[0].text
 
 
 def test_a_move_that_the_environment_made_is_told(capsys: Streams, tmp_path: Path) -> None:
