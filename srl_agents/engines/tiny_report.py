@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 import srl_envs
-from srl_envs.core import Game
+from srl_envs.core import Game, Split
 from srl_envs.errors import IllegalMoveError
 from srl_envs.families.board.connect_four_bots import read_board
 from srl_envs.families.reasoning.math_duel import is_correct, parse_move
@@ -107,11 +107,17 @@ class TinyPlayer:
 
 
 def positions(
-    env_id: str, options: Options, count: int, *, seed: int = 0, bots: Sequence[str] = ("random",)
+    env_id: str,
+    options: Options,
+    count: int,
+    *,
+    seed: int = 0,
+    bots: Sequence[str] = ("random",),
+    split: Split = "eval",
 ) -> list[Position]:
-    """Positions out of bots' games of the eval split."""
+    """Positions out of bots' games."""
     rng = np.random.default_rng([seed, 4])
-    env: Any = srl_envs.make(env_id, split="eval", **options)
+    env: Any = srl_envs.make(env_id, split=split, **options)
     found: list[Position] = []
     while len(found) < count:
         observations, _ = env.reset(seed=int(rng.integers(2**31)))
@@ -215,9 +221,11 @@ def urgent_mass(
     return float(np.mean(mass)), float(np.mean(uniform))
 
 
-def right_share(player: TinyPlayer, difficulty: int, count: int) -> tuple[float, float, float]:
+def right_share(
+    player: TinyPlayer, difficulty: int, count: int, *, split: Split = "eval"
+) -> tuple[float, float, float]:
     """(share right, share passed, mean stake) of sampled answers in math duel."""
-    cases = positions("math_duel-v0", {"difficulty": difficulty}, count)
+    cases = positions("math_duel-v0", {"difficulty": difficulty}, count, split=split)
     replies = player.replies([c.text for c in cases], seed=6)
     right, passed, stakes = [], [], []
     for case, reply in zip(cases, replies, strict=True):
@@ -273,6 +281,7 @@ def _measure_math(player: TinyPlayer, difficulty: int) -> dict[str, float]:
         "legal": legal_share(player, cases),
         "prompt tokens": _longest(player, cases),
         "right": right,
+        "right on train": right_share(player, difficulty, 300, split="train")[0],
         "passed": passed,
         "mean stake": stake,
     }
@@ -319,7 +328,8 @@ Licence: Apache-2.0, as the rest of SRL.
 
 ## Numbers
 
-Eval split, temperature 1. "Found" is the probability that the model gives to columns that win at
+Eval split, temperature 1. No problem of it occurs in train: the model knows the sums that it saw ("right on
+train") and has not learned to add. "Found" is the probability that the model gives to columns that win at
 once (or that the other player needs); "uniform" is their share of the open columns.
 
 {table}
