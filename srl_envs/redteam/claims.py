@@ -21,7 +21,7 @@ _SAID = re.compile(r"\bYou are player_(\d+)")
 _NAMED = re.compile(r"\bplayer_(\d+)")
 _OTHERWISE = re.compile(r"\b(?:[Pp]layer|[Ss]eat) ?(\d+)\b|\bP(\d)\b")
 """Names of seats beside the one that agents have, ``player_0``."""
-_TOLD_COST = re.compile(r"\bcosts (\d*\.?\d+)\b")
+_TOLD_COST = re.compile(r"\breply\b[^.;]*\bcosts (\d*\.?\d+)")
 _TOLD_WORST = re.compile(r"\bforfeits?\b[^.]*\bpays (-?\d+(?:\.\d+)?)")
 _MOST_REPLIES = 400
 _CLOSE = 1e-6
