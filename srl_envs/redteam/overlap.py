@@ -51,7 +51,8 @@ def shares(
     Returns:
         ``starts``: share of eval starts that occur in train. ``seats``: share of those of which what some
         seat sees occurs in train for that seat. ``parts``: share of eval starts with a line that names an
-        instance (long, and rare among starts) and occurs in train, such as a task's text.
+        instance (long, and rare among starts) and occurs in train, such as a task's text, and with no
+        long line in words that train does not have.
         ``train`` and ``eval``: how many were drawn.
     """
     with matches.opened(env_id) as env:
@@ -61,6 +62,7 @@ def shares(
     known = {_digest("\0".join(start)) for start in first}
     views = {(seat, _digest(text)) for start in first for seat, text in enumerate(start)}
     telling = _telling_lines(first)
+    forms = {_NUMBER.sub("#", line) for start in first for line in _lines(start)}
     n = max(1, len(second))
     return {
         "starts": sum(_digest("\0".join(start)) in known for start in second) / n,
@@ -68,7 +70,10 @@ def shares(
             any((seat, _digest(text)) in views for seat, text in enumerate(start))
             for start in second
         ) / n,
-        "parts": sum(not telling.isdisjoint(_lines(start)) for start in second) / n,
+        "parts": sum(
+            not telling.isdisjoint(_lines(start)) and not _new_words(start, forms)
+            for start in second
+        ) / n,
         "train": len(first), "eval": len(second),
     }  # fmt: skip
 
@@ -92,6 +97,11 @@ def _telling_lines(starts: Sequence[Start]) -> set[str]:
         return len(line) >= _TELLING and count <= max(1, _RARE * len(starts)) and not of_the_state
 
     return {line for line, count in lines.items() if names(line, count)}
+
+
+def _new_words(start: Start, known: set[str]) -> bool:
+    """Whether a long line of the start is not among ``known`` forms: another task, told in its own words."""
+    return any(len(k) >= _TELLING and _NUMBER.sub("#", k) not in known for k in _lines(start))
 
 
 def _lines(start: Start) -> set[str]:

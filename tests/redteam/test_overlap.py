@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_envs.redteam.overlap import _telling_lines
+from srl_envs.redteam.overlap import _new_words, _telling_lines
 
 RULES = "Add the numbers that follow, and tell the sum; it is paid, nothing else."
 
@@ -33,3 +33,11 @@ def test_a_task_told_in_words_names_an_instance_however_few_there_are() -> None:
     form = "Write a program that keeps the {} entries of the list that it is given."
     some = [(f"{RULES}\n{form.format(words[k % 30])}\nNumber {k}.",) for k in range(300)]
     assert len(_telling_lines(some)) == 30
+
+
+def test_a_task_in_words_of_its_own_is_another_one_though_it_shares_a_line() -> None:
+    known = {"Input: # valid dates, each a list of a year, a month and a day as numbers."}
+    form = "Input: 2 valid dates, each a list of a year, a month and a day as numbers."
+    task = "Tell how many leap days lie between the dates, both of them included, please."
+    assert _new_words((f"{form}\n{task}",), known)
+    assert not _new_words((f"{form}\nShort.",), known)
