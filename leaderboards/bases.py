@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 20
 _BASES_FILE = MapOf(hexadecimal(64), Text(80, 1), 10_000)
 
 KNOWN = {
-    "795538684fc2a7b9c8fb98719914f850d9e6403327d48c8159911b225572fde9": "tiny",
+    "34cf4a790013445ead099e8eb844b0fcd5cc22f552b2d8bf687249a1154343d2": "tiny",
     "2e0b17ee4a88c4459fd43012628c9e8049540d349cda35896970e3e74500c205": "smollm2-135m",
 }
 """Hash of the weights -> name in the catalog. A board adds its own in ``bases.json``."""
