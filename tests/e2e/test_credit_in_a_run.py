@@ -55,8 +55,9 @@ def points(gifts: list[float], tokens: float, factor: float) -> np.ndarray:
 def share_by_hand(episode: Episode, kind: str) -> list[float]:
     """Each seat's share of the sum or mean of the outcomes, from its gift and the default."""
     turns = [t.turns[0] for t in episode.trajectories]
+    told = turns[0].observation.partition("You are player_0")[2]  # behind the rules
     tokens, factor = (
-        float(turns[0].observation.partition(word)[2].split()[0].rstrip(".,"))
+        float(told.partition(word)[2].split()[0].rstrip(".,"))
         for word in ("TOKENS ", "FACTOR by round: ")
     )
     gifts = [
