@@ -57,11 +57,14 @@ DRESSED = {
     "bold in quotes": '<action>"**{b}**"</action>',
     "other case": "<action>{swapped}</action>",
 }
-"""Must be taken as the move where it is one short line; the last where no other move reads alike."""
+"""Must be taken as the move where it is one short line without such marks of its own; the last where no
+other move reads alike."""
 _TRICKS = {**REFUSED, **FORGIVEN, **DRESSED}
 _PLAIN = "<action>{b}</action>"
 _SHORT = 40
 _POSITIONS = 3
+_MARKS = re.compile(r"[\"'*`\[\]]")
+"""What dress is made of: around a move that has some of its own it is not certain what they wrap."""
 _NUMBERS = re.compile(r"[-\d\s,;]+")
 
 
@@ -142,7 +145,7 @@ def _due(case: Case) -> Iterator[str]:
     body = case["body"]
     yield from REFUSED
     yield from (name for name in FORGIVEN if case["other"] or "{other}" not in FORGIVEN[name])
-    if "\n" not in body and len(body) <= _SHORT:
+    if "\n" not in body and len(body) <= _SHORT and not _MARKS.search(body):
         yield from (name for name in DRESSED if case["listed"] or "{swapped}" not in DRESSED[name])
 
 
