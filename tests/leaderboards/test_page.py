@@ -138,7 +138,7 @@ def test_every_column_of_every_mode_sorts_without_losing_a_row(page, site: Path)
 def test_every_mode_says_what_its_number_is(page, site: Path) -> None:
     for board, words in (
         ("connect_four-v0", ("Elo", "the mean of the anchors", "64 %")),
-        ("split_clues-v0", ("cross-play", "partners it was not trained with")),
+        ("split_clues-v0", ("cross-play", "neither itself nor of its lineage")),
         ("commons-v0", ("focal return", "per seat")),
     ):
         (told,) = texts(go(page, site, f"board={board}"), "#measured")
