@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import platform
+import re
+import shlex
 import subprocess
 from datetime import UTC, datetime
 from importlib import metadata
@@ -15,6 +17,8 @@ import srl_envs
 from leaderboards.schemas import MOST_COMMAND_CHARACTERS
 from srl_envs import spec
 
+_ABSOLUTE = re.compile(r"(^|[=+])[~/](?:[^=+/]*/)*(?=[^=+/])")
+"""The folders of an absolute path."""
 _PACKAGES = ("numpy", "gymnasium", "pettingzoo", "torch", "transformers", "peft")
 _SHARED = ("*.py", "rewards/*.py", "sandbox/**/*", "lexicon/*", "wrappers/*.py")
 """Parts of `srl_envs` that more than one family uses."""
@@ -31,10 +35,19 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": _printable(platform.platform())[:200],
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "command": _printable(command)[:MOST_COMMAND_CHARACTERS],
+        "command": _printable(without_folders(command))[:MOST_COMMAND_CHARACTERS],
         "started": started,
         "ended": now(),
     }
+
+
+def without_folders(command: str) -> str:
+    """The command with the last part alone of every absolute path: where it ran is nobody's business.
+
+    Args:
+        command: as `shlex.join` writes it; paths may stand behind ``=`` and ``+``, as in ``a=tiny+/x/y``.
+    """
+    return shlex.join(_ABSOLUTE.sub(r"\1", argument) for argument in shlex.split(command))
 
 
 def now() -> str:
