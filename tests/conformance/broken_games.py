@@ -405,7 +405,7 @@ class Leaky(Pennies):
 
 
 class Fragile(Pennies):
-    """fuzz: reads numbers of any length."""
+    """fuzz: reads numbers of any length. Also found by: exploits."""
 
     def parse(self, state: Coins, seat: int, body: str) -> str:
         if body[:1].isdigit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -46,42 +47,61 @@ def run(tmp_path: Path, *settings: str) -> tuple[LeagueTraining, dict[str, float
     return training, read_lines(tmp_path / "run/metrics.jsonl")[0]["learners"]["alice"], episodes
 
 
-def points(gifts: list[float], tokens: float, factor: float) -> np.ndarray:
-    """(4,) of one round of public goods, as the rules of the game put it."""
+def outcomes(gifts: list[float], mute: frozenset[int], tokens: float, factor: float) -> np.ndarray:
+    """(4,) of one round of public goods, as the rules of the game put it.
+
+    Args:
+        gifts: what each seat gave, or what was given for it.
+        mute: seats that made no move of their own: they forfeit, and all are paid the mean over them.
+    """
     given = np.array(gifts)
-    return tokens - given + factor * given.sum() / 4
+    most = tokens * (1 + 3 * factor / 4)  # a lone free rider's
+    points = (tokens - given + factor * given.sum() / 4) / most
+    if not mute:
+        return points
+    return np.mean([np.where(np.arange(4) == seat, -1.0, points) for seat in mute], axis=0)
 
 
-def share_by_hand(episode: Episode, kind: str) -> list[float]:
-    """Each seat's share of the sum or mean of the outcomes, from its gift and the default."""
+def shares_by_hand(episode: Episode, kind: str) -> list[float]:
+    """Each seat's share, from the gifts, where idle seats leave theirs to the default: all tokens."""
     turns = [t.turns[0] for t in episode.trajectories]
     told = turns[0].observation.partition("You are player_0")[2]  # behind the rules
     tokens, factor = (
         float(told.partition(word)[2].split()[0].rstrip(".,"))
         for word in ("TOKENS ", "FACTOR by round: ")
     )
+    mute = frozenset(seat for seat, t in enumerate(turns) if t.invalid)
     gifts = [
         tokens if t.invalid else float(t.reply.partition("<action>")[2].partition("<")[0])
         for t in turns
     ]
-    most = points([0, tokens, tokens, tokens], tokens, factor)[0]
-    assert [t.outcome for t in episode.trajectories] == pytest.approx(
-        (points(gifts, tokens, factor) / most).tolist()
-    )
-    # a seat's gift moves the sum by (factor - 1) a token, whatever the others give
-    more = [(gift - tokens) * (factor - 1) / most for gift in gifts]
-    return [m / 4 for m in more] if kind == "difference" else more
+
+    def worth(playing: frozenset[int]) -> float:
+        kept = [gift if seat in playing else tokens for seat, gift in enumerate(gifts)]
+        return float(outcomes(kept, mute & playing, tokens, factor).sum())
+
+    everyone = frozenset(range(4))
+    paid = outcomes(gifts, mute, tokens, factor)
+    assert [t.outcome for t in episode.trajectories] == pytest.approx(paid.tolist())
+    if kind == "difference":
+        return [(worth(everyone) - worth(everyone - {seat})) / 4 for seat in range(4)]
+    added = np.zeros(4)
+    for order in permutations(range(4)):
+        for place, seat in enumerate(order):
+            before = frozenset(order[:place])
+            added[seat] += worth(before | {seat}) - worth(before)
+    return (added / 24).tolist()
 
 
 @pytest.mark.parametrize("kind", ["difference", "shapley"])
-def test_what_a_seat_adds_to_public_goods_is_its_own_gift(tmp_path: Path, kind: str) -> None:
-    """The sum of points is linear in the gifts, so both shares depend on the seat's gift alone."""
+def test_what_a_seat_adds_to_public_goods_is_what_it_moves(tmp_path: Path, kind: str) -> None:
+    """Shares of replays are those of the rules written out, where seats forfeit, too."""
     _, metrics, episodes = run(tmp_path, SHARE.format(kind))
     assert any(t.turns[0].invalid is None for e in episodes for t in e.trajectories)
     terms = [
         share - trajectory.outcome
         for e in episodes
-        for share, trajectory in zip(share_by_hand(e, kind), e.trajectories, strict=True)
+        for share, trajectory in zip(shares_by_hand(e, kind), e.trajectories, strict=True)
     ]
     assert metrics["team_term"] == pytest.approx(np.mean(terms), abs=1e-6)
 
