@@ -8,8 +8,8 @@ from typing import Any
 
 from leaderboards.protocol import BOT, HELD_OUT, Protocol
 from leaderboards.registration import Committed
+from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
 from srl_agents.league.agents import AgentVersion
-from srl_agents.policies.prompt_file import NO_PROMPT, PromptSettings
 from srl_envs.errors import ConfigError
 from srl_envs.settings import build, dump
 

@@ -12,33 +12,33 @@ from leaderboards.bases import base_hint
 from leaderboards.names import confused, default_name, name_fault
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
 from leaderboards.roster import roster
-from srl_agents.league.agents import AgentVersion
-from srl_agents.policies import (
+from srl_agents.agents import (
     EndpointPolicy,
     ModelPolicy,
     Policy,
     ScriptedPolicy,
     parse_model_name,
 )
-from srl_agents.policies.catalog import adapter_shape, require_model
-from srl_agents.policies.endpoint import Endpoint, EndpointSettings
-from srl_agents.policies.prompt_file import (
+from srl_agents.agents.endpoint import Endpoint, EndpointSettings
+from srl_agents.agents.prompt_file import (
     NO_PROMPT,
     PROMPT,
     PromptSettings,
     read_prompt,
     read_prompt_file,
 )
-from srl_agents.recipes.folder import RECIPE
+from srl_agents.agents.resolver import adapter_shape, require_model
+from srl_agents.league.agents import AgentVersion
 from srl_agents.recipes.loading import read_yaml
+from srl_agents.training.run_folder import RECIPE
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 from srl_envs.registry import no_bot
 from srl_envs.settings import build, dump
 
 if TYPE_CHECKING:  # torch comes with it
-    from srl_agents.engines.base_model import BaseModel
     from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.models.base_model import BaseModel
 
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
@@ -324,13 +324,13 @@ def load_engine(
     model: str, shape: Shape, system: str | None, protocol: Protocol, max_new_tokens: int
 ) -> TransformersEngine:
     """An engine that samples as the protocol says, on a base with this system message."""
-    from srl_agents.engines.base_model import (  # noqa: PLC0415 - torch comes with it
-        BaseModel,
-        Prompt,
-    )
     from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
         SamplingSettings,
         TransformersEngine,
+    )
+    from srl_agents.models.base_model import (  # noqa: PLC0415 - torch comes with it
+        BaseModel,
+        Prompt,
     )
 
     base = BaseModel.load(
@@ -356,7 +356,7 @@ def model_spec(
         prompt: what the policy is shown. Without one, the key ``shown`` is absent.
         protocol: of the board.
     """
-    from srl_agents.recipes.contents import contents_of  # noqa: PLC0415 - torch comes with it
+    from srl_agents.training.contents import contents_of  # noqa: PLC0415 - torch comes with it
 
     engine, adapter = policy.engine, policy.adapter
     base = engine.base

@@ -20,16 +20,16 @@ from leaderboards.claims import disagreement
 from leaderboards.intake import ADAPTER_WEIGHTS, BundleError
 from leaderboards.protocol import ROOT_SEED
 from leaderboards.record import MatchRecord
-from srl_agents.engines.catalog import resolve
+from srl_agents.agents import ModelPolicy
+from srl_agents.agents.resolver import adapter_shape
 from srl_agents.league.agents import AgentVersion
-from srl_agents.policies import ModelPolicy
-from srl_agents.policies.catalog import adapter_shape
+from srl_agents.models.catalog import resolve
 from srl_agents.rollouts.runner import sampling_key
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
 
 if TYPE_CHECKING:  # torch comes with it
-    from srl_agents.engines.base_model import BaseModel
     from srl_agents.engines.rescoring import TokenScores
+    from srl_agents.models.base_model import BaseModel
 
 LOGPROB_TOLERANCE = 0.01
 """Nats per token. Batches of other shapes move a float32 log-probability by less than 1e-4."""

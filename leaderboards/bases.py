@@ -12,7 +12,7 @@ from typing import Any
 from leaderboards.fields import FieldError, MapOf, Text, hexadecimal
 from leaderboards.intake import BundleError, open_regular
 from leaderboards.names import default_name
-from srl_agents.policies.catalog import MODELS
+from srl_agents.agents.resolver import MODELS
 from srl_envs.errors import StoreError
 
 BASES = "bases.json"

@@ -13,8 +13,8 @@ from leaderboards.agent_specs import API, ENDPOINT, SAMPLER, Contents, bot_versi
 from leaderboards.intake import MANIFEST, BundleError
 from leaderboards.names import confused, name_fault, split_name
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
+from srl_agents.agents.endpoint import EndpointSettings
 from srl_agents.league.agents import AgentVersion
-from srl_agents.policies.endpoint import EndpointSettings
 from srl_envs import spec
 from srl_envs.errors import ConfigError
 

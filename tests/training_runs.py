@@ -10,8 +10,8 @@ from rich.console import Console
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining
 
 
 class _Interrupting(ConsoleView):

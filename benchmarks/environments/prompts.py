@@ -83,7 +83,7 @@ def prompts(spec: EnvSpec) -> list[Prompt]:
 
 def tokenizer_files() -> dict[str, Path]:
     """The tokenizers that this machine has."""
-    from srl_agents.engines.catalog import cache_folder, resolve
+    from srl_agents.models.catalog import cache_folder, resolve
 
     found = {"tiny": resolve("tiny"), "smollm2-135m": cache_folder() / "smollm2-135m"}
     files = {name: folder / "tokenizer.json" for name, folder in found.items()}

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import srl_envs
-from srl_agents.engines.base_model import BaseModel, Prompt
+from srl_agents.agents import ModelPolicy, ScriptedPolicy, TurnRequest
+from srl_agents.agents.players import answer
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
-from srl_agents.policies import ModelPolicy, ScriptedPolicy, TurnRequest
-from srl_agents.policies.players import answer
+from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts.runner import Runner
 from srl_envs.errors import IllegalMoveError

@@ -149,9 +149,9 @@ class Reader:
     """Chances of replies under one base and its adapters."""
 
     def __init__(self, model: Path) -> None:
-        from srl_agents.engines.base_model import BaseModel
         from srl_agents.engines.rescoring import Rescorer
         from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+        from srl_agents.models.base_model import BaseModel
 
         self.base = BaseModel.load(model)
         self.engine = TransformersEngine(self.base, SamplingSettings(max_new_tokens=REPLY_TOKENS))
@@ -292,7 +292,7 @@ def pool_one(name: str, keys: Sequence[Key], model: Path) -> Row | None:
 
 
 def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
-    from srl_agents.policies import ModelPolicy, ScriptedPolicy
+    from srl_agents.agents import ModelPolicy, ScriptedPolicy
     from srl_agents.rollouts import Runner
 
     policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(reader.engine)}
@@ -367,7 +367,7 @@ def save(found: Mapping[str, Sequence[Row]], results: Path) -> None:
 
 def work(keys: Sequence[Key], model: Path, results: Path) -> int:
     """Run what has no row yet, then the pools whose runs changed; the number of failures."""
-    import srl_agents.recipes.league_training  # noqa: F401 - once, for all children
+    import srl_agents.training.run  # noqa: F401 - once, for all children
 
     failures = 0
     for number, key in enumerate(keys, 1):

@@ -24,12 +24,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import srl_envs
-from srl_agents.engines.base_model import BaseModel, Prompt
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import IllegalMoveError

@@ -99,7 +99,7 @@ def train(args: list[str]) -> int:
 
 def work(keys: Sequence[Key], folder: Path, results: Path, niceness: int) -> int:
     """Run what has no row yet; the number of failures."""
-    import srl_agents.recipes.league_training  # noqa: F401 - once, for all children
+    import srl_agents.training.run  # noqa: F401 - once, for all children
 
     os.nice(niceness)
     failures = 0

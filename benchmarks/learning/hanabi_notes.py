@@ -1,7 +1,7 @@
 """What a model that is to play small Hanabi must tell at each card: whether the card can be played.
 
 Notes are questions to the inside of the model while it is pretrained (see
-`srl_agents.engines.tiny_pretraining`): a label at a place costs less to learn from than a reply that
+`benchmarks.tiny_model.pretraining`): a label at a place costs less to learn from than a reply that
 depends on it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from srl_agents.engines.tiny_corpus import HEIGHT, LINES, URGENCY
+from benchmarks.tiny_model.corpus import HEIGHT, LINES, URGENCY
 from srl_envs.families.cards.hanabi_mini_bots import read_table
 
 OPEN, PLAYABLE, USELESS, KNOWN = range(4)

@@ -19,7 +19,7 @@ import torch
 from peft import PeftModel
 
 from benchmarks.learning.small_games import HANABI
-from srl_agents.engines.tiny_report import Position, TinyPlayer, positions
+from benchmarks.tiny_model.report import Position, TinyPlayer, positions
 from srl_envs.families.cards.hanabi_mini_bots import read_table
 from srl_envs.grammar import action
 

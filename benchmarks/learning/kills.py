@@ -152,7 +152,7 @@ def kill_often(recipe: Path, run: Path, kills: int, matches: int, update_s: floa
 
 def main() -> None:
     """Print whether the ends are equal."""
-    import srl_agents.recipes.league_training  # noqa: F401 - once, for all children
+    import srl_agents.training.run  # noqa: F401 - once, for all children
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)

@@ -6,7 +6,7 @@ The shipped `tiny` cannot learn to write in most games through LoRA. Words that 
 met, such as ``check``, are spelled with tokens whose embeddings are all but equal (440 of 1341, of
 length 3.1 and 0.1 apart), and the head, tied to them and frozen, cannot tell them apart however long an
 imitation lasts. So this program does for Kuhn poker, blotto, mini Hanabi and public goods what
-`srl_agents.engines.build_tiny` does for the games that tiny knows: the same architecture, the same
+`benchmarks.tiny_model.build` does for the games that tiny knows: the same architecture, the same
 pretraining on bots' replies, a tokenizer in which the rules are single tokens. At the end it imitates
 the random bot and skilled ones in given shares, so it writes legal replies and has room to rise.
 """
@@ -26,10 +26,10 @@ import torch
 
 import srl_envs
 from benchmarks.learning.hanabi_notes import hanabi_notes
-from srl_agents.engines.build_tiny import write
-from srl_agents.engines.tiny_corpus import Bot, Sample
-from srl_agents.engines.tiny_pretraining import TinySettings, encode, new_model, pretrain
-from srl_agents.engines.tiny_tokenizer import opening, train_tokenizer
+from benchmarks.tiny_model.build import write
+from benchmarks.tiny_model.corpus import Bot, Sample
+from benchmarks.tiny_model.pretraining import TinySettings, encode, new_model, pretrain
+from benchmarks.tiny_model.tokenizer import opening, train_tokenizer
 
 FOLDER = Path("runs/models")
 RANDOM_MOVES = 0.4

@@ -36,13 +36,13 @@ import torch
 import srl_envs
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.group_relative import group_advantages
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.random_model import build
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.random_model import build
 from srl_agents.records import Turn
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

@@ -24,7 +24,7 @@ import torch
 
 import srl_envs
 from srl_agents.credit.batches import training_batch
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch, Turn
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

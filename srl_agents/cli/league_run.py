@@ -9,9 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from srl_agents.recipes.folder import RECIPE, read_recipe
 from srl_agents.recipes.loading import find_recipe
 from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_agents.training.run_folder import RECIPE, read_recipe
 from srl_envs.errors import ConfigError
 
 RUN = """Run a league until its recipe is done. An interrupted run continues: give the same command.
@@ -88,7 +88,7 @@ def resume(argv: list[str]) -> int:
 def play(recipe: PopulationRecipe, folder: Path) -> int:
     """Exit code: 0 all matches are in, 130 interrupted."""
     from srl_agents.cli.league_view import PopulationView
-    from srl_agents.recipes.population_run import PopulationRun
+    from srl_agents.training.population_run import PopulationRun
 
     league = PopulationRun(recipe, folder)
     try:

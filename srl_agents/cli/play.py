@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import tyro
 
 import srl_envs
+from srl_agents.agents import text_policy
 from srl_agents.cli.human import HUMAN, Human, LeaveGameError
 from srl_agents.cli.transcript_view import TranscriptView
-from srl_agents.policies import text_policy
 from srl_agents.records import plain_json
 from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript

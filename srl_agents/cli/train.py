@@ -49,8 +49,8 @@ def train(options: TrainOptions) -> int:
     """Exit code: 0 trained (or there was nothing left to do)."""
     from safetensors import SafetensorError
 
-    from srl_agents.recipes.folder import check_folder, read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
+    from srl_agents.training.run_folder import check_folder, read_recipe
 
     overrides = list(options.set)
     if options.seed is not None:
@@ -67,9 +67,9 @@ def train(options: TrainOptions) -> int:
 
     from srl_agents.coordination.processes import Processes
     from srl_agents.metrics import ConsoleView
-    from srl_agents.recipes.adapters import FOLDERS
-    from srl_agents.recipes.league_training import LeagueTraining
-    from srl_agents.recipes.process_folders import own_folder
+    from srl_agents.training.adapter_export import FOLDERS
+    from srl_agents.training.process_folders import own_folder
+    from srl_agents.training.run import LeagueTraining
 
     processes = Processes.join()
     title = f"{recipe.name}: {recipe.env} with {recipe.model}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from transformers import GenerationConfig
 
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.prompt_cache import Prompts, prefill
 from srl_agents.engines.token_choice import ReplyEnd, StopTexts, TokenChoice, uniforms
+from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ConfigError, ModelError
 
 _CALL_COST = 32

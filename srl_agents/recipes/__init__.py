@@ -1,1 +1,1 @@
-"""Runnable configurations: YAML files that map onto frozen dataclasses, and what runs them."""
+"""Runnable configurations: settings, YAML files that map onto them, and nothing else."""

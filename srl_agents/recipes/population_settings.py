@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from srl_agents.agents.resolver import require_model
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.population import MatchmakingSettings
 from srl_agents.league.settings import require
-from srl_agents.policies.catalog import require_model
 from srl_envs import spec
 from srl_envs.registry import count_seats, no_bot
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from srl_agents.agents.prompt_file import PromptSettings
+from srl_agents.agents.resolver import require_model
 from srl_agents.coordination.settings import CoordinationSettings
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.modes import resolve
@@ -17,8 +19,6 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.metrics.trackers import TrackerName
-from srl_agents.policies.catalog import require_model
-from srl_agents.policies.prompt_file import PromptSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.trainers.algorithms import TrainingSettings

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.policies.players import (
+from srl_agents.agents.players import (
     EndpointPolicy,
     ModelPolicy,
     Policy,

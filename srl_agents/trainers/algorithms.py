@@ -14,7 +14,7 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
 
 if TYPE_CHECKING:
-    from srl_agents.engines.base_model import BaseModel
+    from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.learner import AdapterLearner
 
 TrainingSettings = GRPOSettings | PPOSettings | DPOSettings

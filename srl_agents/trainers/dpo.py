@@ -17,8 +17,8 @@ from datasets import Dataset
 from trl import DPOTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead

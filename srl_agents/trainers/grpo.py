@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.learner import AdapterLearner

@@ -17,8 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import torch
 
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings
 from srl_envs.errors import CheckpointError, ModelError, ShapeError

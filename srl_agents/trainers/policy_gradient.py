@@ -17,7 +17,7 @@ from datasets import Dataset
 from numpy.typing import NDArray
 from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.learner import global_generators_kept
 from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.learner import AdapterLearner, Extras
 from srl_agents.trainers.policy_gradient import (

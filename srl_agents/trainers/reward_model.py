@@ -19,7 +19,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from trl import RewardTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.learner import AdapterLearner, Extras
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 

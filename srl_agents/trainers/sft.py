@@ -11,7 +11,7 @@ import torch
 from datasets import Dataset
 from trl import SFTTrainer
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead

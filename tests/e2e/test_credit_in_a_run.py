@@ -11,10 +11,10 @@ from rich.console import Console
 
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode
+from srl_agents.training.run import LeagueTraining
 
 pytestmark = pytest.mark.slow
 

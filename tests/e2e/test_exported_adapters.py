@@ -13,14 +13,14 @@ from rich.console import Console
 from transformers import AutoModelForCausalLM
 
 from srl_agents import checkpoints
-from srl_agents.engines.catalog import resolve
+from srl_agents.agents.prompt_file import PROMPT, read_prompt
 from srl_agents.metrics import ConsoleView
-from srl_agents.policies.prompt_file import PROMPT, read_prompt
-from srl_agents.recipes.adapters import AdapterExport
-from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.models.catalog import resolve
 from srl_agents.recipes.loading import load
-from srl_agents.recipes.model_cards import base_of
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.adapter_export import AdapterExport
+from srl_agents.training.model_cards import base_of
+from srl_agents.training.run import LeagueTraining
 from tests.training_runs import train_run
 
 RECIPE = """

@@ -13,15 +13,15 @@ from rich.console import Console
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.catalog import resolve
+from srl_agents.agents.resolver import text_policy
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.policies.catalog import text_policy
-from srl_agents.recipes.league_training import LeagueTraining
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.catalog import resolve
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining
 from tests.training_runs import metrics_of, train_run
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, Record
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining
 
 # checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them
 RECIPE = """

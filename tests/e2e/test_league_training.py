@@ -16,14 +16,14 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+from srl_agents.agents import ModelPolicy
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
-from srl_agents.policies import ModelPolicy
-from srl_agents.recipes.league_training import LeagueTraining
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import SandboxError
 from srl_envs.families.board.connect_four import ConnectFour
 

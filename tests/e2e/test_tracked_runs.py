@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from srl_agents.recipes import league_training
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.recipes.tracking import RUN_ID
+from srl_agents.training import run as league_training
+from srl_agents.training.tracking import RUN_ID
 from srl_envs.errors import ConfigError
 from tests.training_runs import train_run
 

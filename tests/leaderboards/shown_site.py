@@ -15,8 +15,8 @@ import pytest
 from synthetic import fill_store
 
 from leaderboards.build import store_site, write_site
+from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.policies.players import ScriptedPolicy
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog

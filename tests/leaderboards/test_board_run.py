@@ -19,7 +19,7 @@ from leaderboards.agents import parse_entrants
 from leaderboards.bundle import write_bundle
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_journal
-from srl_agents.policies.prompt_file import PROMPT, PromptSettings, write_prompt
+from srl_agents.agents.prompt_file import PROMPT, PromptSettings, write_prompt
 from srl_envs import registry
 from srl_envs.errors import ConfigError, SandboxError, SRLError, StoreError, UnknownPolicyError
 

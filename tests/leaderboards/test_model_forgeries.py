@@ -20,9 +20,9 @@ from leaderboards.record import SampledTurn, Tokens
 from leaderboards.redteam.forger import Forger
 from leaderboards.replaying import replay_match
 from leaderboards.verify import Verdict, verify
-from srl_agents.engines import random_model
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.policies.players import TurnRequest, answer
+from srl_agents.agents.players import TurnRequest, answer
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ConfigError
 
 pytestmark = pytest.mark.slow

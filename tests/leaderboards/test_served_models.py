@@ -18,7 +18,7 @@ from leaderboards.cli.main import main
 from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
-from srl_agents.policies.endpoint import API_KEY
+from srl_agents.agents.endpoint import API_KEY
 from srl_agents.records import Served
 from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server

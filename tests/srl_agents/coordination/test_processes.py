@@ -14,7 +14,7 @@ import torch
 from torch.distributed import HashStore, ProcessGroupGloo
 
 from srl_agents.coordination.processes import Processes
-from srl_agents.recipes.process_folders import own_folder
+from srl_agents.training.process_folders import own_folder
 from srl_envs.errors import ConfigError, ModelError
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines import random_model
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
 
 
 @pytest.fixture(scope="session")

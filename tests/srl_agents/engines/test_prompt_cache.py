@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from srl_agents.engines import prompt_cache
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models.base_model import BaseModel
 
 RULES = tuple(range(20, 50))
 BOARDS: dict[str, list[tuple[int, ...]]] = {

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from srl_agents.engines import random_model
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.rescoring import Rescorer, SampledReply
 from srl_agents.engines.transformers_engine import (
     Generation,
@@ -16,6 +14,8 @@ from srl_agents.engines.transformers_engine import (
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ModelError
 
 MOST = 12

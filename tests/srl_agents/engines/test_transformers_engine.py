@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.token_choice import StopTexts, inverse_cdf, uniforms
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
 
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from srl_agents.policies import Policy, ScriptedPolicy
+from srl_agents.agents import Policy, ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.counterfactual import Replays, _Seat

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.random_model import build
+from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
-from srl_agents.policies import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.random_model import build
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Runner
 from srl_envs import make, replay

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.policies.players import ScriptedPolicy
+from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.transcripts import TranscriptLog, read_transcripts

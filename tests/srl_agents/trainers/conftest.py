@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from srl_agents.credit.batches import training_batch
-from srl_agents.engines import random_model
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch, Turn
 
 Sampler = Callable[..., TrainingBatch]

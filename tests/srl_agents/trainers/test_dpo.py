@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.dpo import DPOLearner
 from srl_agents.trainers.dpo_settings import DPOSettings, PairLoss
 from srl_agents.trainers.grpo import GRPOLearner

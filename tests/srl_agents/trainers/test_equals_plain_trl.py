@@ -14,8 +14,8 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import VARIANTS, GRPOSettings, LossType

@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.dpo import DPOLearner

@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from srl_agents.engines import random_model
-from srl_agents.engines.base_model import BaseModel
 from srl_agents.engines.transformers_engine import (
     GenerationRequest,
     SamplingSettings,
     TransformersEngine,
 )
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings, LossType

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification
 from trl import RewardConfig, RewardTrainer
 
 from srl_agents.credit.preferences import Preference, PreferenceBatch
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.reward_model import NAME, RewardLearner
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_envs.errors import ConfigError

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings

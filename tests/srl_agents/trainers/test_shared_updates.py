@@ -11,7 +11,7 @@ from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member
 from srl_agents.coordination.settings import CoordinationSettings
 from srl_agents.credit.token_weights import teacher_advantages
-from srl_agents.engines.base_model import BaseModel
+from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_envs.errors import ShapeError

@@ -22,8 +22,8 @@ from trl.trainer.utils import (
     split_tensor_dict,
 )
 
-from srl_agents.engines.base_model import BaseModel
-from srl_agents.engines.quiet import quiet_libraries
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings, LossType
 from srl_agents.trainers.ppo import PPOLearner
@@ -200,7 +200,7 @@ def test_every_optimizer_steps_on_the_cpu(base: BaseModel, sample: Any, optimize
 
 def test_one_torch_thread_unless_asked() -> None:
     """Trap 9: loading a base sees to it."""
-    from srl_agents.engines import base_model
+    from srl_agents.models import base_model
 
     before = torch.get_num_threads()
     try:

@@ -19,7 +19,7 @@ from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv
 
-TINY = Path(__file__).parents[3] / "srl_agents/engines/tiny_model"
+TINY = Path(__file__).parents[3] / "srl_agents/models/tiny"
 
 
 def connect_four(**options: Any) -> TRLGame:

@@ -59,7 +59,7 @@ def test_trl_trains_with_a_rubric(tmp_path: Any) -> None:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from srl_agents.engines.build_tiny import FOLDER
+    from benchmarks.tiny_model.build import FOLDER
 
     logging.getLogger("transformers").setLevel(logging.ERROR)
     data = Dataset.from_dict({"prompt": ["1 + 1", "2 + 2"] * 2, "answer": ["2", "4"] * 2})

@@ -1,0 +1,1 @@
+"""How the shipped model `tiny` is made: corpus, tokenizer, pretraining, report."""

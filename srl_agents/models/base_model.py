@@ -1,0 +1,398 @@
+"""One frozen base model and the adapters that live on it: one adapter per policy version.
+
+An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `lora_weights` and
+`full_weights` say what either costs. The reference policy is the base with the adapters off. Whoever
+samples or trains borrows the model from here; nobody else loads one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
+
+from srl_agents.models import catalog
+from srl_agents.models.full_weights import FullWeights
+from srl_agents.models.lora_weights import LoRAWeights
+from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
+from srl_agents.models.quiet import quiet_libraries
+from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
+
+Dtype = Literal["float32", "bfloat16"]
+Example = tuple[str, str]
+"""An observation and a reply to it, shown as an earlier turn of the chat."""
+_BASE = "__base__"
+"""PEFT's word for no adapter."""
+_PROMPT_CACHE = 8192
+"""Encoded prompts kept; games repeat their opening positions."""
+
+
+def limit_threads() -> None:
+    """Use one torch thread, or SRL_TORCH_THREADS of them.
+
+    With any other load on the machine, OpenMP's spin waits make two threads many times slower
+    than one.
+    """
+    torch.set_num_threads(int(os.environ.get("SRL_TORCH_THREADS", "1")))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """What a model reads before the observation; the same for every turn, so prefixes are shared."""
+
+    system: str | None = None
+    """System message; None leaves it to the chat template."""
+    examples: tuple[Example, ...] = ()
+    """(observation, reply) pairs shown as earlier turns; small models learn the reply's form here."""
+
+    def __post_init__(self) -> None:
+        if any(len(example) != 2 for example in self.examples):
+            raise ConfigError("prompt.examples: each is a pair of an observation and a reply.")
+
+    def messages(
+        self, observation: str, examples: tuple[Example, ...] = ()
+    ) -> list[dict[str, str]]:
+        """The chat that ends with the observation; more examples follow the prompt's own."""
+        chat = [] if self.system is None else [{"role": "system", "content": self.system}]
+        for shown, reply in (*self.examples, *examples):
+            chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
+        return [*chat, {"role": "user", "content": observation}]
+
+
+class BaseModel:
+    """A frozen causal language model, its tokenizer and its adapters."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        *,
+        lora_rank: int,
+        lora_alpha: float,
+        parameters: Parameters = "lora",
+        frozen_in_memory: int = 2,
+        prompt: Prompt | None = None,
+    ) -> None:
+        """Take over a loaded model; `load` is the usual way in.
+
+        Args:
+            name: how the user called the model.
+            model: a transformers causal language model; it is frozen and wrapped here.
+            tokenizer: its tokenizer, with a chat template and a pad token.
+            lora_rank: rank of every adapter.
+            lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
+            parameters: what an adapter is; ``full`` is a whole copy of the weights.
+            frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
+            prompt: what stands before every observation; nothing if absent.
+        """
+        self.prompt = prompt or Prompt()
+        self.name = name
+        self.tokenizer = tokenizer
+        self.device = torch.device(model.device)
+        self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        pad = tokenizer.pad_token_id
+        # Recipes in a hub model's generation_config (top_k, penalties) would change the sampling.
+        model.generation_config = GenerationConfig(pad_token_id=pad)
+        if parameters == "full":
+            ends = GenerationConfig(pad_token_id=pad, eos_token_id=sorted(self.eos_token_ids))
+            self._weights: PolicyWeights = FullWeights(
+                model, tokenizer, ends, frozen_in_memory=frozen_in_memory
+            )
+        else:
+            self._weights = LoRAWeights(model, rank=lora_rank, alpha=lora_alpha)
+        self.model: Any = self._weights.model
+        specials = [re.escape(t) for t in _special_tokens(tokenizer)]
+        self._specials = re.compile("|".join(specials)) if specials else None
+        self._encode = lru_cache(maxsize=_PROMPT_CACHE)(self._encode_uncached)
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | Path,
+        *,
+        lora_rank: int = 8,
+        lora_alpha: float = 16,
+        parameters: Parameters = "lora",
+        frozen_in_memory: int = 2,
+        dtype: Dtype = "float32",
+        device: str = "auto",
+        prompt: Prompt | None = None,
+    ) -> BaseModel:
+        """Load a model by catalog name, hub id or folder.
+
+        Args:
+            name_or_path: ``tiny``, ``smollm2-135m``, a hub id, or a local folder.
+            lora_rank: rank of every adapter, 1 or more.
+            lora_alpha: LoRA scale.
+            parameters: what an adapter is: LoRA factors, or with ``full`` a copy of all weights.
+            frozen_in_memory: most frozen whole copies that wait in memory for their next batch,
+                1 or more.
+            dtype: of the frozen weights; adapters are float32 always.
+            device: ``auto`` takes CUDA where there is one, else the CPU.
+            prompt: what stands before every observation; nothing if absent.
+
+        Raises:
+            ConfigError: rank, dtype or device make no sense here.
+            ModelError: the model cannot be fetched or loaded, or has no chat template.
+        """
+        if lora_rank < 1:
+            raise ConfigError(f"lora_rank={lora_rank}: use 1 or more.")
+        if dtype not in ("float32", "bfloat16"):
+            raise ConfigError(f"dtype={dtype!r}: use 'float32' or 'bfloat16'.")
+        if frozen_in_memory < 1:
+            raise ConfigError(f"frozen_in_memory={frozen_in_memory}: use 1 or more.")
+        check_parameters(parameters, dtype)
+        limit_threads()
+        folder = catalog.resolve(str(name_or_path))
+        try:
+            with quiet_libraries():
+                model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+                tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
+        if not tokenizer.chat_template:
+            raise ModelError(f"{name_or_path} has no chat template; use an instruct model.")
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        model.to(_device(device))
+        return cls(
+            str(name_or_path),
+            model,
+            tokenizer,
+            lora_rank=lora_rank,
+            lora_alpha=lora_alpha,
+            parameters=parameters,
+            frozen_in_memory=frozen_in_memory,
+            prompt=prompt,
+        )
+
+    # Text and tokens
+
+    def encode_prompt(
+        self, observation: str, examples: tuple[Example, ...] = ()
+    ) -> tuple[int, ...]:
+        """Token ids of prompt and observation under the chat template, ready for the reply.
+
+        The observation may quote other players, so text in it that spells a template token
+        (``<|im_end|>``) is broken up: no player can end another's message.
+
+        Args:
+            observation: what the reply answers.
+            examples: shown after those of the base's prompt; what others wrote, broken up too.
+        """
+        return self._encode(observation, examples)
+
+    def _encode_uncached(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
+        shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
+        ids = self.tokenizer.apply_chat_template(
+            self.prompt.messages(self._broken_up(observation), shown),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        return tuple(ids)
+
+    def encode_reply(self, reply: str) -> tuple[int, ...]:
+        """Token ids of a reply that somebody else wrote, as this model would write it.
+
+        They end with the token that ends a reply; text that spells a template token is broken up.
+        """
+        ids = self.tokenizer(self._broken_up(reply), add_special_tokens=False)["input_ids"]
+        return (*ids, self.tokenizer.eos_token_id)
+
+    def _broken_up(self, text: str) -> str:
+        if self._specials is None:
+            return text
+        return self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], text)
+
+    def decode(self, ids: tuple[int, ...] | list[int]) -> str:
+        """Text of a reply, without template tokens."""
+        text: str = self.tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    @property
+    def context_length(self) -> int:
+        """Longest sequence, prompt and reply together, in tokens."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
+    # Adapters
+
+    @property
+    def parameters(self) -> Parameters:
+        """What an adapter is here: LoRA factors, or a whole copy of the weights."""
+        return self._weights.kind
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Names of all adapters, in the order in which they were added."""
+        return self._weights.names
+
+    def add_adapter(self, name: str, seed: int) -> None:
+        """Add an adapter that changes nothing yet.
+
+        Args:
+            name: of the adapter.
+            seed: of what is drawn: LoRA's A, while B is 0. Whole weights are a copy of the base's.
+
+        Raises:
+            ConfigError: the name is taken, empty or holds a dot.
+        """
+        self._require_free(name)
+        self._weights.add(name, seed)
+
+    def _require_free(self, name: str) -> None:
+        if not name or "." in name or name in (_BASE, ANCHOR, *self.adapters):
+            raise ConfigError(
+                f"adapter name {name!r} is empty, holds a dot or is taken; "
+                f"present are {list(self.adapters)}."
+            )
+
+    def remove_adapter(self, name: str) -> None:
+        """Forget an adapter and free its memory."""
+        self.require(name)
+        if self.active == name:
+            self.activate(None)
+        self._weights.remove(name)
+
+    def activate(self, name: str | None) -> None:
+        """Make `name` the one trainable adapter; None freezes everything.
+
+        Raises:
+            ConfigError: it was loaded with `load_frozen`, as whole weights.
+        """
+        if name is not None:
+            self.require(name)
+        self._weights.activate(name)
+
+    @property
+    def active(self) -> str | None:
+        """The trainable adapter."""
+        return self._weights.active
+
+    def reference(self) -> AbstractContextManager[None]:
+        """Inside, the model is the frozen base: all adapters are off."""
+        return self._weights.through(None)
+
+    def through(self, name: str) -> AbstractContextManager[None]:
+        """Inside, forwards pass through this adapter; what can be trained stays as it is."""
+        self.require(name)
+        return self._weights.through(name)
+
+    def mixture(self, adapters: Sequence[str | None]) -> AbstractContextManager[None]:
+        """Inside, row i of a batch passes through ``adapters[i]``; for sampling, not training.
+
+        Args:
+            adapters: one per row of every batch that is run inside; None is the base. Equal ones
+                stand together, or each row becomes a batch of its own.
+        """
+        for name in {name for name in adapters if name is not None}:
+            self.require(name)
+        return self._weights.mixture(adapters)
+
+    def batches(self, adapters: Sequence[str | None]) -> list[list[int]]:
+        """Places of the rows that may be in one batch, as many as memory for whole weights allows."""
+        return self._weights.batches(adapters)
+
+    def trainable_parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
+        """The adapter's own parameters by their names in files, not copies."""
+        self.require(name)
+        return self._weights.trainable(name)
+
+    def adapter_tensors(self, name: str) -> dict[str, torch.Tensor]:
+        """Copies of the adapter's tensors on the CPU, named as in files."""
+        self.require(name)
+        own = self._weights.tensors(name)
+        return {key: tensor.to("cpu", copy=True) for key, tensor in own.items()}
+
+    def set_adapter_tensors(self, name: str, tensors: dict[str, torch.Tensor]) -> None:
+        """Overwrite an adapter in place.
+
+        Raises:
+            ModelError: the tensors have other names or shapes than this base's adapters.
+        """
+        self.require(name)
+        self._weights.overwrite(name, tensors)
+
+    def save_adapter(self, name: str, folder: Path) -> None:
+        """Write a folder that PEFT loads, or, of whole weights, transformers."""
+        self.require(name)
+        self._weights.save(name, folder)
+
+    def load_adapter(self, name: str, folder: Path) -> None:
+        """Read such a folder into `name`, which is added when it does not exist.
+
+        Raises:
+            ModelError: the folder holds no adapter, or one of another base or rank.
+        """
+        if name not in self.adapters:
+            self._require_free(name)
+        self._weights.load(name, folder)
+
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """Add an adapter that plays what the folder holds. Whole weights stay there until needed.
+
+        Raises:
+            ConfigError: the name is taken, empty or holds a dot.
+            ModelError: the folder holds no adapter, or one of another base or rank.
+        """
+        self._require_free(name)
+        self._weights.load_frozen(name, folder)
+
+    def require(self, name: str) -> None:
+        """Raise UnknownPolicyError unless the adapter exists."""
+        if name not in self.adapters:
+            raise UnknownPolicyError(
+                f"no adapter {name!r} on {self.name}.{nearest(name, self.adapters)} "
+                f"Present: {list(self.adapters)}."
+            )
+
+
+def check_parameters(parameters: str, dtype: str) -> None:
+    """Refuse a kind of weights that there is not, or that cannot learn in this type.
+
+    Raises:
+        ConfigError: says which to use.
+    """
+    if parameters not in ("lora", "full"):
+        raise ConfigError(f"parameters={parameters!r}: use 'lora' or 'full'.")
+    if parameters == "full" and dtype != "float32":
+        raise ConfigError(
+            f"dtype={dtype!r} with parameters='full': whole weights in this type would round small "
+            "steps away. Use float32; training.autocast makes passes in bfloat16 over it."
+        )
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device={name!r}: use 'auto', 'cpu' or 'cuda'.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device={name!r}: this machine has no CUDA device; use 'cpu'.")
+    return device
+
+
+def _eos_token_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a reply: the tokenizer's and those that the model declares."""
+    declared = model.generation_config.eos_token_id
+    ids = [] if declared is None else [declared] if isinstance(declared, int) else list(declared)
+    return frozenset([tokenizer.eos_token_id, *ids])
+
+
+def _special_tokens(tokenizer: Any) -> list[str]:
+    """Texts that the tokenizer reads as one template token, longest first."""
+    added = [t.content for t in tokenizer.added_tokens_decoder.values() if t.special]
+    return sorted((t for t in added if len(t) > 1), key=len, reverse=True)

@@ -1,0 +1,262 @@
+"""Whole copies of one model's weights: N policies cost N models in memory, and the frozen one.
+
+There is one skeleton of modules. A version is a tensor for each of its parameters; passing through a
+version means that the modules hold its tensors, so nothing is copied. Tied weights are one tensor in
+several places. Frozen versions stay on disk until a batch needs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft.tuners.lora import LoraLayer
+from transformers import GenerationConfig
+
+from srl_agents.models.policy_weights import (
+    Parameters,
+    PolicyWeights,
+    Tensors,
+    check_fit,
+    read_tensors,
+    runs_of,
+    with_anchor,
+)
+from srl_agents.models.quiet import quiet_libraries
+from srl_envs.errors import ConfigError, ModelError
+
+Copy = dict[str, torch.nn.Parameter]
+"""One version: by the names that a transformers folder uses, tied weights once."""
+_FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+class FullWeights(PolicyWeights):
+    """One copy of all weights per version.
+
+    Args:
+        model: a transformers causal language model in float32; it is frozen and wrapped.
+        tokenizer: saved beside weights, so that they can be played.
+        generation: what a saved model's ``generation_config.json`` says, such as where replies end.
+        frozen_in_memory: most frozen versions that wait in memory for their next batch.
+    """
+
+    kind: Parameters = "full"
+
+    def __init__(
+        self, model: Any, tokenizer: Any, generation: GenerationConfig, *, frozen_in_memory: int
+    ) -> None:
+        self._inner, self._tokenizer, self._generation = model, tokenizer, generation
+        self._base: Copy = dict(model.named_parameters())
+        self._alias = _aliases(model)
+        self._buffers = _saved_buffers(model)
+        self._slots = _slots(model, self._base)
+        self.model = with_anchor(model)
+        for module in self.model.modules():
+            if isinstance(module, LoraLayer):  # the anchor's: off for ever
+                module._disable_adapters = True
+        for parameter in self.model.parameters():
+            parameter.requires_grad_(False)
+        self._copies: dict[str, Copy] = {}
+        self._folders: dict[str, Path] = {}
+        """Of frozen versions."""
+        self._waiting: dict[str, Copy] = {}
+        """Frozen versions in memory, the one that was used last behind the others."""
+        self._frozen_in_memory = frozen_in_memory
+        self._placed: str | None = None
+        self._active: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """See `PolicyWeights`."""
+        return (*self._copies, *self._folders)
+
+    @property
+    def active(self) -> str | None:
+        """See `PolicyWeights`."""
+        return self._active
+
+    @property
+    def in_memory(self) -> tuple[str, ...]:
+        """Versions whose tensors are in memory now."""
+        return (*self._copies, *self._waiting)
+
+    def add(self, name: str, seed: int) -> None:
+        """Copy the frozen model; there is nothing to draw from ``seed``."""
+        self._copies[name] = {key: _frozen(p.detach().clone()) for key, p in self._base.items()}
+
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """See `PolicyWeights`; the tensors are looked at now and read when a batch needs them."""
+        check_fit(name, self._base, self.read(folder))
+        self._folders[name] = folder
+
+    def remove(self, name: str) -> None:
+        """See `PolicyWeights`."""
+        for versions in (self._copies, self._folders, self._waiting):
+            versions.pop(name, None)  # type: ignore[attr-defined]
+
+    def activate(self, name: str | None) -> None:
+        """See `PolicyWeights`."""
+        if name is not None:
+            self.trainable(name)
+        for other, version in self._copies.items():
+            for parameter in version.values():
+                parameter.requires_grad_(other == name)
+        self._active = name
+        self._place(name)
+
+    @contextmanager
+    def through(self, name: str | None) -> Iterator[None]:
+        """See `PolicyWeights`."""
+        before = self._placed
+        self._place(name)
+        try:
+            yield
+        finally:
+            self._place(before)
+
+    @contextmanager
+    def mixture(self, names: Sequence[str | None]) -> Iterator[None]:
+        """See `PolicyWeights`.
+
+        Where the rows are of several versions, each module that owns weights passes each version's
+        rows through that version's tensors and puts the results together again.
+        """
+        runs = [(self._copy(name), start, stop) for name, start, stop in runs_of(names)]
+        with torch.no_grad():
+            if len(runs) == 1:
+                with self.through(names[0]):
+                    yield
+                return
+            before = self._placed
+            for module, own in self._slots.items():
+                module.forward = _by_runs(module, own, runs, len(names))
+            try:
+                yield
+            finally:
+                for module in self._slots:
+                    del module.forward
+                self._place(before)
+
+    def trainable(self, name: str) -> Copy:
+        """See `PolicyWeights`; by the names of a transformers folder."""
+        if name in self._folders:
+            raise ConfigError(
+                f"{name!r} was loaded as frozen: it plays and never learns. Load it under another "
+                "name to train it."
+            )
+        return self._copies[name]
+
+    def tensors(self, name: str) -> Tensors:
+        """See `PolicyWeights`."""
+        return {key: parameter.detach() for key, parameter in self._copy(name).items()}
+
+    def read(self, folder: Path) -> Tensors:
+        """See `PolicyWeights`; reads every transformers folder of this model's architecture."""
+        files = [folder / _FILE]
+        if (folder / _INDEX).is_file():
+            index = json.loads((folder / _INDEX).read_text())
+            files = [folder / name for name in sorted(set(index["weight_map"].values()))]
+        if not all(path.is_file() for path in files):
+            raise ModelError(f"{folder} holds no {_FILE}: it is no whole model.")
+        device, dtype = str(self._inner.device), self._inner.dtype
+        named = {key: t for path in files for key, t in read_tensors(path, device).items()}
+        return {
+            self._alias.get(key, key): tensor.to(dtype)
+            for key, tensor in named.items()
+            if key not in self._buffers
+        }
+
+    def save(self, name: str, folder: Path) -> None:
+        """Write an ordinary transformers folder: configuration, weights, tokenizer, chat template."""
+        self._tokenizer.save_pretrained(folder)
+        with quiet_libraries():
+            self._inner.save_pretrained(folder, state_dict=self._buffers | self.tensors(name))
+        self._generation.save_pretrained(folder)
+
+    def batches(self, names: Sequence[str | None]) -> list[list[int]]:
+        """See `PolicyWeights`; a batch reads at most as many frozen versions as may be in memory."""
+        frozen = [name for name in dict.fromkeys(names) if name in self._folders]
+        group = {name: place // self._frozen_in_memory for place, name in enumerate(frozen)}
+        parts: dict[int, list[int]] = defaultdict(list)
+        for row, name in enumerate(names):
+            parts[0 if name is None else group.get(name, 0)].append(row)
+        return list(parts.values())
+
+    def _copy(self, name: str | None) -> Copy:
+        """The tensors of a version, from disk if they are not in memory."""
+        if name is None:
+            return self._base
+        if name in self._copies:
+            return self._copies[name]
+        found = self._waiting.pop(name, None)
+        if found is None:
+            found = {key: _frozen(t) for key, t in self.read(self._folders[name]).items()}
+        while len(self._waiting) >= self._frozen_in_memory:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[name] = found
+        return found
+
+    def _place(self, name: str | None) -> None:
+        """Let the modules hold a version's tensors."""
+        version = self._copy(name)
+        for module, own in self._slots.items():
+            for attribute, key in own:
+                module._parameters[attribute] = version[key]
+        self._placed = name
+
+
+def _frozen(tensor: torch.Tensor) -> torch.nn.Parameter:
+    return torch.nn.Parameter(tensor, requires_grad=False)
+
+
+def _slots(model: Any, named: Copy) -> dict[torch.nn.Module, list[tuple[str, str]]]:
+    """Module -> (attribute, name of the parameter) of each parameter that it owns itself."""
+    names = {id(parameter): name for name, parameter in named.items()}
+    slots = {
+        module: [(key, names[id(p)]) for key, p in module._parameters.items() if p is not None]
+        for module in model.modules()
+    }
+    return {module: own for module, own in slots.items() if own}
+
+
+def _aliases(model: Any) -> dict[str, str]:
+    """The other names of tied parameters -> the one that is kept."""
+    kept = {id(parameter): name for name, parameter in model.named_parameters()}
+    everywhere = model.named_parameters(remove_duplicate=False)
+    return {name: kept[id(p)] for name, p in everywhere if kept[id(p)] != name}
+
+
+def _saved_buffers(model: Any) -> Tensors:
+    """What a model's files hold besides its parameters."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    return {key: t for key, t in model.state_dict().items() if key not in parameters}
+
+
+def _by_runs(
+    module: Any,
+    own: list[tuple[str, str]],
+    runs: list[tuple[Copy, int, int]],
+    rows: int,
+) -> Callable[..., torch.Tensor]:
+    """The module's forward, with each run of rows through its own tensors."""
+    whole = module.forward
+
+    def forward(inputs: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if len(inputs) != rows:
+            raise ModelError(
+                f"{type(module).__name__} got {len(inputs)} rows of a batch of {rows}: this "
+                "architecture mixes rows, so whole-weight policies cannot share a batch on it."
+            )
+        parts = []
+        for version, start, stop in runs:
+            for attribute, key in own:
+                module._parameters[attribute] = version[key]
+            parts.append(whole(inputs[start:stop], *args, **kwargs))
+        return torch.cat(parts)
+
+    return forward

@@ -1,0 +1,190 @@
+"""Low-rank adapters beside one frozen model: N policies cost one model and N adapters.
+
+Source: arXiv:2106.09685. The factors are PEFT's; what is ours runs faster over many adapters.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import save_file
+
+from srl_agents.models.policy_weights import (
+    ANCHOR,
+    Parameters,
+    PolicyWeights,
+    Tensors,
+    read_tensors,
+    runs_of,
+    with_anchor,
+)
+from srl_agents.models.quiet import quiet_libraries
+from srl_envs.errors import ModelError
+
+_FILE, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
+
+
+class LoRAWeights(PolicyWeights):
+    """One adapter per version, on all linear layers but the output head.
+
+    Args:
+        model: a transformers causal language model; it is frozen and wrapped.
+        rank: of every adapter.
+        alpha: the update is multiplied by alpha / rank.
+    """
+
+    kind: Parameters = "lora"
+
+    def __init__(self, model: Any, *, rank: int, alpha: float) -> None:
+        self._config = LoraConfig(
+            r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+        )
+        self.model = with_anchor(model)
+        self._layers: dict[str, Any] = {
+            key: module
+            for key, module in self.model.named_modules()
+            if isinstance(module, LoraLayer)
+        }
+        self._active: str | None = None
+        self.activate(None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """See `PolicyWeights`."""
+        return tuple(name for name in self.model.peft_config if name != ANCHOR)
+
+    @property
+    def active(self) -> str | None:
+        """See `PolicyWeights`."""
+        return self._active
+
+    def add(self, name: str, seed: int) -> None:
+        """Add an adapter whose B is 0 and whose A is drawn from `seed`.
+
+        A is uniform in ±1/sqrt(inputs), as PEFT draws it, but from a generator of its own.
+        """
+        active = self._active
+        # PEFT draws weights, which are replaced at once: leave the global generator alone.
+        with torch.random.fork_rng(devices=[]), quiet_libraries():
+            self.model.add_adapter(name, copy.deepcopy(self._config))
+        self.activate(active)
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for layer in self._layers.values():
+                weight = layer.lora_A[name].weight
+                bound = 1 / math.sqrt(weight.shape[1])
+                draw = torch.rand(weight.shape, generator=generator, dtype=torch.float32)
+                weight.copy_((2 * draw - 1) * bound)
+                layer.lora_B[name].weight.zero_()
+
+    def remove(self, name: str) -> None:
+        """See `PolicyWeights`."""
+        active = self._active
+        self.model.delete_adapter(name)
+        self.activate(active)
+
+    def activate(self, name: str | None) -> None:
+        """See `PolicyWeights`."""
+        self._active = name
+        self.model.set_adapter(name or ANCHOR)
+        if name is None:
+            for parameter in self.trainable(ANCHOR).values():
+                parameter.requires_grad_(False)
+
+    @contextmanager
+    def through(self, name: str | None) -> Iterator[None]:
+        """See `PolicyWeights`."""
+        # PEFT's own disable_adapter walks over every parameter of every adapter; this is 50
+        # times cheaper, and no gradient can flow while adapters are off anyway.
+        before = [
+            (layer, layer._disable_adapters, layer._active_adapter)
+            for layer in self._layers.values()
+        ]
+        for layer in self._layers.values():
+            layer._disable_adapters = name is None
+            if name is not None:
+                layer._active_adapter = [name]
+        try:
+            yield
+        finally:
+            for layer, disabled, adapter in before:
+                layer._disable_adapters, layer._active_adapter = disabled, adapter
+
+    @contextmanager
+    def mixture(self, names: Sequence[str | None]) -> Iterator[None]:
+        """See `PolicyWeights`.
+
+        The same as PEFT's ``adapter_names=``, a quarter faster where rows of one adapter stand
+        together: it neither gathers nor scatters, and adds into the base's output in place.
+        """
+        runs = [run for run in runs_of(names) if run[0] is not None]
+
+        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+            for name, begin, end in runs:
+                down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
+                low = inputs[0][begin:end].reshape(-1, down.shape[1]).to(down.dtype) @ down.T
+                out = output[begin:end].view(-1, up.shape[0])
+                if out.dtype == up.dtype:
+                    out.addmm_(low, up.T, alpha=layer.scaling[name])
+                else:
+                    out.add_((low @ up.T).mul_(layer.scaling[name]).to(out.dtype))
+
+        hooks = [layer.register_forward_hook(add) for layer in self._layers.values() if runs]
+        try:
+            with self.through(None), torch.no_grad():
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:
+        """See `PolicyWeights`; by PEFT's file names."""
+        return {
+            f"{key}.lora_{part}.weight": getattr(layer, f"lora_{part}")[name].weight
+            for key, layer in self._layers.items()
+            for part in ("A", "B")
+        }
+
+    def tensors(self, name: str) -> Tensors:
+        """See `PolicyWeights`."""
+        return {key: parameter.detach() for key, parameter in self.trainable(name).items()}
+
+    def read(self, folder: Path) -> Tensors:
+        """See `PolicyWeights`."""
+        path = folder / _FILE
+        if not path.is_file():
+            raise ModelError(f"{folder} holds no {_FILE}.")
+        self._check_scale(folder)
+        return read_tensors(path)
+
+    def _check_scale(self, folder: Path) -> None:
+        """Refuse factors that were made to be multiplied by another number.
+
+        Raises:
+            ModelError: the folder's configuration says so.
+        """
+        try:
+            config = json.loads((folder / _CONFIG).read_text())
+            told, own = config["lora_alpha"] / config["r"], self._config.lora_alpha / self._config.r
+        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            return  # factors alone; their shapes are compared elsewhere
+        if config["r"] == self._config.r and not math.isclose(told, own):
+            raise ModelError(
+                f"{folder} was made with lora alpha {config['lora_alpha']}, and is read with "
+                f"{self._config.lora_alpha}: it would act {own / told:g} times as strongly. Use the same."
+            )
+
+    def save(self, name: str, folder: Path) -> None:
+        """Write ``adapter_model.safetensors`` and ``adapter_config.json``, loadable by PEFT."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(self.tensors(name), folder / _FILE)
+        self.model.peft_config[name].save_pretrained(str(folder))

@@ -1,0 +1,1 @@
+"""The loop of a run: play, credit, update, snapshot, evaluate; versions and experience."""

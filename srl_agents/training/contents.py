@@ -1,0 +1,81 @@
+"""What a playing model is made of, as hashes: the contents that an agent's digest is computed from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from srl_agents.engines.transformers_engine import SamplingSettings
+from srl_agents.league.agents import model_contents
+from srl_agents.models import catalog
+from srl_agents.models.base_model import BaseModel, Example
+from srl_agents.records import digest
+
+_NOT_BEHAVIOUR = frozenset(
+    {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
+)
+"""Keys of ``config.json`` that change when a model is saved again; the tensors carry their dtype."""
+
+
+def contents_of(
+    base: BaseModel,
+    adapter: str | None,
+    sampling: SamplingSettings,
+    env_id: str,
+    examples: tuple[Example, ...] = (),
+) -> dict[str, Any]:
+    """Contents of an adapter on a base, or of the base alone; ``examples`` are the policy's own."""
+    prompt, shown = base.prompt, (*base.prompt.examples, *examples)
+    return model_contents(
+        base=base.name,
+        base_sha256=base_sha256(catalog.resolve(base.name)),
+        adapter=None if adapter is None else _adapter_sha256(base, adapter),
+        prompt=digest([prompt.system, shown, base.tokenizer.chat_template]),
+        tokenizer=_tokenizer_sha256(base.tokenizer),
+        sampling={
+            "temperature": sampling.temperature,
+            "max_new_tokens": sampling.max_new_tokens,
+        },
+        parser=env_id,
+    )
+
+
+def base_sha256(folder: Path) -> str:
+    """Hash of a base model's weight files and of its configuration."""
+    files = [*sorted(folder.glob("*.safetensors")), folder / "config.json"]
+    return _files_sha256(tuple((path, path.stat().st_mtime_ns) for path in files))
+
+
+@lru_cache(maxsize=16)
+def _files_sha256(files: tuple[tuple[Path, int], ...]) -> str:
+    """Over names in order; the times are there for the cache, so that a changed file is read again."""
+    hashed = hashlib.sha256()
+    for path, _ in files:
+        if path.suffix == ".json":
+            config = json.loads(path.read_text(encoding="utf-8"))
+            kept = {key: value for key, value in config.items() if key not in _NOT_BEHAVIOUR}
+            hashed.update(digest(kept).encode())
+        else:
+            with path.open("rb") as file:
+                hashed.update(hashlib.file_digest(file, "sha256").digest())
+    return hashed.hexdigest()
+
+
+def _tokenizer_sha256(tokenizer: Any) -> str:
+    """Over vocabulary, merges, normalisation and added tokens; padding is no part of it."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return digest(sorted(tokenizer.get_vocab().items()))
+    content = json.loads(backend.to_str())
+    return digest({k: v for k, v in content.items() if k not in ("padding", "truncation")})
+
+
+def _adapter_sha256(base: BaseModel, adapter: str) -> str:
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(base.adapter_tensors(adapter).items()):
+        hashed.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        hashed.update(tensor.contiguous().numpy().tobytes())
+    return hashed.hexdigest()

@@ -1,0 +1,62 @@
+"""The policies of a population's recipe, and what each is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.agents.prompt_file import Examples, read_prompt
+from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_envs import spec
+from srl_envs.errors import ConfigError
+
+
+def build_policies(
+    recipe: PopulationRecipe,
+) -> tuple[dict[str, Policy], dict[str, dict[str, Any]]]:
+    """Policies and contents by agent id; a model is loaded only if there is an agent that needs it.
+
+    Raises:
+        ConfigError: an adapter needs a system message.
+        ModelError: the model or an adapter cannot be loaded.
+    """
+    env_id = spec(recipe.env).id
+    policies: dict[str, Policy] = {}
+    contents: dict[str, dict[str, Any]] = {}
+    models = {recipe.agent_id(a): a.adapter for a in recipe.agents if not a.bot}
+    for agent in recipe.agents:
+        if agent.bot:
+            name = recipe.agent_id(agent)
+            policies[name] = ScriptedPolicy(agent.bot)
+            contents[name] = {"bot": agent.bot, "env": env_id}
+    if not models:
+        return policies, contents
+
+    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
+        SamplingSettings,
+        TransformersEngine,
+    )
+    from srl_agents.models.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
+    from srl_agents.training.contents import contents_of  # noqa: PLC0415
+
+    base = BaseModel.load(recipe.model, lora_rank=recipe.lora_rank, lora_alpha=recipe.lora_alpha)
+    sampling = SamplingSettings(
+        temperature=recipe.temperature, max_new_tokens=recipe.max_new_tokens
+    )
+    engine = TransformersEngine(base, sampling)
+    for number, (name, folder) in enumerate(models.items()):
+        adapter = f"agent_{number}" if folder else None  # a name of ours: ids may hold dots
+        examples: Examples = ()
+        if adapter is not None:
+            base.load_adapter(adapter, Path(folder))
+            prompt = read_prompt(Path(folder))
+            if prompt.system is not None:
+                raise ConfigError(
+                    f"agent {name}: {folder} was trained behind a system message; all agents of a "
+                    "population share one base, which has none."
+                )
+            examples = prompt.pairs
+        policies[name] = ModelPolicy(engine, adapter, examples)
+        contents[name] = contents_of(base, adapter, sampling, env_id, examples)
+    return policies, contents
