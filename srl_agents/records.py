@@ -9,16 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_envs.errors import ConfigError
+
 Split = Literal["train", "eval"]
 Purpose = Literal["self", "past", "bot", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
 ServedFinish = Literal["stop", "length", "refused", "other"]
+_VERSION = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)-(?P<digest>[0-9a-f]{16})")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -48,6 +52,70 @@ def _with_nulls(value: Any) -> Any:
 def digest(value: Any) -> str:
     """SHA-256 (hex) of `canonical_json`."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class WeightVersion:
+    """One state of one learner's weights, for ever: no other weights have its id."""
+
+    learner: str
+    """An identifier, such as ``alice``."""
+    number: int
+    """Updates since its beginning."""
+    digest: str
+    """First 16 hex digits of the SHA-256 of the weights and of what is shown before them."""
+
+    def __post_init__(self) -> None:
+        if not _VERSION.fullmatch(str(self)):
+            raise ConfigError(
+                f"version {str(self)!r}: a learner is an identifier, a number 0 or more, a digest 16 "
+                "hex digits."
+            )
+
+    def __str__(self) -> str:
+        """Its id in seats, folders and stores, for example ``alice@3-9f2c1a0b7d5e4c31``."""
+        return f"{self.learner}@{self.number}-{self.digest}"
+
+    @property
+    def label(self) -> str:
+        """What people read, for example ``alice@3``."""
+        return f"{self.learner}@{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> WeightVersion:
+        """The inverse of `str`.
+
+        Raises:
+            ConfigError: the text is no id of a version.
+        """
+        found = _VERSION.fullmatch(text)
+        if found is None:
+            raise ConfigError(
+                f"{text!r} is no version: expected, for example, alice@3-9f2c1a0b7d5e4c31."
+            )
+        return cls(found["learner"], int(found["number"]), found["digest"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorHeader:
+    """What one tensor of an update is."""
+
+    name: str
+    dtype: str
+    """As safetensors spells it, for example ``F32`` or ``BF16``."""
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightUpdate:
+    """One learner's weights on their way from a trainer to engines."""
+
+    version: WeightVersion
+    previous: WeightVersion | None = None
+    """What it was trained from; None for the first, and where it does not matter."""
+    tensors: tuple[TensorHeader, ...]
+    handle: str
+    """Where the transport that published it keeps the bytes, for example a folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,7 +67,15 @@ class CheckpointError(SRLError, RuntimeError):
 
 
 class ModelError(SRLError, RuntimeError):
-    """A language model cannot be found, fetched or loaded."""
+    """A language model cannot be found, fetched or loaded, or its weights are broken."""
+
+
+class UnknownVersionError(ModelError, LookupError):
+    """An engine was asked for a version that is not installed on it, or was retired."""
+
+
+class DeadlineError(SRLError, TimeoutError):
+    """Something that must happen within a time did not; the text says what and how long."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,158 @@
+"""What samples replies, seen from outside: one asynchronous protocol for every engine.
+
+An engine answers requests that name an immutable version. Which requests share a batch, a card or a
+machine is its own affair; whoever asks sees only `Generation`. Whoever writes an engine runs
+`srl_agents.testing.check_engine` on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from srl_agents.records import Served, WeightUpdate, WeightVersion
+from srl_envs.errors import ConfigError
+
+Finish = Literal["stop", "length", "served"]
+Example = tuple[str, str]
+"""An observation and a reply to it, shown as an earlier turn of the chat."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingSettings:
+    """How replies are sampled. The trainer of the same base must use the same temperature.
+
+    The filters apply in the order top-k, top-p, min-p, to the probabilities at the temperature, as in
+    transformers and vLLM; what is left is divided by its sum.
+    """
+
+    temperature: float = 1.0
+    """Logits are divided by it. 0 is greedy, with log-probabilities at temperature 1."""
+    top_k: int = 0
+    """Only so many of the most probable tokens; 0 keeps all."""
+    top_p: float = 1.0
+    """Only the most probable tokens that together have this probability. Source: arXiv:1904.09751."""
+    min_p: float = 0.0
+    """Only tokens of at least this share of the largest probability. Source: arXiv:2407.01082."""
+    max_new_tokens: int = 64
+    """Most tokens per reply."""
+    stop: tuple[str, ...] = ("</action>",)
+    """Texts that end a reply; they stay in it."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise ConfigError(f"temperature={self.temperature}: use 0 (greedy) or more.")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k={self.top_k}: use 0 (all tokens) or more.")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p={self.top_p}: use more than 0, at most 1 (all tokens).")
+        if not 0 <= self.min_p <= 1:
+            raise ConfigError(f"min_p={self.min_p}: use 0 (all tokens) to 1.")
+        if self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens={self.max_new_tokens}: use 1 or more.")
+        if not isinstance(self.stop, tuple) or not all(self.stop):
+            raise ConfigError(f"stop={self.stop!r}: use a tuple of texts, none of them empty.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capabilities:
+    """What an engine can do. Whoever needs more refuses it in the first second."""
+
+    token_ids: bool
+    """It tells the tokens of prompt and reply: needed to train on what it wrote."""
+    logprobs: bool
+    """It tells the log-probability of each token under the distribution that it was drawn from."""
+    seeded: bool
+    """Equal requests with equal keys draw equal random numbers."""
+    versions: bool
+    """It takes `install`; otherwise it plays what it was started with."""
+    context_length: int | None
+    """Longest prompt and reply together, in tokens; None where it does not tell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationRequest:
+    """One reply to sample."""
+
+    observation: str
+    """The last user message of the chat; the engine's prompt and ``examples`` stand before it."""
+    examples: tuple[Example, ...] = ()
+    """Shown behind those of the engine's own prompt."""
+    version: WeightVersion | None
+    """Who writes; None is the model as it was loaded."""
+    key: tuple[int, ...]
+    """What the reply is for; equal keys get equal random numbers."""
+    sampling: SamplingSettings | None = None
+    """None: the engine's own."""
+    deadline_s: float | None = None
+    """Seconds from `generate` on until it raises `DeadlineError`; None: the engine's own."""
+    session: str = ""
+    """Requests of one seat of one match; a hint for caches, never a part of the answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generation:
+    """One sampled reply."""
+
+    text: str
+    """Without template tokens. Empty where the prompt left no room in the model's context."""
+    version: WeightVersion | None
+    """Who wrote it: the request's, whatever was installed meanwhile."""
+    prompt_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    """Includes the end token where there is one."""
+    logprobs: tuple[float, ...] = ()
+    """Of each token, under the distribution that it was drawn from."""
+    finish: Finish
+    """``served``: by an endpoint; `served` has what it tells."""
+    served: Served | None = None
+    cached_tokens: int = 0
+    """Tokens of the prompt whose keys and values were there already."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Samples replies of named versions. All methods may be called from one event loop only."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do; constant."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Sample one reply. Cancelling the task gives its place in the batch to others.
+
+        Raises:
+            DeadlineError: no reply within the request's deadline.
+            ModelError: the weights are broken, or the engine is closed or has died.
+            UnknownVersionError: the version is not installed.
+        """
+
+    async def install(self, update: WeightUpdate) -> None:
+        """Make a version playable, wholly or not at all; requests in flight keep theirs.
+
+        Installing a version again does nothing.
+
+        Raises:
+            ModelError: the tensors do not fit, or are not those that the update names.
+        """
+
+    async def retire(self, version: WeightVersion) -> None:
+        """Forget a version. Requests in flight are still answered; later ones are refused."""
+
+    async def sleep(self) -> None:
+        """Give memory back until `wake`; requests wait."""
+
+    async def wake(self) -> None:
+        """The inverse of `sleep`."""
+
+    async def close(self) -> None:
+        """Refuse what waits, and give everything back. Closing again does nothing."""
+
+
+@runtime_checkable
+class RepeatableEngine(Engine, Protocol):
+    """An engine whose batches can be a function of the requests alone, as the order ``exact`` needs."""
+
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Replies in the order of the requests; equal sequences get bit-equal replies."""

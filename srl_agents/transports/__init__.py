@@ -1,0 +1,1 @@
+"""How new weights get from a trainer to the engines."""

@@ -1,0 +1,48 @@
+"""How weights get from a trainer to engines: published once, opened by each engine.
+
+A transport never shows half an update: `open` gives all tensors of exactly the version that was
+published, or raises. Whoever writes one runs `srl_agents.testing.check_transport` on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from srl_agents.records import WeightUpdate, WeightVersion
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Carries the tensors of one version."""
+
+    def publish(
+        self, version: WeightVersion, tensors: Tensors, previous: WeightVersion | None = None
+    ) -> WeightUpdate:
+        """Make a version available; what the trainer does to its tensors later changes nothing.
+
+        Args:
+            version: whose digest is that of ``tensors``; see `srl_agents.models.digests`.
+            tensors: by the names in files.
+            previous: what the version was trained from, for transports that send differences.
+
+        Raises:
+            ModelError: the digest is another one.
+        """
+
+    def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
+        """The tensors of an update, on the CPU, in the dtypes that it names.
+
+        Raises:
+            ModelError: they are gone, incomplete or others than the update says.
+        """
+
+    def release(self, version: WeightVersion) -> None:
+        """Forget a version that every engine has opened; forgetting it again does nothing."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
