@@ -86,7 +86,9 @@ class Budget:
 
 
 def processor_crowding() -> float:
-    """Runnable threads of this machine per processor, this one aside; 1 where nobody tells.
+    """Runnable threads of this machine per processor; 1 where nobody tells.
+
+    Two are left out: the one that looks, and the sandbox's server, which has just reported to it.
 
     Source: the fourth field of proc_loadavg(5), an instant's count.
     """
@@ -95,7 +97,7 @@ def processor_crowding() -> float:
             runnable = int(file.read(64).split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
         return 1.0
-    return max(1.0, (runnable - 1) / PROCESSORS)
+    return max(1.0, (runnable - 2) / PROCESSORS)
 
 
 @dataclass(slots=True)
