@@ -53,12 +53,13 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         config = settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
         if settings.loss.loss_type == "rloo":
             return LeaveOneOutTrainer(self.base, self.name, config, share=settings.share_prefixes)
-        reference = reference_adapter(self.base, self.name, settings.reference, settings.kl_coef)
+        kl_coef = settings.loss.kl_coef
+        reference = reference_adapter(self.base, self.name, settings.reference, kl_coef)
         return RowTrainer(
             self.base,
             self.name,
             config,
-            kl_coef=settings.kl_coef,
+            kl_coef=kl_coef,
             reference=reference,
             share=settings.share_prefixes,
         )

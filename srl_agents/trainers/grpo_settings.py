@@ -30,20 +30,30 @@ class Loss:
     ratio_level: RatioLevel = "token"
     clip_low: float = 0.2
     clip_high: float | None = None
+    kl_coef: float = 0.0
+    kl_correction: bool = True
 
 
 VARIANTS: dict[Variant | None, Loss] = {
     None: Loss(),
-    "grpo": Loss(loss_type="grpo"),  # arXiv:2402.03300
-    "dapo": Loss(loss_type="dapo", clip_high=0.28),  # arXiv:2503.14476
-    "dr_grpo": Loss(loss_type="dr_grpo"),  # arXiv:2503.20783
-    "gspo": Loss(  # arXiv:2507.18071 section 5.1
-        loss_type="grpo", ratio_level="sequence", clip_low=3e-4, clip_high=4e-4
+    # arXiv:2402.03300: equation 4 is the divergence, section 4.2 its weight
+    "grpo": Loss(loss_type="grpo", kl_coef=0.04, kl_correction=False),
+    # arXiv:2503.14476; no divergence: section 2.3
+    "dapo": Loss(loss_type="dapo", clip_high=0.28, kl_correction=False),
+    # arXiv:2503.20783, whose beta is 0
+    "dr_grpo": Loss(loss_type="dr_grpo", kl_correction=False),
+    # arXiv:2507.18071 section 5.1; its objective leaves the divergence out
+    "gspo": Loss(
+        loss_type="grpo",
+        ratio_level="sequence",
+        clip_low=3e-4,
+        clip_high=4e-4,
+        kl_correction=False,
     ),
-    "cispo": Loss(
-        loss_type="cispo", clip_high=5.0
-    ),  # arXiv:2506.13585; the cap is arXiv:2510.13786's
-    "rloo": Loss(loss_type="rloo"),  # arXiv:2402.14740
+    # arXiv:2506.13585, without divergence; the cap is arXiv:2510.13786's
+    "cispo": Loss(loss_type="cispo", clip_high=5.0, kl_correction=False),
+    # arXiv:2402.14740; its divergence is a part of the reward, which is credit's and not the loss's
+    "rloo": Loss(loss_type="rloo"),
 }
 """What a variant sets where the recipe says nothing. How advantages are made is the recipe's: its
 ``scale_advantages`` and ``credit.estimator``."""
@@ -55,8 +65,8 @@ class GRPOSettings(UpdateSettings):
 
     algorithm: Literal["grpo"] = "grpo"
     variant: Variant | None = None
-    """A published combination of the four below, which it sets where they are None: see `VARIANTS`.
-    None: loss dapo, ratios per token, clipped at 0.2 on both sides."""
+    """A published combination of the six below, which it sets where they are None: see `VARIANTS`.
+    None: loss dapo, ratios per token, clipped at 0.2 on both sides, no divergence."""
     loss_type: LossType | None = None
     """TRL's loss: how it clips, and how it averages over tokens and rows."""
     ratio_level: RatioLevel | None = None
@@ -66,8 +76,13 @@ class GRPOSettings(UpdateSettings):
     clip_high: float | None = None
     """Probability ratios are clipped at 1 + clip_high; unset everywhere: the same as clip_low. In
     loss cispo they are cut at clip_high itself."""
-    kl_coef: float = 0.0
-    """Weight of the divergence from the reference; 0 computes no reference."""
+    kl_coef: float | None = None
+    """Weight of the divergence from the reference, in nats per token; 0 computes no reference. None:
+    the variant's, which is 0.04 for grpo and 0 for all others."""
+    kl_correction: bool | None = None
+    """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it.
+    With it the gradient is that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate");
+    without it, that of arXiv:2402.03300 equation 4. None: the variant's; without a variant, true."""
     reference: str = "base"
     """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
     it was when the run began, a warm start included; or the folder of a saved adapter."""
@@ -81,13 +96,14 @@ class GRPOSettings(UpdateSettings):
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
         check_positive(self, "max_completion_tokens")
-        check_not_negative(self, "kl_coef", "entropy_coef")
-        if not self.kl_coef:
-            refuse_unread(self, "reference", because="with kl_coef 0 nothing is compared with it")
+        check_not_negative(self, "entropy_coef")
         if self.variant is not None:
             check_one_of("variant", self.variant, get_args(Variant))
         loss = self.loss
-        check_not_negative(loss, "clip_low")
+        check_not_negative(loss, "clip_low", "kl_coef")
+        if not loss.kl_coef:
+            unread = ("reference", "kl_correction")
+            refuse_unread(self, *unread, because="with kl_coef 0 nothing is compared")
         if loss.clip_high is not None:
             check_not_negative(loss, "clip_high")
         check_one_of("loss_type", loss.loss_type, get_args(LossType))
@@ -99,7 +115,7 @@ class GRPOSettings(UpdateSettings):
             )
         if loss.loss_type == "rloo":
             for name in ("kl_coef", "entropy_coef"):
-                if getattr(self, name):
+                if getattr(loss if name == "kl_coef" else self, name):
                     raise ConfigError(f"{name}={getattr(self, name)}: loss_type 'rloo' has none.")
             if self.ratio_level is not None:
                 raise ConfigError("ratio_level: loss_type 'rloo' has one ratio per row always.")
@@ -131,6 +147,7 @@ class GRPOSettings(UpdateSettings):
             # rloo is another trainer's loss, which is a mean over rows too
             loss_type="grpo" if loss.loss_type == "rloo" else loss.loss_type,
             importance_sampling_level=loss.ratio_level,
+            use_bias_correction_kl=loss.kl_correction,
             entropy_coef=self.entropy_coef,
             max_completion_length=self.max_completion_tokens,
             temperature=temperature,

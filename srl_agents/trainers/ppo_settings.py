@@ -32,7 +32,10 @@ class PPOSettings(UpdateSettings):
     clip_high: float | None = None
     """Probability ratios are clipped at 1 + clip_high; None: the same as clip_low."""
     kl_coef: float = 0.0
-    """Weight of the divergence from the reference; 0 computes no reference."""
+    """Weight of the divergence from the reference, in nats per token; 0 computes no reference."""
+    kl_correction: bool = True
+    """Whether a token's divergence is multiplied by its probability ratio to the policy that sampled it,
+    which makes its gradient that of the reverse divergence (arXiv:2512.02556, "Unbiased KL Estimate")."""
     reference: str = "base"
     """Where the divergence is measured from: ``base``, the frozen model; ``start``, the adapter as
     it was when the run began, a warm start included; or the folder of a saved adapter."""
@@ -65,7 +68,8 @@ class PPOSettings(UpdateSettings):
         check_positive(self, "minibatches", "critic_learning_rate", "value_coef")
         check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
         if not self.kl_coef:
-            refuse_unread(self, "reference", because="with kl_coef 0 nothing is compared with it")
+            unread = ("reference", "kl_correction")
+            refuse_unread(self, *unread, because="with kl_coef 0 nothing is compared")
         check_one_of("critic", self.critic, CRITICS)
         if self.clip_high is not None:
             check_not_negative(self, "clip_high")
@@ -97,6 +101,7 @@ class PPOSettings(UpdateSettings):
             epsilon=self.clip_low,
             epsilon_high=self.clip_high,
             loss_type="dapo",
+            use_bias_correction_kl=self.kl_correction,
             entropy_coef=self.entropy_coef,
             temperature=temperature,
             per_device_train_batch_size=2,

@@ -18,7 +18,7 @@ from srl_agents.cli.report_page.runs import Run
 from srl_agents.cli.web_page import embedded_json, shared_files
 
 _HERE = files("srl_agents.cli.report_page")
-_OPTIMISER_FIELDS = ("algorithm", "learning_rate", "kl_coef", "loss_type", "optimizer")
+_OPTIMISER_FIELDS = ("algorithm", "variant", "learning_rate", "kl_coef", "loss_type", "optimizer")
 
 
 def page(runs: Sequence[Run], command: str) -> str:

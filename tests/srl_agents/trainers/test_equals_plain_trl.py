@@ -22,9 +22,11 @@ from srl_agents.trainers.grpo_settings import VARIANTS, GRPOSettings, LossType
 
 Gradients = dict[str, torch.Tensor]
 CASES = [
-    *((loss, "token") for loss in get_args(LossType) if loss != "rloo"),
-    *((loss, "sequence") for loss in get_args(LossType) if loss != "rloo"),
-    ("rloo", None),
+    *((loss, "token", True) for loss in get_args(LossType) if loss != "rloo"),
+    *((loss, "sequence", True) for loss in get_args(LossType) if loss != "rloo"),
+    ("grpo", "token", False),
+    ("cispo", "sequence", False),
+    ("rloo", None, False),
 ]
 
 
@@ -115,7 +117,7 @@ def assert_equal(base: BaseModel, agent: GRPOLearner, plain: Any, batch: Trainin
         torch.testing.assert_close(gradient, gradients[key], atol=close * largest, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("loss_type", "ratio_level"), CASES)
+@pytest.mark.parametrize(("loss_type", "ratio_level", "corrected"), CASES)
 def test_every_loss_and_ratio(
     base: BaseModel,
     sample: Any,
@@ -123,6 +125,7 @@ def test_every_loss_and_ratio(
     tmp_path: Path,
     loss_type: LossType,
     ratio_level: Any,
+    corrected: bool,
 ) -> None:
     names: dict[str, Any] = {"epsilon": 0.1, "epsilon_high": 1.2}
     settings: dict[str, Any] = {"clip_low": 0.1, "clip_high": 1.2}
@@ -131,7 +134,9 @@ def test_every_loss_and_ratio(
     else:
         names |= {"loss_type": loss_type, "importance_sampling_level": ratio_level}
         names |= {"beta": 0.1, "entropy_coef": 0.02, "max_completion_length": 64}
+        names |= {"use_bias_correction_kl": corrected}
         settings |= {"ratio_level": ratio_level, "kl_coef": 0.1, "entropy_coef": 0.02}
+        settings |= {"kl_correction": corrected}
     own = GRPOSettings(loss_type=loss_type, micro_batch_rows=99, **settings)
     agent = GRPOLearner("alice", base, own, temperature=1.0, seed=1)
     disturb(base, "alice")
@@ -140,16 +145,17 @@ def test_every_loss_and_ratio(
 
 
 PUBLISHED: dict[Any, dict[str, Any]] = {
-    "grpo": {"loss_type": "grpo", "epsilon": 0.2},
-    "dapo": {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28},
-    "dr_grpo": {"loss_type": "dr_grpo", "epsilon": 0.2, "max_completion_length": 64},
+    "grpo": {"loss_type": "grpo", "epsilon": 0.2, "beta": 0.04, "use_bias_correction_kl": False},
+    "dapo": {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0},
+    "dr_grpo": {"loss_type": "dr_grpo", "epsilon": 0.2, "max_completion_length": 64, "beta": 0.0},
     "gspo": {
+        "beta": 0.0,
         "loss_type": "grpo",
         "importance_sampling_level": "sequence",
         "epsilon": 3e-4,
         "epsilon_high": 4e-4,
     },
-    "cispo": {"loss_type": "cispo", "epsilon_high": 5.0},
+    "cispo": {"loss_type": "cispo", "epsilon_high": 5.0, "beta": 0.0},
     "rloo": {"rloo": True, "beta": 0.0, "epsilon": 0.2},
 }
 """How TRL's documentation spells what the papers do."""

@@ -21,7 +21,7 @@ from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
-from srl_agents.trainers.grpo_settings import GRPOSettings, LossType
+from srl_agents.trainers.grpo_settings import VARIANTS, GRPOSettings, LossType
 from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
 
 Tensors = dict[str, torch.Tensor]
@@ -42,14 +42,14 @@ def disturb(base: BaseModel, name: str, scale: float = 0.05) -> None:
     )
 
 
-def token_logprobs(base: BaseModel, batch: TrainingBatch) -> torch.Tensor:
-    """(R, T) by a plain forward over unpadded rows, one at a time."""
+def token_logprobs(base: BaseModel, batch: TrainingBatch, *, learned: bool = False) -> torch.Tensor:
+    """(R, T) by a plain forward over unpadded rows, one at a time; ``learned``: with its graph."""
     logprobs = torch.zeros(batch.completion_ids_RT.shape, dtype=torch.float64)
     for row in range(len(batch.completion_ids_RT)):
         prompt = batch.prompt_ids_RP[row][batch.prompt_mask_RP[row]]
         reply = batch.completion_ids_RT[row][batch.completion_mask_RT[row]]
         ids = torch.from_numpy(np.concatenate([prompt, reply]))
-        with torch.no_grad():
+        with torch.set_grad_enabled(learned):
             distribution = base.model(ids[None]).logits[0].double().log_softmax(-1)
         chosen = distribution[:-1].gather(1, ids[1:, None])[:, 0]
         logprobs[row, : len(reply)] = chosen[len(prompt) - 1 :]
@@ -134,6 +134,43 @@ def test_kl_is_that_to_the_bare_base(base: BaseModel, sample: Any) -> None:
     plain = without.compute_gradients(replace(batch, learner="bob"))
     assert "kl" not in plain
     assert with_kl["loss"] - plain["loss"] == pytest.approx(0.5 * kl.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("sampled_by", ["the policy", "an older one"])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_divergence_is_that_of_the_paper(
+    base: BaseModel, sample: Any, corrected: bool, sampled_by: str
+) -> None:
+    """Equation 4 of arXiv:2402.03300, or that of arXiv:2512.02556, differentiated as written.
+
+    Even where every ratio is 1 the two have different gradients: the ratio is differentiated, too.
+    """
+    agent = learner(base, variant="grpo", kl_coef=0.5, kl_correction=corrected, micro_batch_rows=3)
+    disturb(base, "alice")
+    batch = sample(base, "alice")
+    mask = batch.completion_mask_RT
+    if sampled_by == "an older one":
+        noise = 0.3 * np.random.default_rng(1).normal(size=mask.shape)
+        batch = replace(batch, logprobs_RT=np.where(mask, batch.logprobs_RT + noise, 0))
+    batch = replace(batch, advantages_RT=np.zeros_like(batch.advantages_RT))
+    got = agent.compute_gradients(batch)
+    gradients = {key: gradient.clone() for key, gradient in agent.gradients.items()}
+    agent.drop_gradients()
+
+    base.activate("alice")
+    now = token_logprobs(base, batch, learned=True)
+    with base.reference():
+        gap = token_logprobs(base, batch) - now
+    each = gap.exp() - gap - 1
+    if corrected:
+        each = each * (now - torch.from_numpy(batch.logprobs_RT)).exp()
+    kept = torch.from_numpy(mask)
+    loss = 0.5 * ((each * kept).sum(1) / kept.sum(1)).mean()
+    loss.backward()
+    assert got["loss"] == pytest.approx(loss.item(), abs=1e-6)
+    assert got["grad_norm"] > 1e-2
+    for key, gradient in agent.gradients.items():
+        torch.testing.assert_close(gradients[key], gradient, atol=1e-5, rtol=1e-4)
 
 
 def test_an_untrained_adapter_has_no_kl(base: BaseModel, sample: Any) -> None:
@@ -401,6 +438,20 @@ def test_variants_set_what_is_not_said() -> None:
     mixed = GRPOSettings(variant="gspo", clip_low=0.1).loss
     assert (mixed.ratio_level, mixed.clip_low, mixed.clip_high) == ("sequence", 0.1, 4e-4)
     assert GRPOSettings().loss.loss_type == "dapo"
+
+
+def test_a_variant_has_the_divergence_of_its_paper() -> None:
+    """Only GRPO's own paper weighs one in the loss; nobody there corrects it."""
+    losses = {variant: GRPOSettings(variant=variant).loss for variant in VARIANTS if variant}
+    assert {variant: loss.kl_coef for variant, loss in losses.items()} == {
+        "grpo": 0.04, "dapo": 0.0, "dr_grpo": 0.0, "gspo": 0.0, "cispo": 0.0, "rloo": 0.0,
+    }  # fmt: skip
+    for variant in ("grpo", "dapo", "dr_grpo", "gspo", "cispo"):
+        assert not GRPOSettings(variant=variant, kl_coef=0.1).loss.kl_correction, variant
+    assert GRPOSettings(kl_coef=0.1).loss.kl_correction
+    assert GRPOSettings(variant="grpo", kl_correction=True).loss.kl_correction
+    with pytest.raises(ConfigError, match="kl_correction=False: with kl_coef 0"):
+        GRPOSettings(kl_correction=False)
 
 
 def test_a_learning_rate_schedule_counts_updates(base: BaseModel, sample: Any) -> None:

@@ -106,8 +106,14 @@ def test_a_trainer_has_what_we_read_and_set(base: BaseModel, settings: Any) -> N
     assert held == own
 
 
-def test_the_kl_term_is_corrected_for_stale_rows(tmp_path: Path) -> None:
-    assert translated(GRPOSettings(), tmp_path).use_bias_correction_kl
+@pytest.mark.parametrize("kind", [GRPOSettings, PPOSettings])
+@pytest.mark.parametrize("corrected", [True, False])
+def test_the_correction_of_the_kl_term_is_ours_to_set(
+    tmp_path: Path, kind: Any, corrected: bool
+) -> None:
+    made = translated(kind(kl_coef=0.1, kl_correction=corrected), tmp_path)
+    assert made.use_bias_correction_kl is corrected
+    assert "use_bias_correction_kl" in inspect.getsource(GRPOTrainer._compute_loss)
 
 
 def test_a_split_into_one_keeps_every_row_and_into_more_drops_some() -> None:
