@@ -7,17 +7,11 @@ Nothing is downloaded. The output head is ten times the usual size: with the def
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from srl_agents.models.quiet import quiet_libraries
 
@@ -52,25 +46,27 @@ def random_tokenizer(vocab: int = 320) -> Any:
 def build(
     folder: Path,
     *,
-    kind: Literal["qwen3", "llama"] = "qwen3",
+    kind: str = "qwen3",
     hidden: int = 64,
     layers: int = 2,
     vocab: int = 320,
     context: int = 1024,
     tied: bool = False,
     seed: int = 0,
+    **options: Any,
 ) -> Path:
     """Write model and tokenizer to `folder` (made if absent) and return it.
 
     Args:
         folder: destination.
-        kind: architecture.
+        kind: architecture, by transformers' name.
         hidden: width; 4 attention heads, 2 key-value heads.
         layers: number of blocks.
         vocab: number of tokens; the tokenizer may have fewer.
         context: longest sequence in tokens.
         tied: the output head is the embedding.
         seed: of the weights.
+        options: of the architecture's configuration, beside these.
     """
     shape: dict[str, Any] = {
         "vocab_size": vocab,
@@ -79,6 +75,7 @@ def build(
         "num_hidden_layers": layers,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
+        "head_dim": hidden // 4,
         "max_position_embeddings": context,
         "tie_word_embeddings": tied,
         "pad_token_id": 0,
@@ -87,10 +84,8 @@ def build(
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if kind == "qwen3":
-            model = Qwen3ForCausalLM(Qwen3Config(**shape, head_dim=hidden // 4))
-        else:
-            model = LlamaForCausalLM(LlamaConfig(**shape))
+        config = AutoConfig.for_model(kind, **(shape | options))
+        model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         model.lm_head.weight.mul_(10.0)
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer
 
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
+from srl_agents.trainers.attention_reach import AttentionReach, attention_reach
 from srl_agents.trainers.learner import global_generators_kept
 from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
 from srl_envs.errors import ConfigError, ShapeError
@@ -58,10 +59,14 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             kl_coef: weight of TRL's own KL term over the reference that we compute.
             reference: adapter that the KL term is measured from; None is the frozen base.
             share: read what rows begin with alike once.
+
+        Raises:
+            ConfigError: the model cannot share what rows begin with.
         """
         self.base = base
         self.adapter = adapter
         self.share = share
+        self._reach = attention_reach(base) if share else None
         self._reference = reference
         self._used_layout: SharedPrefixes | None = None
         inner = base.model.get_base_model()
@@ -113,10 +118,9 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """TRL's, or one forward over shared prefixes with the same numbers; what it says is kept."""
-        if self.share:
-            logps, entropy = self._over_shared_prefixes(
-                model, input_ids, attention_mask, logits_to_keep
-            )
+        if self._reach is not None:
+            layout = self._layout(input_ids, attention_mask, logits_to_keep)
+            logps, entropy = self._over_shared_prefixes(model, layout, self._reach)
             auxiliary = None
         else:
             logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
@@ -126,19 +130,13 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         return logps, entropy, auxiliary
 
     def _over_shared_prefixes(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
+        self, model: Any, layout: SharedPrefixes, reach: AttentionReach
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(R, T) log-probabilities and entropies."""
-        layout = self._layout(input_ids, attention_mask, logits_to_keep)
         self._used_layout = layout
+        inputs = reach.inputs(layout, model.dtype)
         with self.accelerator.autocast():
-            output = model(
-                **layout.inputs(model.dtype), shift_labels=layout.labels_GL, fused_lm_head=True
-            )
+            output = model(**inputs, shift_labels=layout.labels_GL, fused_lm_head=True)
         return layout.rows(output.log_probs), layout.rows(output.entropy)
 
     def _layout(
@@ -159,10 +157,10 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         ids = torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1)
         mask = torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1)
         tokens = rows["completion_ids"].shape[1]
-        layout = self._layout(ids, mask, tokens) if self.share else None
-        inputs = {"input_ids": ids, "attention_mask": mask}
-        if layout is not None:
-            inputs = layout.inputs(self.backbone.dtype)
+        layout, inputs = None, {"input_ids": ids, "attention_mask": mask}
+        if self._reach is not None:
+            layout = self._layout(ids, mask, tokens)
+            inputs = self._reach.inputs(layout, self.backbone.dtype)
         with self.accelerator.autocast():
             hidden = self.backbone(**inputs, use_cache=False).last_hidden_state
         return self._of_tokens(hidden, tokens, layout)

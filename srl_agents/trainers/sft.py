@@ -13,6 +13,7 @@ from trl import SFTTrainer
 
 from srl_agents.models.base_model import BaseModel
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
+from srl_agents.trainers.attention_reach import AttentionReach, attention_reach
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead
 from srl_agents.trainers.sft_settings import SFTSettings
@@ -58,8 +59,12 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             base: the shared base.
             settings: of the updates.
             seed: of a new adapter's weights.
+
+        Raises:
+            ConfigError: the model cannot share what rows begin with.
         """
         self.settings = settings
+        self._reach = attention_reach(base) if settings.share_prefixes else None
         self._head = OwnHead(base)
         super().__init__(name, base, settings, seed)
 
@@ -76,8 +81,8 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             The loss, and means over those tokens of ``entropy`` (nats) and ``token_accuracy``
             (the likeliest token is the one that was written).
         """
-        sharing = self.settings.share_prefixes
-        rows = sorted(batch.demonstrations, key=_prompt if sharing else _fewer_tokens)
+        reach = self._reach
+        rows = sorted(batch.demonstrations, key=_fewer_tokens if reach is None else _prompt)
         tokens = sum(len(row.reply_ids) for row in rows)
         size = self.settings.micro_batch_rows
         loss, entropy, accuracy = 0.0, 0.0, 0.0
@@ -86,7 +91,7 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             with self._head.worn():
                 loss += self._trainer.training_step(
                     self.base.model,
-                    self._shared(part) if sharing else self._padded(part),
+                    self._padded(part) if reach is None else self._shared(part, reach),
                     torch.tensor(tokens),
                 ).item()
             seen = self._trainer._metrics["train"]
@@ -109,7 +114,7 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
         )
         return {key: tensor.to(self.base.device) for key, tensor in padded.items()}
 
-    def _shared(self, rows: Sequence[Demonstration]) -> dict[str, torch.Tensor]:
+    def _shared(self, rows: Sequence[Demonstration], reach: AttentionReach) -> dict[str, Any]:
         """Rows that begin alike in one sequence; TRL's loss sums over its tokens all the same."""
         layout = share_prefixes(
             [np.array(row.prompt_ids) for row in rows],
@@ -117,7 +122,7 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
             width=self.base.model.config.get_text_config().hidden_size,
             device=self.base.device,
         )
-        return layout.inputs(self.base.model.dtype) | {"shift_labels": layout.labels_GL}
+        return reach.inputs(layout, self.base.model.dtype) | {"shift_labels": layout.labels_GL}
 
 
 def _prompt(row: Demonstration) -> tuple[int, ...]:

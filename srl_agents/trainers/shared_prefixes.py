@@ -43,18 +43,19 @@ class SharedPrefixes:
     mask_RT: torch.Tensor
     """Which completion tokens there are."""
 
-    def inputs(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        """What a transformers model of that type reads; (G, L) but for the attention mask.
+    def attention_mask(self, dtype: torch.dtype, window: int | None) -> torch.Tensor:
+        """(G, 1, L, L) what to add to attention scores of that type.
 
-        The mask is (G, 1, L, L), what to add to attention scores.
+        Args:
+            dtype: of the scores.
+            window: tokens of its row that a place sees at most, itself included; None sees all.
         """
-        hidden = torch.zeros(self.visible_GLL.shape, dtype=dtype, device=self.visible_GLL.device)
-        hidden.masked_fill_(~self.visible_GLL, torch.finfo(dtype).min)
-        return {
-            "input_ids": self.input_ids_GL,
-            "position_ids": self.position_ids_GL,
-            "attention_mask": hidden[:, None],
-        }
+        visible = self.visible_GLL
+        if window is not None:
+            positions = self.position_ids_GL
+            visible = visible & (positions[:, :, None] - positions[:, None, :] < window)
+        hidden = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+        return hidden.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
 
     def rows(self, values_GL: torch.Tensor) -> torch.Tensor:
         """(G, L, ...) values at places to (R, T, ...) values of completion tokens; 0 where masked."""
