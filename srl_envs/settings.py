@@ -11,11 +11,23 @@ import functools
 import math
 import types
 import typing
-from typing import Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, runtime_checkable
 
 from srl_envs.errors import ConfigError, nearest
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Converter(Protocol):
+    """In ``Annotated[kind, converter]``: reads the field's plain value by itself."""
+
+    def convert(self, value: Any, place: str) -> Any:
+        """The field's value.
+
+        Raises:
+            ConfigError: the plain value is wrong; the message starts with ``place``.
+        """
 
 
 def build(kind: type[T], data: Any, place: str) -> T:
@@ -41,6 +53,10 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
     origin = typing.get_origin(kind)
     if kind is Any:
         return value
+    if origin is Annotated:
+        inner, *notes = typing.get_args(kind)
+        converters = [note for note in notes if isinstance(note, Converter)]
+        return converters[0].convert(value, place) if converters else _convert(value, inner, place)
     if dataclasses.is_dataclass(kind):
         return _dataclass(value, kind, place)
     if origin in (Union, types.UnionType):
@@ -63,7 +79,7 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
 def _dataclass(value: Any, kind: Any, place: str) -> Any:
     if not isinstance(value, dict):
         raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     fields = {f.name: f for f in dataclasses.fields(kind)}
     for key in value:
         if key not in fields:
