@@ -121,7 +121,7 @@ class TransformersEngine:
                     f"{self.base.name} (1 to {context} tokens together)."
                 )
         for adapter in {r.adapter for r in requests if r.adapter is not None}:
-            self.base.require(adapter)
+            self.base.require_playable(adapter)
 
     def _chunks(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
         """Indices per `generate` call; prompts of like length together, adapters in runs."""

@@ -1,15 +1,16 @@
-"""One frozen base model and the adapters that live on it: one adapter per policy version.
+"""One frozen base model, the adapters that learn on it, and frozen versions that only play.
 
 An adapter is a pair of LoRA factors per layer, or a whole copy of the weights: `lora_weights` and
-`full_weights` say what either costs. The reference policy is the base with the adapters off. Whoever
-samples or trains borrows the model from here; nobody else loads one.
+`full_weights` say what either costs. A frozen version is plain tensors. The reference policy is the
+base with the adapters off. Whoever samples or trains borrows the model from here; nobody else loads
+one.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -252,10 +253,10 @@ class BaseModel:
         self._weights.add(name, seed)
 
     def _require_free(self, name: str) -> None:
-        if not name or "." in name or name in (_BASE, ANCHOR, *self.adapters):
+        taken = (*self.adapters, *self.frozen)
+        if not name or "." in name or name in (_BASE, ANCHOR, *taken):
             raise ConfigError(
-                f"adapter name {name!r} is empty, holds a dot or is taken; "
-                f"present are {list(self.adapters)}."
+                f"adapter name {name!r} is empty, holds a dot or is taken; present are {list(taken)}."
             )
 
     def remove_adapter(self, name: str) -> None:
@@ -266,11 +267,7 @@ class BaseModel:
         self._weights.remove(name)
 
     def activate(self, name: str | None) -> None:
-        """Make `name` the one trainable adapter; None freezes everything.
-
-        Raises:
-            ConfigError: it was loaded with `load_frozen`, as whole weights.
-        """
+        """Make `name` the one trainable adapter; None freezes everything."""
         if name is not None:
             self.require(name)
         self._weights.activate(name)
@@ -297,7 +294,7 @@ class BaseModel:
                 stand together, or each row becomes a batch of its own.
         """
         for name in {name for name in adapters if name is not None}:
-            self.require(name)
+            self.require_playable(name)
         return self._weights.mixture(adapters)
 
     def batches(self, adapters: Sequence[str | None]) -> list[list[int]]:
@@ -310,8 +307,8 @@ class BaseModel:
         return self._weights.trainable(name)
 
     def adapter_tensors(self, name: str) -> dict[str, torch.Tensor]:
-        """Copies of the adapter's tensors on the CPU, named as in files."""
-        self.require(name)
+        """Copies of an adapter's or frozen version's tensors on the CPU, named as in files."""
+        self.require_playable(name)
         own = self._weights.tensors(name)
         return {key: tensor.to("cpu", copy=True) for key, tensor in own.items()}
 
@@ -339,8 +336,49 @@ class BaseModel:
             self._require_free(name)
         self._weights.load(name, folder)
 
+    def require(self, name: str) -> None:
+        """Refuse whatever is not an adapter.
+
+        Raises:
+            ConfigError: it is a frozen version.
+            UnknownPolicyError: there is no such name.
+        """
+        if name in self.frozen:
+            raise ConfigError(
+                f"{name!r} is frozen: it plays and never learns. Load it under another name to train it."
+            )
+        if name not in self.adapters:
+            raise UnknownPolicyError(
+                f"no adapter {name!r} on {self.name}.{nearest(name, self.adapters)} "
+                f"Present: {list(self.adapters)}."
+            )
+
+    # Frozen versions
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Names of all frozen versions, in the order in which they were added."""
+        return self._weights.frozen
+
+    def freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Add a version that plays these tensors and never learns.
+
+        Whole weights are kept and not copied where device and type allow. When their owner writes to
+        them, the version is refused from then on.
+
+        Args:
+            name: of the version.
+            tensors: by the names in files.
+
+        Raises:
+            ConfigError: the name is taken, empty or holds a dot.
+            ModelError: the tensors have other names or shapes than this base's adapters.
+        """
+        self._require_free(name)
+        self._weights.freeze(name, tensors)
+
     def load_frozen(self, name: str, folder: Path) -> None:
-        """Add an adapter that plays what the folder holds. Whole weights stay there until needed.
+        """Add a version that plays what the folder holds. Whole weights stay there until needed.
 
         Raises:
             ConfigError: the name is taken, empty or holds a dot.
@@ -349,12 +387,18 @@ class BaseModel:
         self._require_free(name)
         self._weights.load_frozen(name, folder)
 
-    def require(self, name: str) -> None:
-        """Raise UnknownPolicyError unless the adapter exists."""
-        if name not in self.adapters:
+    def forget(self, name: str) -> None:
+        """Forget a frozen version; forgetting it again does nothing."""
+        if name in self.frozen:
+            self._weights.forget(name)
+
+    def require_playable(self, name: str) -> None:
+        """Raise UnknownPolicyError unless there is such an adapter or frozen version."""
+        present = (*self.adapters, *self.frozen)
+        if name not in present:
             raise UnknownPolicyError(
-                f"no adapter {name!r} on {self.name}.{nearest(name, self.adapters)} "
-                f"Present: {list(self.adapters)}."
+                f"no adapter or version {name!r} on {self.name}.{nearest(name, present)} "
+                f"Present: {list(present)}."
             )
 
 

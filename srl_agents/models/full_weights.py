@@ -2,15 +2,17 @@
 
 There is one skeleton of modules. A version is a tensor for each of its parameters; passing through a
 version means that the modules hold its tensors, so nothing is copied. Tied weights are one tensor in
-several places. Frozen versions stay on disk until a batch needs them.
+several places. Frozen versions are tensors that somebody handed over, or stay on disk until a batch
+needs them.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +30,38 @@ from srl_agents.models.policy_weights import (
     with_anchor,
 )
 from srl_agents.models.quiet import quiet_libraries
-from srl_envs.errors import ConfigError, ModelError
+from srl_envs.errors import ModelError
 
 Copy = dict[str, torch.nn.Parameter]
 """One version: by the names that a transformers folder uses, tied weights once."""
 _FILE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """A frozen version whose tensors somebody else may still write to, such as a trainer."""
+
+    version: Copy
+    counters: list[tuple[torch.Tensor, int]]
+    """Each tensor, and torch's count of writes to it when it was frozen."""
+
+    def unchanged(self, name: str) -> Copy:
+        if any(tensor._version != count for tensor, count in self.counters):
+            raise ModelError(
+                f"the tensors of {name!r} were written to after it was frozen, so it is gone. Install "
+                "the version again, or publish copies."
+            )
+        return self.version
+
+
 class FullWeights(PolicyWeights):
-    """One copy of all weights per version.
+    """One copy of all weights per adapter or version.
 
     Args:
         model: a transformers causal language model in float32; it is frozen and wrapped.
         tokenizer: saved beside weights, so that they can be played.
         generation: what a saved model's ``generation_config.json`` says, such as where replies end.
-        frozen_in_memory: most frozen versions that wait in memory for their next batch.
+        frozen_in_memory: most frozen versions of those on disk that wait in memory for their next batch.
     """
 
     kind: Parameters = "full"
@@ -62,10 +81,12 @@ class FullWeights(PolicyWeights):
         for parameter in self.model.parameters():
             parameter.requires_grad_(False)
         self._copies: dict[str, Copy] = {}
+        self._handed: dict[str, _Handed] = {}
+        """Frozen versions whose tensors came from elsewhere."""
         self._folders: dict[str, Path] = {}
-        """Of frozen versions."""
+        """Of frozen versions on disk."""
         self._waiting: dict[str, Copy] = {}
-        """Frozen versions in memory, the one that was used last behind the others."""
+        """Those of them in memory, the one that was used last behind the others."""
         self._frozen_in_memory = frozen_in_memory
         self._placed: str | None = None
         self._active: str | None = None
@@ -73,7 +94,12 @@ class FullWeights(PolicyWeights):
     @property
     def names(self) -> tuple[str, ...]:
         """See `PolicyWeights`."""
-        return (*self._copies, *self._folders)
+        return tuple(self._copies)
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """See `PolicyWeights`."""
+        return (*self._handed, *self._folders)
 
     @property
     def active(self) -> str | None:
@@ -83,26 +109,42 @@ class FullWeights(PolicyWeights):
     @property
     def in_memory(self) -> tuple[str, ...]:
         """Versions whose tensors are in memory now."""
-        return (*self._copies, *self._waiting)
+        return (*self._copies, *self._handed, *self._waiting)
 
     def add(self, name: str, seed: int) -> None:
         """Copy the frozen model; there is nothing to draw from ``seed``."""
         self._copies[name] = {key: _frozen(p.detach().clone()) for key, p in self._base.items()}
 
-    def load_frozen(self, name: str, folder: Path) -> None:
-        """See `PolicyWeights`; the tensors are looked at now and read when a batch needs them."""
-        check_fit(name, self._base, self.read(folder))
-        self._folders[name] = folder
-
     def remove(self, name: str) -> None:
         """See `PolicyWeights`."""
-        for versions in (self._copies, self._folders, self._waiting):
-            versions.pop(name, None)  # type: ignore[attr-defined]
+        del self._copies[name]
+
+    def freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """See `PolicyWeights`; tensors of the right device and type are kept, not copied."""
+        check_fit(name, self._shapes(), tensors)
+        device, dtype = self._inner.device, self._inner.dtype
+        placed = {key: tensor.detach().to(device, dtype) for key, tensor in tensors.items()}
+        self._handed[name] = _Handed(
+            {key: _frozen(tensor) for key, tensor in placed.items()},
+            [(tensor, tensor._version) for tensor in placed.values()],
+        )
+
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """See `PolicyWeights`; the tensors are looked at now and read when a batch needs them."""
+        check_fit(name, self._shapes(), self.read(folder))
+        self._folders[name] = folder
+
+    def forget(self, name: str) -> None:
+        """See `PolicyWeights`."""
+        self._handed.pop(name, None)
+        self._folders.pop(name, None)
+        self._waiting.pop(name, None)
+
+    def _shapes(self) -> dict[str, torch.Size]:
+        return {key: parameter.shape for key, parameter in self._base.items()}
 
     def activate(self, name: str | None) -> None:
         """See `PolicyWeights`."""
-        if name is not None:
-            self.trainable(name)
         for other, version in self._copies.items():
             for parameter in version.values():
                 parameter.requires_grad_(other == name)
@@ -144,11 +186,6 @@ class FullWeights(PolicyWeights):
 
     def trainable(self, name: str) -> Copy:
         """See `PolicyWeights`; by the names of a transformers folder."""
-        if name in self._folders:
-            raise ConfigError(
-                f"{name!r} was loaded as frozen: it plays and never learns. Load it under another "
-                "name to train it."
-            )
         return self._copies[name]
 
     def tensors(self, name: str) -> Tensors:
@@ -179,7 +216,7 @@ class FullWeights(PolicyWeights):
         self._generation.save_pretrained(folder)
 
     def batches(self, names: Sequence[str | None]) -> list[list[int]]:
-        """See `PolicyWeights`; a batch reads at most as many frozen versions as may be in memory."""
+        """See `PolicyWeights`; a batch reads at most as many versions on disk as may be in memory."""
         frozen = [name for name in dict.fromkeys(names) if name in self._folders]
         group = {name: place // self._frozen_in_memory for place, name in enumerate(frozen)}
         parts: dict[int, list[int]] = defaultdict(list)
@@ -193,6 +230,8 @@ class FullWeights(PolicyWeights):
             return self._base
         if name in self._copies:
             return self._copies[name]
+        if name in self._handed:
+            return self._handed[name].unchanged(name)
         found = self._waiting.pop(name, None)
         if found is None:
             found = {key: _frozen(t) for key, t in self.read(self._folders[name]).items()}

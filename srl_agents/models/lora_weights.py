@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from srl_agents.models.policy_weights import (
     Parameters,
     PolicyWeights,
     Tensors,
+    check_fit,
     read_tensors,
     runs_of,
     with_anchor,
@@ -34,7 +35,8 @@ _FILE, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
 class LoRAWeights(PolicyWeights):
-    """One adapter per version, on all linear layers but the output head.
+    """A pair of factors per linear layer, except the output head: PEFT's of an adapter, plain tensors
+    of a frozen version.
 
     Args:
         model: a transformers causal language model; it is frozen and wrapped.
@@ -54,6 +56,12 @@ class LoRAWeights(PolicyWeights):
             for key, module in self.model.named_modules()
             if isinstance(module, LoraLayer)
         }
+        self._shapes = {
+            f"{key}.lora_{part}.weight": shape
+            for key, layer in self._layers.items()
+            for part, shape in (("A", (rank, layer.in_features)), ("B", (layer.out_features, rank)))
+        }
+        self._frozen: dict[str, Tensors] = {}
         self._active: str | None = None
         self.activate(None)
 
@@ -61,6 +69,11 @@ class LoRAWeights(PolicyWeights):
     def names(self) -> tuple[str, ...]:
         """See `PolicyWeights`."""
         return tuple(name for name in self.model.peft_config if name != ANCHOR)
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """See `PolicyWeights`."""
+        return tuple(self._frozen)
 
     @property
     def active(self) -> str | None:
@@ -91,6 +104,23 @@ class LoRAWeights(PolicyWeights):
         active = self._active
         self.model.delete_adapter(name)
         self.activate(active)
+
+    def freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """See `PolicyWeights`; the factors are copied."""
+        check_fit(name, self._shapes, tensors)
+        device = self.model.device
+        self._frozen[name] = {
+            key: tensor.detach().to(device, torch.float32, copy=True)
+            for key, tensor in tensors.items()
+        }
+
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """See `PolicyWeights`."""
+        self.freeze(name, self.read(folder))
+
+    def forget(self, name: str) -> None:
+        """See `PolicyWeights`."""
+        del self._frozen[name]
 
     def activate(self, name: str | None) -> None:
         """See `PolicyWeights`."""
@@ -126,17 +156,24 @@ class LoRAWeights(PolicyWeights):
         The same as PEFT's ``adapter_names=``, a quarter faster where rows of one adapter stand
         together: it neither gathers nor scatters, and adds into the base's output in place.
         """
-        runs = [run for run in runs_of(names) if run[0] is not None]
+        runs = [
+            (self.tensors(name), begin, end)
+            for name, begin, end in runs_of(names)
+            if name is not None
+        ]
+        scaling = self._config.lora_alpha / self._config.r
+        keys = {layer: key for key, layer in self._layers.items()}
 
         def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            for name, begin, end in runs:
-                down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
+            key = keys[layer]
+            for tensors, begin, end in runs:
+                down, up = tensors[f"{key}.lora_A.weight"], tensors[f"{key}.lora_B.weight"]
                 low = inputs[0][begin:end].reshape(-1, down.shape[1]).to(down.dtype) @ down.T
                 out = output[begin:end].view(-1, up.shape[0])
                 if out.dtype == up.dtype:
-                    out.addmm_(low, up.T, alpha=layer.scaling[name])
+                    out.addmm_(low, up.T, alpha=scaling)
                 else:
-                    out.add_((low @ up.T).mul_(layer.scaling[name]).to(out.dtype))
+                    out.add_((low @ up.T).mul_(scaling).to(out.dtype))
 
         hooks = [layer.register_forward_hook(add) for layer in self._layers.values() if runs]
         try:
@@ -156,6 +193,8 @@ class LoRAWeights(PolicyWeights):
 
     def tensors(self, name: str) -> Tensors:
         """See `PolicyWeights`."""
+        if name in self._frozen:
+            return self._frozen[name]
         return {key: parameter.detach() for key, parameter in self.trainable(name).items()}
 
     def read(self, folder: Path) -> Tensors:

@@ -1,5 +1,6 @@
-"""What the versions of a policy are made of, on one model: the interface of both kinds of weights.
+"""What policies are made of, on one model: the interface of both kinds of weights.
 
+An adapter can be trained and lives in the modules; a frozen version only plays and is plain tensors.
 `lora_weights` adds factors to a frozen model, `full_weights` puts other tensors in the place of its
 own. `base_model` holds one of the two and says what their methods mean to the rest.
 """
@@ -29,7 +30,7 @@ ANCHOR = "anchor"
 
 
 class PolicyWeights(ABC):
-    """Named versions of one frozen model; None is the model as it was loaded."""
+    """Named adapters and frozen versions of one model; None is the model as it was loaded."""
 
     kind: Parameters
     model: Any
@@ -39,7 +40,12 @@ class PolicyWeights(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """All versions, in the order in which they were added."""
+        """All adapters, in the order in which they were added."""
+
+    @property
+    @abstractmethod
+    def frozen(self) -> tuple[str, ...]:
+        """All frozen versions, in the order in which they were added."""
 
     @property
     @abstractmethod
@@ -48,23 +54,39 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def add(self, name: str, seed: int) -> None:
-        """Add a version that does what the frozen model does."""
+        """Add an adapter that does what the frozen model does."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Forget a version that is not active."""
+        """Forget an adapter that is not active."""
 
     @abstractmethod
-    def activate(self, name: str | None) -> None:
-        """Let forwards pass through a version and make it alone trainable.
+    def freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Add a frozen version.
 
         Raises:
-            ConfigError: it was added as frozen.
+            ModelError: the tensors have other names or shapes than an adapter's.
         """
 
     @abstractmethod
+    def load_frozen(self, name: str, folder: Path) -> None:
+        """Add a frozen version that plays what `save` wrote.
+
+        Raises:
+            ModelError: the folder holds nothing, or nothing that fits.
+        """
+
+    @abstractmethod
+    def forget(self, name: str) -> None:
+        """Forget a frozen version."""
+
+    @abstractmethod
+    def activate(self, name: str | None) -> None:
+        """Let forwards pass through an adapter and make it alone trainable."""
+
+    @abstractmethod
     def through(self, name: str | None) -> AbstractContextManager[None]:
-        """Inside, forwards pass through this version; what can be trained stays as it is."""
+        """Inside, forwards pass through this adapter; what can be trained stays as it is."""
 
     @abstractmethod
     def mixture(self, names: Sequence[str | None]) -> AbstractContextManager[None]:
@@ -72,15 +94,15 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:
-        """A version's parameters by their names in files, not copies.
-
-        Raises:
-            ConfigError: it was added as frozen.
-        """
+        """An adapter's parameters by their names in files, not copies."""
 
     @abstractmethod
     def tensors(self, name: str) -> Tensors:
-        """What a version holds, by the names in files, not copies; to read only."""
+        """What an adapter or a frozen version holds, by the names in files, not copies; to read only.
+
+        Raises:
+            ModelError: its owner has changed the tensors of a frozen version.
+        """
 
     @abstractmethod
     def read(self, folder: Path) -> Tensors:
@@ -95,7 +117,7 @@ class PolicyWeights(ABC):
         """Write files that `read` reads, and others without us."""
 
     def load(self, name: str, folder: Path) -> None:
-        """Read what `save` wrote into a version, which is added when it does not exist.
+        """Read what `save` wrote into an adapter, which is added when it does not exist.
 
         Raises:
             ModelError: the folder holds nothing, or nothing that fits.
@@ -111,22 +133,14 @@ class PolicyWeights(ABC):
                 self.remove(name)
             raise
 
-    def load_frozen(self, name: str, folder: Path) -> None:
-        """Add a version that plays what `save` wrote and never learns.
-
-        Raises:
-            ModelError: the folder holds nothing, or nothing that fits.
-        """
-        self.load(name, folder)
-
     def overwrite(self, name: str, tensors: Tensors) -> None:
-        """Give a version other numbers in place.
+        """Give an adapter other numbers in place.
 
         Raises:
-            ModelError: names or shapes are not the version's; nothing has changed then.
+            ModelError: names or shapes are not the adapter's; nothing has changed then.
         """
         own = self.trainable(name)
-        check_fit(name, own, tensors)
+        check_fit(name, {key: p.shape for key, p in own.items()}, tensors)
         with torch.no_grad():
             for key, tensor in tensors.items():
                 own[key].copy_(tensor)
@@ -136,20 +150,22 @@ class PolicyWeights(ABC):
         return [list(range(len(names)))]
 
 
-def check_fit(name: str, own: Mapping[str, torch.Tensor], tensors: Tensors) -> None:
+def check_fit(
+    name: str, shapes: Mapping[str, Sequence[int]], tensors: Mapping[str, torch.Tensor]
+) -> None:
     """Refuse tensors that are not those of a version.
 
     Raises:
         ModelError: they have other names or shapes.
     """
-    if own.keys() != tensors.keys():
-        odd = sorted(own.keys() ^ tensors.keys())[:3]
+    if shapes.keys() != tensors.keys():
+        odd = sorted(shapes.keys() ^ tensors.keys())[:3]
         raise ModelError(f"tensors do not fit {name!r}: {odd} differ; were they made on this base?")
     for key, tensor in tensors.items():
-        if own[key].shape != tensor.shape:
+        if tuple(shapes[key]) != tuple(tensor.shape):
             raise ModelError(
                 f"{key} of {name!r}: shape {tuple(tensor.shape)} does not fit "
-                f"{tuple(own[key].shape)}; was it made with another lora_rank or base?"
+                f"{tuple(shapes[key])}; was it made with another lora_rank or base?"
             )
 
 

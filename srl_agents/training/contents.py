@@ -12,6 +12,7 @@ from srl_agents.engines.transformers_engine import SamplingSettings
 from srl_agents.league.agents import model_contents
 from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel, Example
+from srl_agents.models.digests import tensors_sha256
 from srl_agents.records import digest
 
 _NOT_BEHAVIOUR = frozenset(
@@ -32,7 +33,7 @@ def contents_of(
     return model_contents(
         base=base.name,
         base_sha256=base_sha256(catalog.resolve(base.name)),
-        adapter=None if adapter is None else _adapter_sha256(base, adapter),
+        adapter=None if adapter is None else tensors_sha256(base.adapter_tensors(adapter)),
         prompt=digest([prompt.system, shown, base.tokenizer.chat_template]),
         tokenizer=_tokenizer_sha256(base.tokenizer),
         sampling={
@@ -71,11 +72,3 @@ def _tokenizer_sha256(tokenizer: Any) -> str:
         return digest(sorted(tokenizer.get_vocab().items()))
     content = json.loads(backend.to_str())
     return digest({k: v for k, v in content.items() if k not in ("padding", "truncation")})
-
-
-def _adapter_sha256(base: BaseModel, adapter: str) -> str:
-    hashed = hashlib.sha256()
-    for name, tensor in sorted(base.adapter_tensors(adapter).items()):
-        hashed.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        hashed.update(tensor.contiguous().numpy().tobytes())
-    return hashed.hexdigest()

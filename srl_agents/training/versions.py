@@ -142,7 +142,7 @@ class LeagueVersions:
         self._load(frozen)
         for version in dropped:
             self.policies.pop(version, None)
-            self.base.remove_adapter(version)
+            self.base.forget(version)
         if self.league.opponents.payoff_pairs:
             self.name_live()
             episodes = self._play(f"payoffs of {frozen}", self.league.payoff_matches(frozen))
@@ -150,7 +150,7 @@ class LeagueVersions:
 
     def _load(self, version: str) -> None:
         folder = self._folder_of(version)
-        if version not in self.base.adapters:
+        if version not in self.base.frozen:
             checkpoints.check_frozen(folder, _MEND)
             self.base.load_frozen(version, folder)
         prompt = read_prompt(folder)

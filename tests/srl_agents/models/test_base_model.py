@@ -219,3 +219,37 @@ def test_after_a_mixture_the_model_is_as_before(base: BaseModel) -> None:
         raise ZeroDivisionError
     assert torch.equal(logits(base), before)
     assert not any(module._forward_hooks for module in base.model.modules())
+
+
+def test_a_frozen_version_plays_what_the_adapter_was(base: BaseModel, tmp_path: Path) -> None:
+    base.add_adapter("alice", seed=1)
+    disturb(base, "alice")
+    with base.mixture(["alice"]):
+        before = base.model(IDS).logits
+    base.freeze("alice@0", base.trainable_parameters("alice"))
+    base.save_adapter("alice", tmp_path)
+    base.load_frozen("alice@1", tmp_path)
+    disturb(base, "alice", seed=4)
+
+    for version in ("alice@0", "alice@1"):
+        with base.mixture([version]):
+            assert torch.equal(base.model(IDS).logits, before)
+    assert base.adapters == ("alice",)
+    assert base.frozen == ("alice@0", "alice@1")
+    base.forget("alice@0")
+    base.forget("alice@0")
+    with pytest.raises(UnknownPolicyError, match="alice@0"):
+        base.mixture(["alice@0"])
+
+
+def test_a_frozen_version_does_not_learn(base: BaseModel) -> None:
+    base.add_adapter("alice", seed=1)
+    base.freeze("old", base.adapter_tensors("alice"))
+    for change in (base.activate, base.trainable_parameters, base.through):
+        with pytest.raises(ConfigError, match="never learns"):
+            change("old")
+    with pytest.raises(ConfigError, match="taken"):
+        base.freeze("old", base.adapter_tensors("alice"))
+    with pytest.raises(ModelError, match="lora_rank"):
+        base.freeze("wide", {k: v[:1] for k, v in base.adapter_tensors("alice").items()})
+    assert base.frozen == ("old",)

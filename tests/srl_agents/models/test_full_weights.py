@@ -243,10 +243,10 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
         full.load_frozen(name, tmp_path / name)
     weights = full._weights
     assert isinstance(weights, FullWeights)
-    assert full.adapters == tuple(names)
+    assert full.frozen == tuple(names)
     assert weights.in_memory == ()
     for name in (*names, "v1", "v3", "v1"):
-        with full.through(name):
+        with full.mixture([name]):
             assert torch.equal(logits(full), expected[name])
         assert len(weights.in_memory) <= 2
     assert weights.in_memory == ("v3", "v1")
@@ -261,8 +261,8 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
         of_name = [k for k, row in enumerate(rows) if row == name]
         assert_same([mixed[k] for k in of_name], [alone[k] for k in of_name])
         assert len(weights.in_memory) <= 2
-    full.remove_adapter("v1")
-    assert "v1" not in (*full.adapters, *weights.in_memory)
+    full.forget("v1")
+    assert "v1" not in (*full.frozen, *weights.in_memory)
 
 
 def test_a_frozen_copy_does_not_learn(full: BaseModel, tmp_path: Path) -> None:
@@ -278,6 +278,27 @@ def test_a_frozen_copy_does_not_learn(full: BaseModel, tmp_path: Path) -> None:
             change()
     with pytest.raises(ConfigError, match="taken"):
         full.load_frozen("alice", tmp_path / "alice")
+
+
+def test_a_version_that_its_owner_overwrote_is_refused(full: BaseModel) -> None:
+    add_disturbed(full, "alice")
+    with full.mixture(["alice"]):
+        before = logits(full)
+    full.freeze("kept", full.adapter_tensors("alice"))
+    full.freeze("shared", full.trainable_parameters("alice"))
+    weights = full._weights
+    assert isinstance(weights, FullWeights)
+    key = next(iter(weights.tensors("alice")))
+    assert weights.tensors("shared")[key].is_set_to(weights.tensors("alice")[key])
+    with full.mixture(["shared"]):
+        assert torch.equal(logits(full), before)
+
+    disturb(full, "alice", 5)
+
+    with full.mixture(["kept"]):
+        assert torch.equal(logits(full), before)
+    with pytest.raises(ModelError, match="Install the version again"), full.mixture(["shared"]):
+        logits(full)
 
 
 def test_folders_that_do_not_fit_are_refused(full: BaseModel, folder: Path, tmp_path: Path) -> None:

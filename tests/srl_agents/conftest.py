@@ -1,4 +1,4 @@
-"""One random model folder for all engine tests."""
+"""One random model folder for all tests of models and engines."""
 
 from pathlib import Path
 
