@@ -113,6 +113,9 @@ class WeightUpdate:
     version: WeightVersion
     previous: WeightVersion | None = None
     """What it was trained from; None for the first, and where it does not matter."""
+    shown: tuple[tuple[str, str], ...] = ()
+    """(observation, reply) pairs that the version is shown before every observation; its digest covers
+    them."""
     tensors: tuple[TensorHeader, ...]
     handle: str
     """Where the transport that published it keeps the bytes, for example a folder."""

@@ -6,7 +6,7 @@ published, or raises. Whoever writes one runs `srl_agents.testing.check_transpor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -14,6 +14,8 @@ import torch
 from srl_agents.records import WeightUpdate, WeightVersion
 
 Tensors = Mapping[str, torch.Tensor]
+Shown = Sequence[tuple[str, str]]
+"""(observation, reply) pairs."""
 
 
 @runtime_checkable
@@ -21,21 +23,28 @@ class Transport(Protocol):
     """Carries the tensors of one version."""
 
     def publish(
-        self, version: WeightVersion, tensors: Tensors, previous: WeightVersion | None = None
+        self,
+        version: WeightVersion,
+        tensors: Tensors,
+        previous: WeightVersion | None = None,
+        shown: Shown = (),
     ) -> WeightUpdate:
-        """Make a version available; what the trainer does to its tensors later changes nothing.
+        """Make a version available: `open` gives these tensors, or raises once they changed.
 
         Args:
             version: whose digest is that of ``tensors``; see `srl_agents.models.digests`.
             tensors: by the names in files.
             previous: what the version was trained from, for transports that send differences.
+            shown: examples that the version is shown; the digest covers them.
 
         Raises:
             ModelError: the digest is another one.
         """
 
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
-        """The tensors of an update, on the CPU, in the dtypes that it names.
+        """The tensors of an update in the dtypes that it names; to read only.
+
+        They are on the CPU, unless the transport never moved them.
 
         Raises:
             ModelError: they are gone, incomplete or others than the update says.

@@ -1,0 +1,294 @@
+"""What every transport must keep: exactly the published tensors, of exactly the version, or an error.
+
+from srl_agents.testing import check_transport
+
+def test_my_transport(tmp_path):
+    check_transport(lambda folder: MyTransport(folder), tmp_path)
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from srl_agents.models.digests import version_of
+from srl_agents.records import WeightUpdate
+from srl_agents.transports.protocol import Transport
+from srl_envs.errors import ModelError
+
+Make = Callable[[Path], Transport]
+"""A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
+_KILLS = 6
+_START_S = 60.0
+"""Most seconds until a publisher that is to be killed begins."""
+
+
+class TransportFault(AssertionError):
+    """A transport breaks its contract; the text says which promise."""
+
+
+def check_transport(make: Make, folder: Path) -> None:
+    """Run all checks, each with a transport and a folder of its own.
+
+    Args:
+        make: builds the transport.
+        folder: for scratch; need not exist.
+
+    Raises:
+        TransportFault: names the promise that was broken.
+    """
+    checks = (
+        check_round_trip,
+        check_published_twice,
+        check_trainer_goes_on,
+        check_wrong_digest,
+        check_other_update,
+        check_release,
+        check_damage,
+        check_killed_publication,
+    )
+    for check in checks:
+        scratch = folder / check.__name__
+        scratch.mkdir(parents=True, exist_ok=True)
+        check(make, scratch)
+
+
+def check_round_trip(make: Make, folder: Path) -> None:
+    """Names, types, shapes and bits arrive, bfloat16 and what is no number included."""
+    transport = make(folder)
+    tensors = _tensors(0)
+    tensors["odd"] = torch.tensor([float("nan"), float("inf"), -0.0])
+    tensors["small"] = torch.tensor([1e-40, 1.0], dtype=torch.bfloat16)
+    tensors["empty"], tensors["scalar"] = torch.zeros(0, 3), torch.tensor(2.5)
+    tensors["turned"] = torch.arange(6.0).reshape(2, 3).T
+    version = version_of("alice", 1, tensors)
+    update = transport.publish(version, tensors)
+    _require(update.version == version, "the update names another version than was published")
+    _require_opens(transport, update, tensors, "what arrives is not what was published")
+    shown = (("a board", "<action>1</action>"),)
+    prompted = version_of("alice", 2, tensors, shown)
+    update = transport.publish(prompted, tensors, version, shown)
+    _require(update.previous == version, "the update does not name the previous version")
+    _require_opens(transport, update, tensors, "a version with examples does not arrive")
+    transport.close()
+
+
+def check_published_twice(make: Make, folder: Path) -> None:
+    """Publishing a version again changes nothing; two versions do not disturb each other."""
+    transport = make(folder)
+    first, second = _publish(transport, 1), _publish(transport, 2)
+    again = _publish(transport, 1)
+    _require(again == first, "publishing a version twice gives two different updates")
+    for update, number in ((first, 1), (second, 2), (again, 1)):
+        _require_opens(transport, update, _tensors(number), f"version {number} is another")
+    transport.close()
+
+
+def check_trainer_goes_on(make: Make, folder: Path) -> None:
+    """What the trainer does to its tensors changes no opened version, or the version is refused."""
+    transport = make(folder)
+    tensors = _tensors(1)
+    update = transport.publish(version_of("alice", 1, tensors), tensors)
+    for tensor in tensors.values():
+        tensor.data.zero_()  # as a kernel writes that no counter of torch's sees
+    try:
+        opened = transport.open(update)
+    except ModelError:
+        transport.close()
+        return
+    _require_equal(opened, _tensors(1), "a published version changed with the trainer's tensors")
+    transport.close()
+
+
+def check_wrong_digest(make: Make, folder: Path) -> None:
+    """A version whose digest is not that of the tensors is not published."""
+    transport, tensors = make(folder), _tensors(1)
+    named = version_of("alice", 1, tensors)
+    wrong = replace(named, digest="0" * 16)
+    _require_refused(
+        lambda: transport.publish(wrong, tensors), "a version with a wrong digest was published"
+    )
+    other = _tensors(1) | {"layer.weight": torch.zeros(3, 2)}
+    _require_refused(
+        lambda: transport.publish(named, other), "other tensors were published under a version"
+    )
+    transport.close()
+
+
+def check_other_update(make: Make, folder: Path) -> None:
+    """An update that says something else than what lies there is refused."""
+    transport = make(folder)
+    update = _publish(transport, 1)
+    wrong = {
+        "another digest": replace(update, version=replace(update.version, digest="0" * 16)),
+        "another number": replace(update, version=replace(update.version, number=7)),
+        "other tensors": replace(update, tensors=update.tensors[:-1]),
+        "another type": replace(
+            update, tensors=tuple(replace(h, dtype="F64") for h in update.tensors)
+        ),
+        "other examples": replace(update, shown=(("a board", "a reply"),)),
+    }
+    for what, asked in wrong.items():
+        _require_refused(lambda asked=asked: transport.open(asked), f"{what}: opened all the same")
+    _require_opens(transport, update, _tensors(1), "refusing damaged the version")
+    transport.close()
+
+
+def check_release(make: Make, folder: Path) -> None:
+    """A released version is gone, others stay, and releasing again does nothing."""
+    transport = make(folder)
+    first, second = _publish(transport, 1), _publish(transport, 2)
+    opened = transport.open(first)
+    for _ in range(2):
+        transport.release(first.version)
+    transport.release(version_of("bob", 9, _tensors(9)))
+    _require_refused(lambda: transport.open(first), "a released version was opened")
+    _require_opens(transport, second, _tensors(2), "releasing one version took another")
+    _require_equal(opened, _tensors(1), "releasing changed tensors that an engine had opened")
+    transport.close()
+    transport.close()
+
+
+def check_damage(make: Make, folder: Path) -> None:
+    """No changed, shortened, missing or foreign file of the transport is believed."""
+    transport = make(folder)
+    update = _publish(transport, 1)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in files:
+        content = path.read_bytes()
+        for what, damaged in _damaged(content).items():
+            path.write_bytes(damaged)
+            _require_right_or_refused(transport, update, f"{path.name} {what}")
+        path.unlink()
+        _require_right_or_refused(transport, update, f"{path.name} missing")
+        path.mkdir()
+        _require_right_or_refused(transport, update, f"{path.name} as a folder")
+        path.rmdir()
+        path.write_bytes(content)
+    _require_opens(transport, update, _tensors(1), "the restored files are refused")
+    transport.close()
+
+
+def check_killed_publication(make: Make, folder: Path) -> None:
+    """A publisher that is killed leaves a version whole or not at all; the next one succeeds."""
+    tensors = {f"part{k}": torch.full((512, 256), float(k)) for k in range(8)}
+    version = version_of("alice", 1, tensors)
+    for number in range(_KILLS):
+        transport = make(folder)
+        began = time.monotonic()
+        update = transport.publish(version, tensors)
+        lasts_s = time.monotonic() - began
+        transport.release(version)
+        _kill_publisher(
+            lambda: make(folder).publish(version, tensors), lasts_s * (number + 0.5) / _KILLS
+        )
+        try:
+            opened = transport.open(update)
+        except ModelError:
+            opened = tensors
+        _require_equal(opened, tensors, "half of a killed publication was opened")
+        again = transport.publish(version, tensors)
+        _require_opens(transport, again, tensors, "after a kill a version does not arrive")
+        transport.release(version)
+        transport.close()
+
+
+# --- what the checks use -----------------------------------------------------------------------
+
+
+def _tensors(seed: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.rand(3, 2, generator=generator)
+    return {
+        "layer.weight": weight,
+        "layer.bias": weight[0].to(torch.bfloat16),
+        "seen": weight > 0.5,
+    }
+
+
+def _publish(transport: Transport, number: int) -> WeightUpdate:
+    tensors = _tensors(number)
+    return transport.publish(version_of("alice", number, tensors), tensors)
+
+
+def _damaged(content: bytes) -> dict[str, bytes]:
+    """Ways in which a file may be wrong."""
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    return {
+        "with a changed byte": flipped,
+        "with a changed last byte": content[:-1] + bytes([content[-1] ^ 1]),
+        "cut": content[:middle],
+        "empty": b"",
+        "longer": content + b"\0" * 8,
+        "of something else": b"[" * 4096,
+        "of a huge header": b"\xff" * 8 + content,
+    }
+
+
+def _kill_publisher(publish: Callable[[], object], after_s: float) -> None:
+    """Publish in a process of its own, and kill it that many seconds after it began."""
+    context = multiprocessing.get_context("fork")
+    ready, begins = context.Pipe(duplex=False)
+
+    def work() -> None:
+        begins.send(True)
+        publish()
+
+    process = context.Process(target=work)
+    process.start()
+    if ready.poll(_START_S):
+        time.sleep(after_s)
+    process.kill()
+    process.join()
+
+
+def _require(kept: bool, promise: str) -> None:
+    if not kept:
+        raise TransportFault(promise)
+
+
+def _require_equal(
+    found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], promise: str
+) -> None:
+    _require(found.keys() == expected.keys(), f"{promise}: names {sorted(found)}")
+    for name, tensor in expected.items():
+        same = found[name].dtype == tensor.dtype and found[name].shape == tensor.shape
+        _require(same, f"{promise}: {name} is {found[name].dtype} {tuple(found[name].shape)}")
+        bits = [
+            t.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            for t in (found[name], tensor)
+        ]
+        _require(torch.equal(*bits), f"{promise}: {name} has other bits")
+
+
+def _require_opens(
+    transport: Transport, update: WeightUpdate, expected: dict[str, torch.Tensor], promise: str
+) -> None:
+    try:
+        opened = transport.open(update)
+    except ModelError as error:
+        raise TransportFault(f"{promise}: {error}") from error
+    _require_equal(opened, expected, promise)
+
+
+def _require_refused(act: Callable[[], object], fault: str) -> None:
+    try:
+        act()
+    except ModelError:
+        return
+    raise TransportFault(fault)
+
+
+def _require_right_or_refused(transport: Transport, update: WeightUpdate, what: str) -> None:
+    try:
+        opened = transport.open(update)
+    except ModelError as error:
+        _require(len(str(error)) > 20, f"{what}: the error says nothing")
+        return
+    _require_equal(opened, _tensors(1), f"{what} was opened")

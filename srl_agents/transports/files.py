@@ -1,0 +1,149 @@
+"""Weights through a folder: one subfolder per version, whole or not there, verified when it is opened.
+
+The folder may lie on a file system that engines of other processes and machines read.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
+
+from srl_agents.checkpoints import rename_durably
+from srl_agents.checkpoints.folder import seal_of, sha256_of
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.transports.protocol import Shown, Tensors
+from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_envs.errors import ModelError
+
+WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
+_TEMPORARY = ".tmp-"
+_LARGEST_MANIFEST = 64 * 2**20
+"""Bytes; what is larger was not written here."""
+
+
+class FilesTransport:
+    """Publishes into a folder.
+
+    Args:
+        folder: for this run alone; made if absent. One writer at a time, any number of readers.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+
+    def publish(
+        self,
+        version: WeightVersion,
+        tensors: Tensors,
+        previous: WeightVersion | None = None,
+        shown: Shown = (),
+    ) -> WeightUpdate:
+        """See `Transport`; when it returns, the folder is on disk."""
+        headers = headers_of(tensors)
+        require_version(version, tensors, shown, "publish")
+        final = self.folder / str(version)
+        update = WeightUpdate(
+            version=version,
+            previous=previous,
+            shown=tuple(shown),
+            tensors=headers,
+            handle=str(final),
+        )
+        if not final.is_dir() or _fault(final, update):
+            self._write(final, update, tensors)
+        return update
+
+    def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
+        """See `Transport`; nothing in the folder is believed before it is verified."""
+        folder = Path(update.handle)
+        if folder.name != str(update.version):
+            raise ModelError(
+                f"{folder}: the update says that this is the folder of {update.version}."
+            )
+        if not folder.is_dir():
+            raise ModelError(f"{folder} is not there: the version was released or never published.")
+        if fault := _fault(folder, update):
+            raise ModelError(f"{folder}: {fault}. Publish the version again.")
+        path = folder / WEIGHTS
+        try:
+            tensors = load(path.read_bytes())  # a mapped file could change under its reader
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            raise ModelError(f"{path} cannot be read: {error}.") from error
+        require_update(update, tensors, str(path))
+        return tensors
+
+    def release(self, version: WeightVersion) -> None:
+        """See `Transport`."""
+        folder = self.folder / str(version)
+        gone = folder.with_name(f"{_TEMPORARY}{folder.name}")
+        shutil.rmtree(gone, ignore_errors=True)
+        if folder.is_dir():
+            folder.rename(gone)  # first, so that nobody opens half of it
+            shutil.rmtree(gone)
+
+    def close(self) -> None:
+        """Remove what a killed publication left; published versions stay."""
+        for path in self.folder.glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _write(self, final: Path, update: WeightUpdate, tensors: Tensors) -> None:
+        work = final.with_name(f"{_TEMPORARY}{final.name}")
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        copies = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
+        save_file(copies, work / WEIGHTS)
+        content = _content(update) | {"sha256": sha256_of(work / WEIGHTS)}
+        text = json.dumps(content | {"seal": seal_of(content)}, indent=1)
+        (work / MANIFEST).write_text(text + "\n")
+        if final.is_dir():  # damaged
+            shutil.rmtree(final)
+        rename_durably(work, final)
+
+
+def _content(update: WeightUpdate) -> dict[str, Any]:
+    """What a manifest says of an update, as JSON gives it back."""
+    content = {
+        "version": str(update.version),
+        "previous": None if update.previous is None else str(update.previous),
+        "shown": update.shown,
+        "tensors": [asdict(header) for header in update.tensors],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(content))
+    return plain
+
+
+def _fault(folder: Path, update: WeightUpdate) -> str:
+    """What is wrong with a published folder; empty if its files are those of the update."""
+    paths = (folder / MANIFEST, folder / WEIGHTS)
+    for path in paths:
+        if path.is_symlink() or not path.is_file():
+            return f"{path.name} is missing or no ordinary file"
+    try:
+        if paths[0].stat().st_size > _LARGEST_MANIFEST:
+            return f"{MANIFEST} is too large to be one"
+        manifest = json.loads(paths[0].read_bytes())
+        return _contradiction(manifest, update) or (
+            "" if manifest["sha256"] == sha256_of(paths[1]) else f"{WEIGHTS} changed on disk"
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{MANIFEST} or {WEIGHTS} cannot be read ({type(error).__name__}: {error})"
+
+
+def _contradiction(manifest: Any, update: WeightUpdate) -> str:
+    """Where a manifest says something else than the update."""
+    if not isinstance(manifest, Mapping):
+        return f"{MANIFEST} holds no object"
+    content = {key: value for key, value in manifest.items() if key != "seal"}
+    if manifest.get("seal") != seal_of(content) or "sha256" not in content:
+        return f"{MANIFEST} changed on disk"
+    told = _content(update)
+    odd = [key for key in ("version", "shown", "tensors") if content.get(key) != told[key]]
+    return f"{MANIFEST} says another {', '.join(odd)} than the update" if odd else ""

@@ -1,0 +1,80 @@
+"""What every transport checks on both ends: that tensors are those of the version."""
+
+from __future__ import annotations
+
+import torch
+
+from srl_agents.models.digests import version_of
+from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
+from srl_agents.transports.protocol import Shown, Tensors
+from srl_envs.errors import ModelError
+
+DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""As safetensors spells them."""
+
+
+def headers_of(tensors: Tensors) -> tuple[TensorHeader, ...]:
+    """Names, types and shapes, sorted by name.
+
+    Raises:
+        ModelError: there are no tensors, or one has a type that safetensors cannot hold.
+    """
+    if not tensors:
+        raise ModelError("an update without tensors: give the weights that changed.")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            raise ModelError(
+                f"tensor {name!r} has type {tensor.dtype}; use one of {', '.join(DTYPES.values())}."
+            )
+    return tuple(
+        TensorHeader(name=name, dtype=DTYPES[tensor.dtype], shape=tuple(tensor.shape))
+        for name, tensor in sorted(tensors.items())
+    )
+
+
+def require_version(version: WeightVersion, tensors: Tensors, shown: Shown, where: str) -> None:
+    """Refuse tensors that are not the version's.
+
+    Args:
+        version: that they are said to be.
+        tensors: by the names in files.
+        shown: examples that the digest covers.
+        where: they are, for the error.
+
+    Raises:
+        ModelError: their digest is another one.
+    """
+    found = version_of(version.learner, version.number, tensors, shown)
+    if found != version:
+        raise ModelError(
+            f"{where}: the tensors have digest {found.digest}, those of {version} have {version.digest}. "
+            "They changed after the version was named, or belong to another one."
+        )
+
+
+def require_update(update: WeightUpdate, tensors: Tensors, where: str) -> None:
+    """Refuse tensors that are not what an update says.
+
+    Raises:
+        ModelError: names, types, shapes or the digest differ.
+    """
+    found = {header.name: header for header in headers_of(tensors)}
+    told = {header.name: header for header in update.tensors}
+    odd = sorted(name for name in found.keys() | told if found.get(name) != told.get(name))
+    if odd:
+        raise ModelError(
+            f"{where}: {', '.join(map(repr, odd[:3]))} differ from what the update of {update.version} "
+            "says in name, type or shape."
+        )
+    require_version(update.version, tensors, update.shown, where)

@@ -1,0 +1,91 @@
+"""Both transports keep the contract; what only one of them promises is tested here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from srl_agents.models.digests import version_of
+from srl_agents.testing import check_transport
+from srl_agents.transports.files import MANIFEST, WEIGHTS, FilesTransport
+from srl_agents.transports.protocol import Transport
+from srl_agents.transports.shared import SharedTransport
+from srl_envs.errors import ModelError
+
+MAKE: dict[str, Callable[[Path], Transport]] = {
+    "shared": lambda _: SharedTransport(),
+    "files": FilesTransport,
+}
+TENSORS = {"a": torch.arange(4.0), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
+VERSION = version_of("alice", 3, TENSORS)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_shipped_transports_keep_the_contract(name: str, tmp_path: Path) -> None:
+    check_transport(MAKE[name], tmp_path)
+
+
+def test_an_alias_that_the_trainer_overwrote_is_refused() -> None:
+    """Even where no version counter of torch's moved, as when a kernel writes by pointer."""
+    transport, weights = SharedTransport(alias=True), {"a": torch.arange(4.0)}
+    update = transport.publish(version_of("alice", 1, weights), weights)
+    assert transport.open(update)["a"].data_ptr() == weights["a"].data_ptr()
+    weights["a"].data[1] = 7
+    with pytest.raises(ModelError, match="changed after the version was named"):
+        transport.open(update)
+
+
+def test_readers_elsewhere_open_what_a_folder_holds(tmp_path: Path) -> None:
+    update = FilesTransport(tmp_path / "new" / "folder").publish(VERSION, TENSORS)
+    opened = FilesTransport(tmp_path).open(update)
+    assert all(torch.equal(opened[name], tensor) for name, tensor in TENSORS.items())
+
+
+@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
+def test_links_are_not_followed(file: str, tmp_path: Path) -> None:
+    transport = FilesTransport(tmp_path)
+    update = transport.publish(VERSION, TENSORS)
+    path = Path(update.handle) / file
+    path.rename(tmp_path / file)
+    path.symlink_to(tmp_path / file)
+    with pytest.raises(ModelError, match=rf"{VERSION}: {file} is missing or no ordinary file"):
+        transport.open(update)
+
+
+def test_a_manifest_that_was_sealed_again_over_other_weights_is_refused(tmp_path: Path) -> None:
+    """Whoever can write to the folder can write seals; the update's digest decides."""
+    transport = FilesTransport(tmp_path)
+    update = transport.publish(VERSION, TENSORS)
+    others = {"a": torch.zeros(4), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
+    forged = transport.publish(version_of("eve", 3, others), others)
+    weights = (Path(forged.handle) / WEIGHTS).read_bytes()
+    (Path(update.handle) / WEIGHTS).write_bytes(weights)
+    from srl_agents.checkpoints.folder import seal_of, sha256_of
+
+    path = Path(update.handle) / MANIFEST
+    content = {k: v for k, v in json.loads(path.read_text()).items() if k != "seal"}
+    content["sha256"] = sha256_of(Path(update.handle) / WEIGHTS)
+    path.write_text(json.dumps(content | {"seal": seal_of(content)}))
+    with pytest.raises(ModelError, match=f"{WEIGHTS}: the tensors have digest"):
+        transport.open(update)
+
+
+def test_a_damaged_version_is_published_again(tmp_path: Path) -> None:
+    transport = FilesTransport(tmp_path)
+    update = transport.publish(VERSION, TENSORS)
+    (Path(update.handle) / WEIGHTS).write_bytes(b"gone")
+    assert transport.publish(VERSION, TENSORS) == update
+    assert torch.equal(transport.open(update)["a"], TENSORS["a"])
+
+
+def test_closing_removes_what_a_killed_publisher_left(tmp_path: Path) -> None:
+    (tmp_path / f".tmp-{VERSION}").mkdir()
+    transport = FilesTransport(tmp_path)
+    transport.publish(VERSION, TENSORS)
+    transport.close()
+    assert os.listdir(tmp_path) == [str(VERSION)]
