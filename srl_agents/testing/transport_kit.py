@@ -23,7 +23,7 @@ from srl_envs.errors import ModelError
 
 Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
-_KILLS = 6
+_KILLS = 10
 _START_S = 60.0
 """Most seconds until a publisher that is to be killed begins."""
 
@@ -185,7 +185,7 @@ def check_killed_publication(make: Make, folder: Path) -> None:
         lasts_s = time.monotonic() - began
         transport.release(version)
         _kill_publisher(
-            lambda: make(folder).publish(version, tensors), lasts_s * (number + 0.5) / _KILLS
+            lambda: make(folder).publish(version, tensors), 2 * lasts_s * (number + 0.5) / _KILLS
         )
         try:
             opened = transport.open(update)
