@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any
 
 from leaderboards.protocol import BOT
 from leaderboards.record import MatchRecord
+from srl_agents.records import canonical_json
 from srl_agents.rollouts.runner import bot_seed
 from srl_envs import make, make_bot
 from srl_envs.episode import Transcript, play
@@ -87,7 +89,7 @@ def replay_match(record: MatchRecord) -> Replay:
             player = _Compared(player, bot, f"seat {seat} ({agent})")
             compared.append(player)
         players[seat] = player
-    env = _env(spec.env_id, tuple(sorted(spec.options.items())))
+    env = _env(spec.env_id, canonical_json(spec.options))
     try:
         again = play(env, players, spec.seed, split=spec.split)
     except SandboxError:
@@ -160,5 +162,5 @@ class _Compared:
 
 
 @lru_cache(maxsize=4)
-def _env(env_id: str, options: tuple[tuple[str, Any], ...]) -> Any:
-    return make(env_id, **dict(options))
+def _env(env_id: str, options_json: str) -> Any:
+    return make(env_id, **json.loads(options_json))

@@ -205,7 +205,10 @@ class Game(ABC, Generic[State, Action]):
         return None
 
     def components(self, state: State, seat: int) -> Mapping[str, float]:
-        """Named parts and statistics of the outcome at the end; logged, not added to the reward."""
+        """Named parts and statistics of the outcome; those at the end are logged, not rewarded.
+
+        The names are the same in every state and for every seat: a recipe may give them weights.
+        """
         return {}
 
     def forfeit(self, state: State, seat: int) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from srl_envs.errors import PolicyError, SRLError, TranscriptError
 from srl_envs.registry import Policy, make
 from srl_envs.seating import require_seated, seat_policies
+from srl_envs.wrapper_kinds import code_named_by
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv
@@ -131,16 +132,11 @@ def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
     """Play the recorded replies again, in a fresh environment unless one is given.
 
     Raises:
-        TranscriptError: the observations or rewards differ from what the transcript claims, or it was
-            recorded through wrappers and no environment with the same ones is given.
+        TranscriptError: the observations or rewards differ from what the transcript claims, or no
+            environment is given and `remake` refuses.
+        ConfigError: the options make no environment here.
     """
-    wrappers = transcript.options.get("wrappers")
-    if wrappers and env is None:
-        raise TranscriptError(
-            f"recorded through {', '.join(wrappers)}: put the same around the environment and call "
-            "replay(transcript, env)."
-        )
-    env = env or make(transcript.env_id, **transcript.options)
+    env = env or remake(transcript)
     steps = iter(transcript.steps)
     current: dict[int, str] = {}
 
@@ -168,6 +164,23 @@ def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
             f"claims: {', '.join(differs)} differ."
         )
     return again
+
+
+def remake(transcript: Transcript) -> GameEnv:
+    """The environment of a transcript, wrappers included.
+
+    Raises:
+        TranscriptError: a wrapper is code that the transcript only names. A file may have been written
+            by anybody, so nothing that it names is imported.
+        ConfigError: the options make no environment here.
+    """
+    code = code_named_by(transcript.options)
+    if code:
+        raise TranscriptError(
+            f"recorded through {', '.join(code)}, which a record may name but not run: put the same "
+            "around the environment and call replay(transcript, env)."
+        )
+    return make(transcript.env_id, **transcript.options)
 
 
 def load_transcript(path: str | Path) -> Transcript:

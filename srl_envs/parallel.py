@@ -142,6 +142,17 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         }
         return {**self.rules, **changed}
 
+    @property
+    def paid_names(self) -> tuple[str, ...]:
+        """Components that rewards are the sum of."""
+        return "outcome", "format"
+
+    @property
+    def statistic_names(self) -> tuple[str, ...]:
+        """Components of an episode that are told at its end and not paid."""
+        entropy = episode_entropy(*self._name_and_version, self.default_split, 0)
+        return tuple(self.game.components(self.game.new(Streams(*entropy)), 0))
+
     def observation_space(self, agent: str) -> Dict:
         """The same object at every call."""
         return self._observation_spaces[agent]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -147,11 +147,13 @@ def list_envs() -> list[str]:
     return sorted(_SPECS)
 
 
-def make(env_id: str, **options: Any) -> GameEnv:
+def make(env_id: str, *, wrappers: Sequence[Mapping[str, Any]] = (), **options: Any) -> GameEnv:
     """Make an environment as a PettingZoo ParallelEnv.
 
     Args:
         env_id: a registered id such as ``code_duel-v0``.
+        wrappers: to put around it, from the inside out: ``{"kind": "TurnLimit", "steps": 30}``; see
+            `srl_envs.wrappers`.
         **options: ``split`` ("train" or "eval"), ``invalid`` ("retry", "forfeit" or
             "random_legal"), ``max_retries``, ``forfeit_after``, ``render_mode``, and the game's own.
 
@@ -161,18 +163,18 @@ def make(env_id: str, **options: Any) -> GameEnv:
 
     Raises:
         UnknownEnvironmentError: no such id.
-        ConfigError: an option is unknown or impossible.
+        ConfigError: an option is unknown or impossible, or a wrapper is unknown or does not fit.
     """
-    from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
-    from srl_envs.parallel import SHELL_OPTIONS, GameEnv  # noqa: PLC0415
+    bare = _make_bare(spec(env_id), options)
+    if not wrappers:
+        return bare
+    from srl_envs.wrappers.applying import wrapped  # noqa: PLC0415 - keeps `import srl_envs` light
 
-    found = spec(env_id)
-    target = load_entry_point(found.entry_point)
-    if not (isinstance(target, type) and issubclass(target, Game)):
-        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
-    shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
-    rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
-    return GameEnv(found, _make_game(found, target, rules), rules, **shell)
+    try:
+        return wrapped(bare, wrappers)
+    except ConfigError as error:
+        bare.close()
+        raise ConfigError(f"{env_id}: {error}") from None
 
 
 def count_seats(env_id: str, **options: Any) -> int:
@@ -291,6 +293,18 @@ def load_entry_point(target: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part)
     return value
+
+
+def _make_bare(found: EnvSpec, options: Mapping[str, Any]) -> GameEnv:
+    from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
+    from srl_envs.parallel import SHELL_OPTIONS, GameEnv  # noqa: PLC0415
+
+    target = load_entry_point(found.entry_point)
+    if not (isinstance(target, type) and issubclass(target, Game)):
+        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
+    shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
+    rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
+    return GameEnv(found, _make_game(found, target, rules), rules, **shell)
 
 
 def _make_game(

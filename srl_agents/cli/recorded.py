@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import srl_envs
 from srl_envs.core import Game, seat_name
-from srl_envs.episode import Recorder, Transcript
+from srl_envs.episode import Recorder, Transcript, remake
 from srl_envs.errors import ConfigError, TranscriptError
 
 
@@ -78,16 +77,12 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
         names: of the players, seat by seat; fewer are filled up with nothing.
 
     Raises:
-        TranscriptError: the recorded replies do not fit the game at all.
+        TranscriptError: the recorded replies do not fit the game at all, or a wrapper is code that the
+            transcript only names.
         UnknownEnvironmentError: its environment is not installed.
         ConfigError: its options are not those of the environment, or there are too many names.
     """
-    wrappers = transcript.options.get("wrappers")
-    if wrappers:
-        raise TranscriptError(
-            f"recorded through {', '.join(wrappers)}, which no file can bring back; it cannot be shown."
-        )
-    env: Any = srl_envs.make(transcript.env_id, **transcript.options)
+    env: Any = remake(transcript)
     try:
         seats = len(env.possible_agents)
         if len(names) > seats:

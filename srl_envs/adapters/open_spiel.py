@@ -223,9 +223,9 @@ class OpenSpielGame(Game[Position, int]):
         return names[rng.integers(len(names))]
 
     def components(self, state: Position, seat: int) -> Mapping[str, float]:
-        """``utility``: the return in OpenSpiel's units; nothing where the game was cut short."""
+        """``utility``: the return in OpenSpiel's units; 0 where the game was cut short."""
         if not state.spiel.is_terminal():
-            return {}
+            return {"utility": 0.0}
         return {"utility": float(state.spiel.returns()[state.players[seat]])}
 
     def encode(self, state: Position) -> Any:

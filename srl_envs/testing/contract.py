@@ -30,6 +30,7 @@ def check_contract(env_id: str, *, episodes: int = 4) -> None:
     """
     for mode in INVALID_MODES:
         with game_env(env_id, invalid=mode) as env, game_env(env_id, invalid=mode) as other:
+            statistics = env.statistic_names
             for seed in range(episodes):
                 where = f"{env_id}: seed {seed}, invalid={mode!r}"
                 recording = record(env, seed)
@@ -37,7 +38,7 @@ def check_contract(env_id: str, *, episodes: int = 4) -> None:
                 for number, (_, results) in enumerate(recording.steps, 1):
                     live = number < len(recording.steps)
                     _require_step(f"{where}, step {number}", env, results[0], results[-1], live)
-                    _require_flags(f"{where}, step {number}", results, live)
+                    _require_flags(f"{where}, step {number}", results, live, statistics)
                 _require_others_ignored(where, other, seed, recording)
 
 
@@ -64,7 +65,9 @@ def _require_step(
     require(bool(acting) == live, f"{where}: {acting} seats are on move.")
 
 
-def _require_flags(where: str, results: tuple[Any, ...], live: bool) -> None:
+def _require_flags(
+    where: str, results: tuple[Any, ...], live: bool, statistics: tuple[str, ...]
+) -> None:
     _, rewards, terminations, truncations, infos = results
     require(all(math.isfinite(r) for r in rewards.values()), f"{where}: rewards {rewards}.")
     require(not any(truncations.values()), f"{where}: truncated, though nobody asked for it.")
@@ -73,6 +76,11 @@ def _require_flags(where: str, results: tuple[Any, ...], live: bool) -> None:
     if not live:
         told = all({"statistics", "forfeited"} <= set(info) for info in infos.values())
         require(told, f"{where}: the last infos lack statistics or forfeited.")
+        for info in infos.values():
+            require(
+                set(info["statistics"]) == set(statistics),
+                f"{where}: statistics {list(info['statistics'])}; the first state has {list(statistics)}.",
+            )
 
 
 def _require_others_ignored(where: str, env: GameEnv, seed: int, expected: Recording) -> None:

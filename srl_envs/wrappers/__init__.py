@@ -2,6 +2,10 @@
 
 >>> env = TurnLimit(HistoryWindow(srl_envs.make("nim-v0"), turns=2), steps=30)  # doctest: +SKIP
 
+`srl_envs.make` does the same from plain values, which match specs and transcripts keep:
+
+>>> env = srl_envs.make("nim-v0", wrappers=[{"kind": "TurnLimit", "steps": 30}])  # doctest: +SKIP
+
 Array observations and numbered actions are in `srl_envs.wrappers.numeric`.
 """
 

@@ -11,6 +11,7 @@ from gymnasium.spaces import Dict
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import GameEnv, Observation
 from srl_envs.spaces import LegalText
+from srl_envs.wrapper_kinds import kind_of
 
 Infos = dict[str, dict[str, Any]]
 Result = tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]
@@ -20,10 +21,10 @@ Result = tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[s
 class Wrapper(GameEnv):
     """A `GameEnv` whose episode another one plays; by itself it changes nothing.
 
-    Subclasses override `describe`, and of `reset`, `step` and `set_state` what they change; the other
-    views read what these return. What they
-    keep about an episode goes into `own_state` as JSON values and comes back through
-    `set_own_state`. Every other attribute is that of ``env``, the environment inside.
+    Subclasses override `settings`, and of `reset`, `step` and `set_state` what they change; the other
+    views read what these return. What they keep about an episode goes into `own_state` as JSON values
+    and comes back through `set_own_state`. Every other attribute is that of ``env``, the environment
+    inside.
     """
 
     pays = True
@@ -37,9 +38,19 @@ class Wrapper(GameEnv):
             raise AttributeError(name)
         return getattr(self.env, name)
 
+    def settings(self) -> dict[str, Any]:
+        """Every argument beside ``env`` that makes this wrapper again, as JSON values."""
+        return {}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What `srl_envs.make` needs in ``wrappers`` to make this one again."""
+        return {"kind": kind_of(type(self)), **self.settings()}
+
     def describe(self) -> str:
-        """The wrapper with its settings, as transcripts and states name it."""
-        return type(self).__name__
+        """The wrapper with its settings, as states and messages name it."""
+        given = ", ".join(f"{name}={value}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({given})"
 
     def own_state(self) -> Any:
         """What the wrapper keeps about the running episode, as JSON values."""
@@ -55,14 +66,24 @@ class Wrapper(GameEnv):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those of the environment, and the wrappers by name under ``wrappers``."""
+        """Those of the environment, and under ``wrappers`` each `config`, from the inside out."""
         inner = self.env.options
-        return {**inner, "wrappers": [*inner.get("wrappers", []), self.describe()]}
+        return {**inner, "wrappers": [*inner.get("wrappers", []), self.config]}
 
     @property
     def unwrapped(self) -> GameEnv:
         """The environment without any wrapper."""
         return self.env.unwrapped  # type: ignore[no-any-return]
+
+    @property
+    def paid_names(self) -> tuple[str, ...]:
+        """Those of the environment inside; a wrapper that pays adds its own."""
+        return self.env.paid_names
+
+    @property
+    def statistic_names(self) -> tuple[str, ...]:
+        """Those of the environment inside."""
+        return self.env.statistic_names
 
     @property
     def max_cycles(self) -> int | None:

@@ -50,9 +50,9 @@ class HistoryWindow(Wrapper):
         turn = (1 + len(_QUOTE)) * (text.max_length + self.reply_chars) + 100
         return Dict({**inner.spaces, "text": AnyText(text.max_length + self.turns * turn + 100)})
 
-    def describe(self) -> str:
-        """Name and window."""
-        return f"HistoryWindow(turns={self.turns}, reply_chars={self.reply_chars})"
+    def settings(self) -> dict[str, Any]:
+        """The window."""
+        return {"turns": self.turns, "reply_chars": self.reply_chars}
 
     def observation_space(self, agent: str) -> Dict:
         """Like the one inside, for longer texts; the same object at every call."""

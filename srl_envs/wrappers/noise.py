@@ -50,9 +50,9 @@ class ObservationNoise(Wrapper):
         super().__init__(env)
         self.rate, self.level, self.noise_seed = rate, level, seed
 
-    def describe(self) -> str:
-        """Name and settings."""
-        return f"ObservationNoise(rate={self.rate}, level={self.level}, seed={self.noise_seed})"
+    def settings(self) -> dict[str, Any]:
+        """Rate, level and seed."""
+        return {"rate": self.rate, "level": self.level, "seed": self.noise_seed}
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None

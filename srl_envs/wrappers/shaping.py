@@ -12,10 +12,13 @@ from typing import Any
 
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import GameEnv, Observation
+from srl_envs.registry import load_entry_point
 from srl_envs.wrappers.base import Infos, Result, Wrapper
 
 Potential = Callable[[str, int], float]
 """(text that the seat sees, seat) -> how good the seat's position is, in reward units."""
+COMPONENT = "shaping"
+"""Name of the reward component that it adds."""
 
 
 class PotentialShaping(Wrapper):
@@ -28,24 +31,32 @@ class PotentialShaping(Wrapper):
 
     Args:
         env: the environment inside; the potential reads what *it* shows.
-        potential: reads the text and nothing else.
+        potential: reads the text and nothing else; or ``package.module:function`` of it.
         gamma: the learner's discount per turn, in (0, 1].
 
     Raises:
-        ConfigError: ``gamma`` is out of range, or (from `reset` and `step`) a potential is not finite.
+        ConfigError: ``gamma`` is out of range, no function has this name, or (from `reset` and `step`) a
+            potential is not finite.
     """
 
-    def __init__(self, env: GameEnv, *, potential: Potential, gamma: float = 1.0) -> None:
+    def __init__(self, env: GameEnv, *, potential: Potential | str, gamma: float = 1.0) -> None:
         if not 0 < gamma <= 1:
             raise ConfigError(f"PotentialShaping: gamma={gamma!r}; give a number in (0, 1].")
         super().__init__(env)
-        self.potential, self.gamma = potential, gamma
+        self.potential: Potential = _named(potential) if isinstance(potential, str) else potential
+        self.gamma = gamma
         self._last: dict[str, float | None] = dict.fromkeys(env.possible_agents)
 
-    def describe(self) -> str:
-        """Name, potential and discount."""
-        name = getattr(self.potential, "__qualname__", type(self.potential).__name__)
-        return f"PotentialShaping(potential={name}, gamma={self.gamma})"
+    def settings(self) -> dict[str, Any]:
+        """Potential, by name, and discount."""
+        named = self.potential if hasattr(self.potential, "__qualname__") else type(self.potential)
+        name = f"{named.__module__}:{named.__qualname__}"  # type: ignore[union-attr] # it has one
+        return {"potential": name, "gamma": self.gamma}
+
+    @property
+    def paid_names(self) -> tuple[str, ...]:
+        """Those of the environment inside, and ``shaping``."""
+        return (*self.env.paid_names, COMPONENT)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -54,7 +65,7 @@ class PotentialShaping(Wrapper):
         observations, infos = self.env.reset(seed=seed, options=options)
         self._last = dict.fromkeys(self.possible_agents)
         for agent, seen in observations.items():
-            infos[agent]["reward_components"]["shaping"] = self._term(agent, seen, 0)
+            infos[agent]["reward_components"][COMPONENT] = self._term(agent, seen, 0)
         return observations, infos
 
     def step(self, actions: dict[str, str]) -> Result:
@@ -64,7 +75,7 @@ class PotentialShaping(Wrapper):
             end = 1 if terminations[agent] else 2 if truncations[agent] else 0
             term = self._term(agent, seen, end)
             rewards[agent] += term
-            infos[agent]["reward_components"]["shaping"] = term
+            infos[agent]["reward_components"][COMPONENT] = term
         return observations, rewards, terminations, truncations, infos
 
     def own_state(self) -> Any:
@@ -79,7 +90,7 @@ class PotentialShaping(Wrapper):
         """Continue an episode; see `Wrapper.set_state`."""
         observations, infos = super().set_state(data)
         for info in infos.values():
-            info["reward_components"]["shaping"] = 0.0
+            info["reward_components"][COMPONENT] = 0.0
         return observations, infos
 
     def _term(self, agent: str, seen: Observation, end: int) -> float:
@@ -93,3 +104,17 @@ class PotentialShaping(Wrapper):
                 raise ConfigError(f"{self.describe()}: it gave {now}; give a finite number.")
         self._last[agent] = now
         return 0.0 if before is None else self.gamma * now - before
+
+
+def _named(target: str) -> Potential:
+    try:
+        found = load_entry_point(target)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"PotentialShaping: potential={target!r} cannot be loaded: {error}."
+        ) from None
+    if not callable(found) or isinstance(found, type):
+        raise ConfigError(
+            f"PotentialShaping: potential={target!r} is no function of (text, seat); name one."
+        )
+    return found  # type: ignore[no-any-return] # checked to be callable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from srl_envs.parallel import GameEnv
 from srl_envs.wrappers.base import Wrapper, require_whole
 
@@ -25,9 +27,9 @@ class TurnLimit(Wrapper):
         self.steps = steps
         self.max_cycles = env.max_cycles
 
-    def describe(self) -> str:
-        """Name and limit."""
-        return f"TurnLimit(steps={self.steps})"
+    def settings(self) -> dict[str, Any]:
+        """The limit."""
+        return {"steps": self.steps}
 
     @property
     def max_cycles(self) -> int | None:

@@ -367,6 +367,13 @@ class NotANumber(Pennies):
         return {"ratio": float("nan")}
 
 
+class LateStatistics(Pennies):
+    """contract: a statistic that has no name before the end."""
+
+    def components(self, state: Coins, seat: int) -> Mapping[str, float]:
+        return {"rounds": 4.0} if len(state.shown) == ROUNDS else {}
+
+
 class Favoured(Pennies):
     """seat_symmetry: ties of no one's making go to seat 0."""
 

@@ -310,10 +310,10 @@ class Negotiation(Game[Talks, Act]):
 
         ``deal``: 1 if there is one. ``joint``: both outcomes together. ``pareto_gap``: what the seat
         could have more at no cost to the other. ``nash_product``: gains over the reserves multiplied,
-        over the largest such product; 0 without a deal.
+        over the largest such product; 0 without a deal. All are 0 until the end.
         """
         if self.to_move(state):
-            return {}
+            return {"deal": 0.0, "joint": 0.0, "pareto_gap": 0.0, "nash_product": 0.0}
         points = [float(p) for p in state.reserves]
         split = None
         if state.acts[-1].kind == ACCEPT:

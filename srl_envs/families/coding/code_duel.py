@@ -191,10 +191,8 @@ class CodeDuel(Game[CodeDuelState, Action]):
         return json.dumps(drawn)
 
     def components(self, state: CodeDuelState, seat: int) -> Mapping[str, float]:
-        """Share of hidden tests passed, and of the possible attacks that scored."""
-        if not _is_over(state):
-            return {}
-        tests, attacks = _shares(state, seat)
+        """Share of hidden tests passed, and of the possible attacks that scored; 0 until the end."""
+        tests, attacks = _shares(state, seat) if _is_over(state) else (0.0, 0.0)
         return {"tests_passed": tests, "attacks_scored": attacks}
 
     def swap_hidden(self, state: CodeDuelState, seat: int, other: CodeDuelState) -> CodeDuelState:

@@ -132,7 +132,7 @@ def test_a_recording_that_claims_more_than_it_replays_is_marked(
         ({"steps": ()}, "step"),
         ({"env_id": "nimm-v0"}, "Did you mean 'nim-v0'"),
         ({"options": {"heap": 3}}, "no option 'heap'"),
-        ({"options": {"wrappers": ["Shaped"]}}, "recorded through Shaped"),
+        ({"options": {"wrappers": [{"kind": "mine:Shaped"}]}}, "recorded through mine:Shaped"),
     ],
 )
 def test_a_recording_that_cannot_be_played_is_one_line(

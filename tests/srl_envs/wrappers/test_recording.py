@@ -26,7 +26,9 @@ def test_what_other_wrappers_changed_is_recorded(tmp_path: Path) -> None:
     env = Recording(HistoryWindow(srl_envs.make("nim-v0"), turns=1), tmp_path / "games.jsonl")
     srl_envs.play(env, bots(), seed=0)
     (transcript,) = load_recordings(tmp_path / "games.jsonl")
-    assert transcript.options["wrappers"] == ["HistoryWindow(turns=1, reply_chars=300)"]
+    assert transcript.options["wrappers"] == [
+        {"kind": "HistoryWindow", "turns": 1, "reply_chars": 300}
+    ]
     assert srl_envs.replay(transcript, HistoryWindow(srl_envs.make("nim-v0"), turns=1))
 
 

@@ -53,6 +53,8 @@ STACKS: dict[str, Callable[[GameEnv], GameEnv]] = {
         steps=8,
     ),
 }
+BY_NAME = ("turn limit", "history", "characters", "lines")
+"""Stacks that name no code of their own, so that a record alone brings them back."""
 EVERY = pytest.mark.parametrize("stack", STACKS)
 
 
@@ -110,8 +112,11 @@ def test_a_transcript_replays_with_the_same_wrappers_and_no_others(stack: str) -
     assert (
         srl_envs.replay(transcript, STACKS[stack](srl_envs.make("connect_four-v0"))) == transcript
     )
-    with pytest.raises(TranscriptError, match=r"recorded through .*put the same around"):
-        srl_envs.replay(transcript)
+    if stack in BY_NAME:
+        assert srl_envs.replay(transcript) == transcript
+    else:
+        with pytest.raises(TranscriptError, match=r"recorded through .*put the same around"):
+            srl_envs.replay(transcript)
     with pytest.raises(TranscriptError, match=r"options|recording"):
         srl_envs.replay(transcript, srl_envs.make("connect_four-v0"))
 
@@ -134,7 +139,10 @@ def test_wrappers_say_what_is_inside() -> None:
     env = TurnLimit(HistoryWindow(inner, turns=2), steps=4)
     assert env.options == {
         "cols": 5,
-        "wrappers": ["HistoryWindow(turns=2, reply_chars=300)", "TurnLimit(steps=4)"],
+        "wrappers": [
+            {"kind": "HistoryWindow", "turns": 2, "reply_chars": 300},
+            {"kind": "TurnLimit", "steps": 4},
+        ],
     }
     assert env.unwrapped is inner
     assert env.title.startswith("connect_four-v0 in HistoryWindow(")
