@@ -70,6 +70,10 @@ class ModelError(SRLError, RuntimeError):
     """A language model cannot be found, fetched or loaded, or its weights are broken."""
 
 
+class MemoryLimitError(SRLError, MemoryError):
+    """A model's work does not fit into memory; the text says which work, and what to lower."""
+
+
 class UnknownVersionError(ModelError, LookupError):
     """An engine was asked for a version that is not installed on it, or was retired."""
 

@@ -15,8 +15,10 @@ from transformers import GenerationConfig
 from srl_agents.engines.prompt_cache import Prompts, prefill
 from srl_agents.engines.token_choice import ReplyEnd, StopTexts, TokenChoice, uniforms
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.device_memory import memory_limit
 from srl_envs.errors import ConfigError, ModelError
 
+_LESS = "rollout.batch_rows or rollout.max_new_tokens, or set dtype to bfloat16"
 _CALL_COST = 32
 """What one more decoding step costs in a call of its own, in padding tokens that it could save."""
 
@@ -99,11 +101,16 @@ class TransformersEngine:
             ModelError: a prompt leaves no room for its reply in the model's context, or weights
                 give probabilities that are not numbers.
             UnknownPolicyError: a request names an adapter that the base does not have.
+            MemoryLimitError: replies that are sampled together do not fit into memory.
         """
         self._check(requests)
         replies: dict[int, Generation] = {}
         for chunk in self._chunks(requests):
-            generated = self._generate_chunk([requests[i] for i in chunk])
+            doing = (
+                f"generation of {len(chunk)} replies with {self.base.name} on {self.base.device}"
+            )
+            with memory_limit(doing, _LESS):
+                generated = self._generate_chunk([requests[i] for i in chunk])
             replies.update(zip(chunk, generated, strict=True))
         return [replies[i] for i in range(len(requests))]
 

@@ -21,6 +21,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 
 from srl_agents.models import catalog
+from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.full_weights import FullWeights
 from srl_agents.models.lora_weights import LoRAWeights
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
@@ -144,6 +145,7 @@ class BaseModel:
         Raises:
             ConfigError: rank, dtype or device make no sense here.
             ModelError: the model cannot be fetched or loaded, or has no chat template.
+            MemoryLimitError: it does not fit into memory.
         """
         if lora_rank < 1:
             raise ConfigError(f"lora_rank={lora_rank}: use 1 or more.")
@@ -154,9 +156,12 @@ class BaseModel:
         check_parameters(parameters, dtype)
         limit_threads()
         folder = catalog.resolve(str(name_or_path))
+        place = _device(device)
+        less = "the size of the model, or set dtype to bfloat16"
         try:
-            with quiet_libraries():
+            with quiet_libraries(), memory_limit(f"loading {name_or_path} on {place}", less):
                 model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+                model.to(place)
                 tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
@@ -164,7 +169,6 @@ class BaseModel:
             raise ModelError(f"{name_or_path} has no chat template; use an instruct model.")
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
-        model.to(_device(device))
         return cls(
             str(name_or_path),
             model,

@@ -69,4 +69,5 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
 
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
-        return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
+        with self.memory_limit(f"probabilities of {batch.rows} rows"):
+            return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)

@@ -9,7 +9,7 @@ import random
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings
@@ -82,6 +83,7 @@ class AdapterLearner(ABC, Generic[B]):
         self._optimizer_name = settings.optimizer
         self._max_grad_norm = settings.max_grad_norm
         self._iterations = settings.iterations
+        self._micro_batch_rows = settings.micro_batch_rows
         if name not in base.adapters:
             base.add_adapter(name, seed)
         base.activate(name)
@@ -138,12 +140,14 @@ class AdapterLearner(ABC, Generic[B]):
         Raises:
             ShapeError: the batch belongs to another learner.
             ModelError: the gradient is not finite.
+            MemoryLimitError: it does not fit into memory.
         """
         if batch.learner != self.name:
             raise ShapeError(f"batch of {batch.learner!r} given to learner {self.name!r}.")
         self.base.activate(self.name)
         self.drop_gradients()
-        loss, metrics = self._backward(batch)
+        with self.memory_limit(f"update on {batch.rows} rows"):
+            loss, metrics = self._backward(batch)
         norm = _gradient_norm(self._parameters)
         if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
             raise ModelError(
@@ -162,6 +166,7 @@ class AdapterLearner(ABC, Generic[B]):
 
         Raises:
             ModelError: there are no gradients, or what learned is no longer finite or enormous.
+            MemoryLimitError: the optimizer's state does not fit into memory.
         """
         if all(parameter.grad is None for parameter in self._parameters):
             raise ModelError(f"learner {self.name!r} has no gradients: call compute_gradients.")
@@ -171,24 +176,33 @@ class AdapterLearner(ABC, Generic[B]):
         # bitsandbytes asks the modules, at its first step, which of its tensors are embeddings
         self.base.activate(self.name)
         try:
-            self._optimizer.step()
+            with self.memory_limit(f"step of optimizer {self._optimizer_name}"):
+                self._optimizer.step()
         except RuntimeError as error:
             if "overflow" not in str(error):  # a step size that no float32 holds
                 raise
-            raise self._broken() from error
-        learned = (*self._parameters, *self._extras.values())
-        largest = torch.stack([parameter.detach().abs().max() for parameter in learned]).max()
-        if not largest < _LARGEST:  # false for what is no number, too
-            raise self._broken()
+            raise self._broken("after the step") from error
+        if not _sound((*self._parameters, *self._extras.values())):
+            raise self._broken("after the step")
         self._scheduler.step()
         self.drop_gradients()
         self.version += 1
 
-    def _broken(self) -> ModelError:
+    def _broken(self, when: str) -> ModelError:
         return ModelError(
             f"learner {self.name!r}, version {self.version}: its weights are no numbers, or larger than "
-            f"{_LARGEST:g}, after the step. Train again with a lower learning_rate."
+            f"{_LARGEST:g}, {when}. Train again with a lower learning_rate."
         )
+
+    def memory_limit(self, doing: str) -> AbstractContextManager[None]:
+        """Inside, running out of memory names the learner and what to lower.
+
+        Args:
+            doing: the work and its size.
+        """
+        rows = f"micro_batch_rows, here {self._micro_batch_rows}, or set gradient_checkpointing"
+        where = f"learner {self.name!r}, {doing}, on {self.base.device}"
+        return memory_limit(where, f"{rows}; an 8-bit optimizer and rollout.batch_rows help, too")
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -245,8 +259,10 @@ class AdapterLearner(ABC, Generic[B]):
             reset_moments: forget what the optimizer knows of the old ones; the schedule stays.
 
         Raises:
-            ModelError: the tensors do not fit.
+            ModelError: the tensors do not fit, or are not finite, or enormous; nothing has changed.
         """
+        if not _sound(tensors.values()):
+            raise self._broken("after the merge")
         self.base.set_adapter_tensors(self.name, tensors)
         if reset_moments:
             for parameter in self._parameters:
@@ -295,6 +311,12 @@ class AdapterLearner(ABC, Generic[B]):
             for name, tensor in extras.items():
                 self._extras[name].copy_(tensor)
         self.version = int(state["version"])
+
+
+def _sound(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether all entries are numbers, none of them enormous."""
+    largest = torch.stack([tensor.detach().abs().max() for tensor in tensors]).max()
+    return bool(largest < _LARGEST)  # false for what is no number, too
 
 
 def _gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> float:

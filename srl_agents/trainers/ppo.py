@@ -229,17 +229,15 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
-        for rows, part in micro_batches(
-            batch,
-            self.settings.micro_batch_rows,
-            self.base.device,
-            share=self.settings.share_prefixes,
-        ):
-            values = self._trainer.values(part)
-            values_RT[rows, : values.shape[1]] = values.cpu().numpy()
+        size, share = self.settings.micro_batch_rows, self.settings.share_prefixes
+        with self.memory_limit(f"values of {batch.rows} rows"):
+            for rows, part in micro_batches(batch, size, self.base.device, share=share):
+                values = self._trainer.values(part)
+                values_RT[rows, : values.shape[1]] = values.cpu().numpy()
         self.base.activate(active)
         return np.where(batch.completion_mask_RT, values_RT, np.float32(0))
 
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
-        return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
+        with self.memory_limit(f"probabilities of {batch.rows} rows"):
+            return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)

@@ -167,7 +167,7 @@ class RewardLearner(AdapterLearner[PreferenceBatch]):
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         scores_R = np.zeros(len(rows))
         self._trainer.model.eval()
-        with self.base.through(NAME):
+        with self.base.through(NAME), self.memory_limit(f"scores of {len(rows)} replies"):
             for start in range(0, len(order), _CHUNK):
                 some = order[start : start + _CHUNK]
                 width = len(rows[some[0]])

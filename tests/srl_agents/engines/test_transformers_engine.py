@@ -14,7 +14,7 @@ from srl_agents.engines.transformers_engine import (
     TransformersEngine,
 )
 from srl_agents.models.base_model import BaseModel
-from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError
+from srl_envs.errors import ConfigError, MemoryLimitError, ModelError, UnknownPolicyError
 
 
 def two_adapters(base: BaseModel) -> BaseModel:
@@ -190,3 +190,16 @@ def test_mistakes_are_named(base: BaseModel) -> None:
     with pytest.raises(ConfigError, match="stop"):
         SamplingSettings(stop=("",))
     assert engine.generate([]) == []
+
+
+def test_replies_that_do_not_fit_into_memory_say_what_to_lower(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_adapters(base)
+    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=4))
+    inner = base.model.get_base_model().base_model
+    monkeypatch.setattr(inner, "forward", lambda *_args, **_kwargs: torch.empty(2**50))
+    with pytest.raises(
+        MemoryLimitError, match=r"generation of 3 replies .*Lower rollout.batch_rows"
+    ):
+        engine.generate(requests(3))

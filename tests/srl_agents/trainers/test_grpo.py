@@ -22,7 +22,13 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import VARIANTS, GRPOSettings, LossType
-from srl_envs.errors import CheckpointError, ConfigError, ModelError, ShapeError
+from srl_envs.errors import (
+    CheckpointError,
+    ConfigError,
+    MemoryLimitError,
+    ModelError,
+    ShapeError,
+)
 
 Tensors = dict[str, torch.Tensor]
 
@@ -530,3 +536,45 @@ def test_a_policy_learns(tmp_path: Path) -> None:
         agent.update(training_batch("alice", agent.version, rows, base.tokenizer.pad_token_id))
     assert means[0] < 0.4
     assert np.mean(means[-3:]) > 0.9
+
+
+def fills_memory(*_args: Any, **_kwargs: Any) -> None:
+    torch.empty(2**50)
+
+
+def test_an_update_that_does_not_fit_into_memory_says_what_to_lower(
+    base: BaseModel, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = learner(base, micro_batch_rows=5)
+    batch = sample(base, "alice")
+    monkeypatch.setattr(base.model.get_base_model().base_model, "forward", fills_memory)
+    for work, named in (
+        (lambda: agent.compute_gradients(batch), "update on 7 rows"),
+        (lambda: agent.token_logprobs(batch, "alice"), "probabilities of 7 rows"),
+    ):
+        said = rf"learner 'alice', {named}, on cpu: out of memory .*Lower micro_batch_rows, here 5"
+        with pytest.raises(MemoryLimitError, match=said):
+            work()
+
+
+def test_an_optimizer_that_does_not_fit_into_memory_is_named(
+    base: BaseModel, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = learner(base)
+    agent.compute_gradients(sample(base, "alice"))
+    monkeypatch.setattr(agent._optimizer, "step", fills_memory)
+    with pytest.raises(MemoryLimitError, match="'alice', step of optimizer adamw_torch"):
+        agent.apply_gradients()
+    assert agent.version == 0
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e7])
+def test_merged_weights_that_are_no_numbers_change_nothing(base: BaseModel, wrong: float) -> None:
+    agent = learner(base)
+    before = base.adapter_tensors("alice")
+    merged = {key: tensor.clone() for key, tensor in before.items()}
+    next(iter(merged.values()))[0, 0] = wrong
+    with pytest.raises(ModelError, match=r"learner 'alice', version 0: .* after the merge"):
+        agent.replace_weights(merged, reset_moments=True)
+    assert all(torch.equal(t, before[key]) for key, t in base.adapter_tensors("alice").items())
+    assert agent.version == 0
