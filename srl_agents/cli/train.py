@@ -71,7 +71,7 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.process_folders import own_folder
     from srl_agents.training.run import LeagueTraining
 
-    processes = Processes.join()
+    processes = Processes.join(recipe.device)
     title = f"{recipe.name}: {recipe.env} with {recipe.model}"
     console = None if processes.first else Console(quiet=True)
     view = ConsoleView(title, recipe.updates, console)

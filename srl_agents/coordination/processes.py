@@ -44,10 +44,14 @@ class Processes:
         self.rank, self.size, self._group = rank, size, group
 
     @classmethod
-    def join(cls) -> Processes:
+    def join(cls, device: str) -> Processes:
         """The processes that ``torchrun`` started with this one, or this one alone.
 
         Afterwards the environment no longer says that torchrun started it.
+
+        Args:
+            device: that models will be on. With ``auto`` and ``cuda`` each process of a machine takes
+                a GPU of its own, as long as there are enough.
 
         Raises:
             ConfigError: the environment says that there are several, and not which one this is.
@@ -61,8 +65,7 @@ class Processes:
                 f"processes, and no {', '.join(missing)}. Start them with torchrun, or unset WORLD_SIZE."
             )
         store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
-        if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        take_own_gpu(device, int(os.environ["LOCAL_RANK"]))
         _forget()
         return cls(rank, size, distributed.ProcessGroupGloo(store, rank, size, _PATIENCE))
 
@@ -125,6 +128,17 @@ class Processes:
         given = [torch.zeros_like(tensor) for _ in range(self.size)]
         self._group.allgather([given], [tensor]).wait()
         return given
+
+
+def take_own_gpu(device: str, number: int) -> None:
+    """Make one GPU this process's current one, if models will be on the current one.
+
+    Args:
+        device: of the recipe; one with a number, or the CPU, leaves GPUs alone.
+        number: of the process on this machine.
+    """
+    if device in ("auto", "cuda") and torch.cuda.is_available():
+        torch.cuda.set_device(number % torch.cuda.device_count())
 
 
 def _forget() -> None:

@@ -87,7 +87,8 @@ class AdapterLearner(ABC, Generic[B]):
         if name not in base.adapters:
             base.add_adapter(name, seed)
         base.activate(name)
-        with tempfile.TemporaryDirectory() as folder, global_generators_kept(), quiet_libraries():
+        kept = global_generators_kept(base.device)
+        with tempfile.TemporaryDirectory() as folder, kept, quiet_libraries():
             self._trainer = self._make_trainer(Path(folder))
             if settings.gradient_checkpointing:
                 base.model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -325,11 +326,16 @@ def _gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> float:
 
 
 @contextmanager
-def global_generators_kept() -> Iterator[None]:
-    """TRL seeds and draws from the process's generators; a neighbour must not notice."""
+def global_generators_kept(device: torch.device) -> Iterator[None]:
+    """TRL seeds and draws from the process's generators; a neighbour must not notice.
+
+    Args:
+        device: the one that may be drawn on beside the CPU. No other one is looked at, as asking a GPU
+            for its generator takes memory on it.
+    """
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved, not used)
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             yield
     finally:
         random.setstate(python)

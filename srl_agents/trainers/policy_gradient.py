@@ -191,8 +191,8 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             The micro-batch's share of the loss, and metrics summed over its tokens.
         """
         self._set_share(rows, all_rows, all_tokens)
-        with global_generators_kept():
-            torch.manual_seed(0)  # TRL shuffles the rows: always into the same order
+        with global_generators_kept(self.base.device):
+            torch.default_generator.manual_seed(0)  # TRL shuffles the rows: always alike
             loss = self.training_step(self.base.model, rows, None).item()
         used = self._buffered_inputs[0]
         metrics = self._token_sums(used, *self._seen)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.distributed import HashStore, ProcessGroupGloo
 
-from srl_agents.coordination.processes import Processes
+from srl_agents.coordination.processes import Processes, take_own_gpu
 from srl_agents.training.process_folders import own_folder
 from srl_envs.errors import ConfigError, ModelError
 
@@ -89,7 +89,7 @@ def test_only_the_first_process_writes_into_the_folder(tmp_path: Path) -> None:
 
 def test_alone_unless_torchrun_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    processes = Processes.join()
+    processes = Processes.join("cpu")
     assert processes.first
     assert processes.size == 1
     assert processes.gather(7) == [7]
@@ -101,7 +101,7 @@ def test_one_process_of_torchrun_is_alone_and_libraries_do_not_hear_of_it(
 ) -> None:
     for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
         monkeypatch.setenv(name, value)
-    assert Processes.join().size == 1
+    assert Processes.join("cpu").size == 1
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(os.environ)
 
 
@@ -114,4 +114,18 @@ def test_several_processes_that_nobody_numbered_are_refused(
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match=rf"WORLD_SIZE={size}.* RANK, MASTER_ADDR"):
-        Processes.join()
+        Processes.join("cpu")
+
+
+@pytest.mark.parametrize(
+    ("device", "taken"), [("auto", [1]), ("cuda", [1]), ("cuda:0", []), ("cpu", [])]
+)
+def test_a_process_takes_a_gpu_only_where_models_will_be_on_it(
+    device: str, taken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", seen.append)
+    take_own_gpu(device, 3)
+    assert seen == taken

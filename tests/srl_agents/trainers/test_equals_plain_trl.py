@@ -49,7 +49,7 @@ def plain_trainer(folder: Path, base: BaseModel, tmp_path: Path, **names: Any) -
     """TRL as its documentation builds it: a model, ``peft_config`` and a reward function."""
     rloo = names.pop("rloo", False)
     config, trainer = (RLOOConfig, RLOOTrainer) if rloo else (GRPOConfig, GRPOTrainer)
-    with torch.random.fork_rng(), quiet_libraries():
+    with torch.random.fork_rng(devices=[]), quiet_libraries():
         made = trainer(
             model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
             reward_funcs=lambda completions, **_: [0.0] * len(completions),

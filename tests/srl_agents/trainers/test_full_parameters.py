@@ -87,7 +87,7 @@ def test_grpo_is_that_of_plain_trl_with_a_reference_model(
     agent = GRPOLearner("alice", full, settings, 1.0, 1)
     disturb(full, "alice")
     batch = stale(sample(full, "alice", rows=8))
-    with torch.random.fork_rng(), quiet_libraries():
+    with torch.random.fork_rng(devices=[]), quiet_libraries():
         plain = GRPOTrainer(
             model=plain_copy(model_folder, full, "alice"),
             reward_funcs=lambda completions, **_: [0.0] * len(completions),
