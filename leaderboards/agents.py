@@ -29,8 +29,8 @@ from srl_agents.agents.prompt_file import (
 )
 from srl_agents.agents.resolver import adapter_shape, require_model
 from srl_agents.league.agents import AgentVersion
-from srl_agents.recipes.loading import read_yaml
 from srl_agents.training.run_folder import RECIPE
+from srl_agents.yaml_files import read_yaml
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 from srl_envs.registry import no_bot

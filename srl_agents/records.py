@@ -211,6 +211,8 @@ class Turn:
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
     """``served``: by an endpoint, which tells no tokens; `served` has what it does tell."""
     served: Served | None = None
+    masked: bool = False
+    """Whether nothing is learned from it, though what it earned counts in baselines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from srl_agents.recipes.loading import find_rubric, read_yaml
 from srl_agents.records import plain_json
+from srl_agents.rewards.rubric_files import find_rubric
+from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.rewards import Rubric, RubricScore, summary
 

@@ -100,8 +100,8 @@ class CreditAssigner:
         A group is one start state with one set of policies; the role is the seat. A refused reply
         is never praised for a win that came in spite of it: where its advantage would be above 0
         the turn is left out. Turns of flat groups, in which all attempts earned the same, carry no
-        signal for a group-relative estimator and are left out too. Running means and adaptive
-        weights are read first and moved afterwards, by valid episodes alone.
+        signal for a group-relative estimator and are left out too, as are masked turns. Running means
+        and adaptive weights are read first and moved afterwards, by valid episodes alone.
 
         Args:
             episodes: of one update.
@@ -127,6 +127,7 @@ class CreditAssigner:
             for k, turn in enumerate(trajectory.turns)
             if not flat_EK[e, min(k, last)]
             and turn.completion_ids
+            and not turn.masked
             and (advantages_EK[e, min(k, last)] < 0 or not turn.invalid)
         ]
         metrics |= more
@@ -137,8 +138,8 @@ class CreditAssigner:
     ) -> tuple[list[PaidTurn], dict[str, float]]:
         """What each turn that ``policy`` wrote was paid, for a critic to judge, and metrics.
 
-        Invalid episodes are left out. What came with a turn that has no tokens, because its prompt
-        did not fit the model, is paid with the seat's turn before it.
+        Invalid episodes are left out. What came with a turn that is masked, or has no tokens because
+        its prompt did not fit the model, is paid with the seat's turn before it.
 
         Args:
             episodes: of one update.
@@ -157,7 +158,7 @@ class CreditAssigner:
                 if not valid_EK[e, k]:
                     continue
                 reward = float(rewards_EK[e, k])
-                if turn.completion_ids:
+                if turn.completion_ids and not turn.masked:
                     own.append(PaidTurn(turn, reward, e))
                 elif own:
                     own[-1] = replace(own[-1], reward=own[-1].reward + reward)

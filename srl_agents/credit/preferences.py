@@ -244,7 +244,7 @@ class _Candidate:
 
 
 def _answers(episodes: Sequence[Episode], worth: Mapping[int, float]) -> list[Answer]:
-    """One answer per turn that a model wrote in a valid training episode and that has a worth.
+    """One answer per unmasked turn that a model wrote in a valid training episode, with a worth.
 
     ``worth`` is keyed by the turns' identity: two equal turns may be worth different things.
     """
@@ -255,7 +255,7 @@ def _answers(episodes: Sequence[Episode], worth: Mapping[int, float]) -> list[An
         for start in [digest([episode.spec.env_id, episode.spec.options, episode.spec.seed])]
         for t in episode.trajectories
         for turn in t.turns
-        if turn.completion_ids and id(turn) in worth
+        if turn.completion_ids and not turn.masked and id(turn) in worth
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from srl_agents.metrics.names import Record
+from srl_agents.metrics.names import CREDITED, Record, component_means
 
 _COLUMNS = (
     ("reward", "reward", "{:+.3f}"),
@@ -102,9 +103,12 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
         table.add_column("learner", style="bold")
         for _, name, _ in _COLUMNS:
             table.add_column(name, justify="right")
+        learners = self._record.learners if self._record else {}
+        components = {name: _components(values) for name, values in learners.items()}
+        if any(components.values()):
+            table.add_column("what credit sees")
         table.add_column("vs bots")
         table.add_column("reward so far")
-        learners = self._record.learners if self._record else {}
         for learner, values in learners.items():
             known = {**values, **self._scores[learner]}
             cells = [form.format(known[key]) if key in known else "-" for key, _, form in _COLUMNS]
@@ -113,6 +117,8 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
                 for key, value in known.items()
                 if key.startswith(_SCORE_BOT)
             )
+            if any(components.values()):
+                cells.append(components[learner] or "-")
             table.add_row(learner, *cells, bots or "-", sparkline(self._rewards[learner][-30:]))
         speed = self._record.run.get("tokens_per_s", 0.0) if self._record else 0.0
         return Group(table, f"{speed:,.0f} tokens/s", self._progress)
@@ -127,12 +133,22 @@ def sparkline(values: list[float]) -> str:
     return "".join(_SPARKS[round((v - low) / span * (len(_SPARKS) - 1))] for v in values)
 
 
+def _components(values: Mapping[str, float]) -> str:
+    """What credit sees and its parts; empty without a section `rewards`."""
+    means = component_means(values)
+    if CREDITED not in means:
+        return ""
+    parts = ", ".join(f"{n} {value:+.3f}" for n, value in means.items() if n != CREDITED)
+    return f"{CREDITED} {means[CREDITED]:+.3f} ({parts})"
+
+
 def _line(record: Record) -> str:
     parts = [f"update {record.update}/{record.updates}"]
     for learner, values in record.learners.items():
         cells = [
             f"{name} {form.format(values[key])}" for key, name, form in _COLUMNS if key in values
         ]
+        cells += filter(None, [_components(values)])
         cells += [
             f"vs {key.removeprefix(_SCORE_BOT)} {value:.0%}"
             for key, value in values.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ MEANINGS = {
     "reward/std": "standard deviation of the total rewards",
     "reward/min": "lowest total reward",
     "reward/max": "highest total reward",
+    "reward/NAME": "what a component brought in mean, by its weight (with a section rewards)",
+    "reward/credited": "mean of the sum of all components, as credit sees it (with a section rewards)",
     "outcome": "mean outcome per episode and learning seat, in [-1, 1]",
     "format": "mean format component per episode and learning seat, in [-0.3, 0]",
     "invalid_share": "share of replies that were malformed or illegal",
@@ -81,8 +84,23 @@ GROUPED = {
 }
 """What dashboards call a metric, so that it stands in one group with its like."""
 
+CREDITED = "credited"
+"""What the sum of all components is called, as credit sees it."""
+REWARD_SPREAD = ("mean", "std", "min", "max")
+"""What follows ``reward/`` and is no component's name."""
+_COMPONENT = "reward/"
+
 WALL_CLOCK = ("generate_s", "train_s", "tokens_per_s", "memory/allocated_gb")
 """Metrics that differ between two equal runs."""
+
+
+def component_means(values: Mapping[str, float]) -> dict[str, float]:
+    """Name -> mean of every ``reward/NAME`` among a learner's metrics, `CREDITED` included."""
+    return {
+        name.removeprefix(_COMPONENT): value
+        for name, value in values.items()
+        if name.startswith(_COMPONENT) and name.removeprefix(_COMPONENT) not in REWARD_SPREAD
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

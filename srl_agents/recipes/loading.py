@@ -8,22 +8,12 @@ from typing import Any, TypeVar
 
 import yaml
 
-from srl_envs.errors import ConfigError, nearest
-from srl_envs.settings import build, describe
+from srl_agents.yaml_files import find_yaml, read_yaml
+from srl_envs.errors import ConfigError
+from srl_envs.settings import build
 
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """Plain values only, and no key twice: of two settings the reader could not tell which counts."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise yaml.YAMLError(f"key {twice[0]!r} stands twice{node.start_mark}")
-        return super().construct_mapping(node, deep)
 
 
 def find_recipe(name: str) -> Path:
@@ -32,46 +22,7 @@ def find_recipe(name: str) -> Path:
     Raises:
         ConfigError: there is no such file; names the nearest shipped recipe.
     """
-    return _find("recipe", name, SHIPPED)
-
-
-def find_rubric(name: str) -> Path:
-    """A rubric file by path, or a shipped one by name.
-
-    Raises:
-        ConfigError: there is no such file; names the nearest shipped rubric.
-    """
-    return _find("rubric", name, SHIPPED / "rubrics")
-
-
-def _find(what: str, name: str, folder: Path) -> Path:
-    path = Path(name)
-    if path.is_file():
-        return path
-    shipped = {p.stem: p for p in sorted(folder.glob("*.yaml"))}
-    if name in shipped:
-        return shipped[name]
-    raise ConfigError(
-        f"no {what} {name!r}.{nearest(name, shipped)} "
-        f"Give a YAML file, or one of: {', '.join(shipped)}."
-    )
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
-
-    Raises:
-        ConfigError: the file cannot be read or holds something else.
-    """
-    try:
-        data = yaml.load(path.read_text(), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected `key: value` lines, found {describe(data)}.")
-    return data
+    return find_yaml("recipe", name, SHIPPED)
 
 
 def load(kind: type[T], path: Path, overrides: typing.Sequence[str] = ()) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,12 +22,13 @@ from srl_agents.league.settings import (
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
+from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TrainingSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
-from srl_envs import spec
-from srl_envs.registry import count_seats, no_bot
+from srl_envs import make, spec
+from srl_envs.registry import no_bot
 
 RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
@@ -100,6 +102,9 @@ class LeagueRecipe:
     """Registered environment id."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of `srl_envs.make`, in training and evaluation alike."""
+    wrappers: tuple[dict[str, Any], ...] = ()
+    """Wrappers of `srl_envs.wrappers` around the environment, from the inside out, in training and
+    evaluation alike: ``kind`` and arguments."""
     seed: int = 0
     """Root of all randomness of the run."""
     learners: tuple[str, ...] = ("alice", "bob")
@@ -133,6 +138,8 @@ class LeagueRecipe:
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    rewards: RewardSettings | None = None
+    """What counts how much in what credit sees; absent: what the environment pays."""
     reward_model: RewardModelSettings | None = None
     """A learned judge beside the rules, for credit alone; absent: the rules are all."""
     sharing: SharingSettings | None = None
@@ -208,6 +215,12 @@ class LeagueRecipe:
             f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
         self._check_environment()
+
+    @property
+    def match_options(self) -> dict[str, Any]:
+        """Options of every match of the run: those of the environment, and the wrappers."""
+        wrappers = {"wrappers": [dict(config) for config in self.wrappers]}
+        return {**self.env_options, **(wrappers if self.wrappers else {})}
 
     def _check_parameters(self) -> None:
         """What is said of one kind of weights and meant for the other."""
@@ -334,7 +347,7 @@ class LeagueRecipe:
     def _check_environment(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""
         known = spec(self.env)
-        seats = count_seats(self.env, **self.env_options)
+        seats = self._check_wrappers()
         resolve(self.opponents, known.mode, seats)
         sizes = {self.teams.count(team) for team in self.teams}
         require(
@@ -350,3 +363,17 @@ class LeagueRecipe:
         ):
             for bot in bots:
                 require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")
+
+    def _check_wrappers(self) -> int:
+        """Make the environment once: seats, reward components, and each wrapper with all its arguments."""
+        require(
+            "wrappers" not in self.env_options,
+            "env_options.wrappers: name wrappers in the section `wrappers`.",
+        )
+        env: Any = make(self.env, wrappers=self.wrappers, **self.env_options)
+        with closing(env):
+            object.__setattr__(self, "wrappers", tuple(env.options.get("wrappers", ())))
+            if self.rewards is not None:
+                paid, told = env.paid_names, env.statistic_names
+                self.rewards.check(paid, told, self.rollout.max_new_tokens)
+            return len(env.possible_agents)

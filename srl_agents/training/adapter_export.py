@@ -118,7 +118,7 @@ def _name_base(path: Path, base: str | None) -> None:
 def _results(store: LeagueStore, version: str, recipe: LeagueRecipe) -> str:
     """Score differences per game in the final round robin, as a table."""
     known = env_spec(recipe.env)
-    pairs = store.pairs(known.id, options=recipe.env_options, schedule=FINAL)
+    pairs = store.pairs(known.id, options=recipe.match_options, schedule=FINAL)
     rows = _against(pairs, version)
     if not rows:
         return "No finished matches of the final round robin."

@@ -121,7 +121,7 @@ def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, pro
         base=recipe.model,
         srl=srl_envs.__version__,
         env=recipe.env,
-        options=f" with {recipe.env_options}" if recipe.env_options else "",
+        options=f" with {recipe.match_options}" if recipe.match_options else "",
         algorithm=recipe.training.algorithm,
         updates=recipe.updates,
         seed=recipe.seed,

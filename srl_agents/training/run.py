@@ -29,6 +29,7 @@ from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.models.device_memory import allocated_gb
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
+from srl_agents.rewards.learned_reward import rule_reward
 from srl_agents.rollouts import Runner
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.rollouts.runner import Finished
@@ -36,13 +37,13 @@ from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.adapter_export import AdapterExport
 from srl_agents.training.experience import make_experience
-from srl_agents.training.learned_reward import rule_reward
 from srl_agents.training.parts import (
     load_base,
     make_engine,
     make_league,
     make_learned_reward,
     make_learners,
+    make_recipe_rewards,
     make_sharing,
     seeds_of,
 )
@@ -122,6 +123,7 @@ class LeagueTraining:
         self.replays = Replays()
         self._opened.callback(self.replays.close)
         self.sharing = make_sharing(recipe, self.base, self.learners, seeds)
+        self.rewards = make_recipe_rewards(recipe)
         self.learned_reward = make_learned_reward(recipe, self.base)
         self.credit = CreditAssigner(
             recipe.credit,
@@ -205,16 +207,21 @@ class LeagueTraining:
         self.league.report(episodes)
         self.view.phase(f"update {number}: training", len(self.learners))
         policies = {self.league.live(name): name for name in self.learners}
-        judged, told = episodes, dict[str, float]()
+        valued, components = episodes, dict[str, dict[str, float]]()
+        if self.rewards is not None:
+            valued, components = self.rewards.judged(episodes, policies)
+        judged, told = valued, dict[str, float]()
         if self.learned_reward is not None:
-            judged, told = self.learned_reward.judged(episodes, policies)
+            judged, told = self.learned_reward.judged(valued, policies)
         batches, learners = self._batches(episodes, judged)
+        for policy, values in components.items():
+            learners[policies[policy]] |= values
         self._tell_idle(number, {n: v for n, v in learners.items() if n not in batches})
         run = self._train(batches, learners) | told
         if self.learned_reward is not None:
-            run |= self.learned_reward.learn(episodes, policies)
+            run |= self.learned_reward.learn(valued, policies)
         if self.sharing is not None:
-            for name, values in self.sharing.after_update(number, episodes, policies).items():
+            for name, values in self.sharing.after_update(number, valued, policies).items():
                 learners[name] |= values
         trained = time.monotonic()
         for name, learner in self.learners.items():
@@ -238,15 +245,15 @@ class LeagueTraining:
         """Every learner's rows, and metrics of its play. Nobody's weights move before all are made.
 
         Args:
-            episodes: as the rules paid them, for metrics.
-            judged: the same with what a reward model adds, for credit.
+            episodes: as the game paid them, for metrics.
+            judged: as the recipe's rewards and a reward model value them, for credit.
         """
         batches: dict[str, Batch] = {}
         learners: dict[str, dict[str, float]] = {}
         for name in self.learners:
             live = self.league.live(name)
             batch, learners[name] = self.experience.batch(name, judged, live)
-            if self.learned_reward is not None and "reward" in learners[name]:
+            if judged is not episodes and "reward" in learners[name]:
                 learners[name]["reward"] = rule_reward(episodes, live)
             learners[name] |= reward_statistics(episodes, live)
             if batch is not None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import yaml
 
-from srl_agents.recipes.loading import load, read_yaml
+from srl_agents.recipes.loading import load
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 

@@ -142,7 +142,7 @@ def demonstrations_of(
 
 def _played(recipe: LeagueRecipe, settings: WarmStartSettings, view: ConsoleView) -> list[Episode]:
     """Games of bots on training seeds, each a function of the run's seed and its number."""
-    seats = count_seats(recipe.env, **recipe.env_options)
+    seats = count_seats(recipe.env, **recipe.match_options)
     specs = []
     for number in range(settings.episodes):
         rng = np.random.Generator(
@@ -153,7 +153,7 @@ def _played(recipe: LeagueRecipe, settings: WarmStartSettings, view: ConsoleView
         specs.append(
             MatchSpec(
                 env_id=env_spec(recipe.env).id,
-                options=recipe.env_options,
+                options=recipe.match_options,
                 seed=seed,
                 split="train",
                 seats=tuple(f"{BOT}{settings.bots[int(bot)]}" for bot in drawn),

@@ -27,6 +27,7 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("outcome"), Panel("format"), Panel("invalid_share"), Panel("flat_groups"),
         ),
     ),
+    ("Reward by component", (Panel("reward/credited"), Panel("reward/*"))),
     (
         "Against the start and bots",
         (
@@ -95,5 +96,7 @@ def meaning(metric: str) -> str:
     seat, _, inner = metric.partition("/") if metric.startswith("seat") else ("", "", metric)
     if inner.startswith("score_bot:"):
         inner = "score_bot:NAME"
+    elif inner.startswith("reward/") and inner not in MEANINGS:
+        inner = "reward/NAME"
     told = MEANINGS.get(inner, "")
     return f"{told}, in {seat}" if seat and told else told

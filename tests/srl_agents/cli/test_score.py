@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.recipes.loading import SHIPPED, find_rubric, read_yaml
+from srl_agents.rewards.rubric_files import SHIPPED_RUBRICS, find_rubric
+from srl_agents.yaml_files import read_yaml
 from srl_envs.rewards import Rubric
 
 
@@ -68,7 +69,7 @@ def test_files_that_are_not_there_are_named(
     assert "cannot be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("path", sorted((SHIPPED / "rubrics").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(SHIPPED_RUBRICS.glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_shipped_rubric_loads(path: Path) -> None:
     assert find_rubric(path.stem) == path
     assert Rubric.from_config(read_yaml(path), place=path.name).parts

@@ -10,8 +10,8 @@ import pytest
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.rewards.learned_reward import COMPONENT, LearnedReward, rule_reward
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
-from srl_agents.training.learned_reward import COMPONENT, LearnedReward, rule_reward
 
 
 @pytest.fixture(scope="module")

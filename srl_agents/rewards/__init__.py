@@ -1,0 +1,1 @@
+"""What a recipe adds to the rewards of a game, and what a learned judge does, for credit alone."""

@@ -1,0 +1,86 @@
+"""The `rewards` section of a recipe: what counts how much in what credit sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from srl_agents.metrics.names import CREDITED, REWARD_SPREAD
+from srl_agents.rewards.terms import REWARD_SECTION, RewardTerm
+from srl_envs.errors import ConfigError, nearest
+
+RESERVED_NAMES = (CREDITED, "reward_model", *REWARD_SPREAD)
+"""Names that metrics and the learned judge use beside components."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewardSettings:
+    """What an episode is worth to credit: components of the game by weight, and terms beside them.
+
+    Ratings, outcomes and the store never see it.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)
+    """Component of the environment -> reward units for each unit of it. What the environment pays
+    (``outcome``, ``format``) counts 1 unless named here; a statistic of the game counts 0, and is paid
+    with the seat's last turn."""
+    terms: dict[str, Annotated[RewardTerm, REWARD_SECTION]] = field(default_factory=dict)
+    """Name -> reward beside the game's; the name is that of its component and metric."""
+    mask_overlong: bool = False
+    """Replies that the token limit cut get no gradient; their rewards still count in baselines.
+    Source: overlong filtering, arXiv:2503.14476 section 3.4."""
+
+    def __post_init__(self) -> None:
+        for name, weight in self.weights.items():
+            if not math.isfinite(weight):
+                raise ConfigError(f"rewards.weights.{name}={weight}: give a finite number.")
+        for name in self.terms:
+            if not name.isidentifier() or name in RESERVED_NAMES:
+                raise ConfigError(
+                    f"rewards.terms: {name!r} must be letters, digits and underscores, and none of "
+                    f"{', '.join(RESERVED_NAMES)}."
+                )
+
+    def check(
+        self, paid: Sequence[str], statistics: Sequence[str], max_new_tokens: int
+    ) -> dict[str, float]:
+        """Compare with the environment.
+
+        Args:
+            paid: components that its rewards are the sum of.
+            statistics: components that it tells at the end.
+            max_new_tokens: limit of a reply.
+
+        Returns:
+            The weight of every component that counts.
+
+        Raises:
+            ConfigError: a component is unknown, a term bears the name of one or does not fit, or every
+                reward would be 0.
+        """
+        known = (*paid, *statistics)
+        for name in self.weights:
+            if name not in known:
+                raise ConfigError(
+                    f"rewards.weights: the environment has no component {name!r}."
+                    f"{nearest(name, known)} It has: {', '.join(known)}."
+                )
+        for name, term in self.terms.items():
+            if name in known:
+                raise ConfigError(
+                    f"rewards.terms: {name!r} is a component of the environment; choose another name."
+                )
+            try:
+                term.judge(max_new_tokens)
+            except ConfigError as error:
+                raise ConfigError(f"rewards.terms.{name}: {error}") from None
+        weights = {**dict.fromkeys(paid, 1.0), **self.weights}
+        counting = {name: weight for name, weight in weights.items() if weight != 0}
+        if not counting and not self.terms:
+            raise ConfigError(
+                "rewards.weights: with these every reward is 0, and there is nothing to learn. Give a "
+                "component a weight, or name a reward in rewards.terms."
+            )
+        return counting

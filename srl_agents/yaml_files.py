@@ -1,0 +1,62 @@
+"""YAML files that people write: plain values, and no key twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srl_envs.errors import ConfigError, nearest
+from srl_envs.settings import describe
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Plain values only, and no key twice: of two settings the reader could not tell which counts."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.YAMLError(f"key {twice[0]!r} stands twice{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        ConfigError: the file cannot be read or holds something else.
+    """
+    try:
+        data = yaml.load(path.read_text(), Loader=_UniqueKeys)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected `key: value` lines, found {describe(data)}.")
+    return data
+
+
+def find_yaml(what: str, name: str, shipped: Path) -> Path:
+    """A file by path, or one of a folder that comes with SRL by name.
+
+    Args:
+        what: one such file in words, for example ``recipe``.
+        name: what the user wrote.
+        shipped: the folder.
+
+    Raises:
+        ConfigError: there is no such file; names the nearest shipped one.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = {p.stem: p for p in sorted(shipped.glob("*.yaml"))}
+    if name in known:
+        return known[name]
+    raise ConfigError(
+        f"no {what} {name!r}.{nearest(name, known)} "
+        f"Give a YAML file, or one of: {', '.join(known)}."
+    )
