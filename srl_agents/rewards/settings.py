@@ -35,11 +35,11 @@ class RewardSettings:
     def __post_init__(self) -> None:
         for name, weight in self.weights.items():
             if not math.isfinite(weight):
-                raise ConfigError(f"rewards.weights.{name}={weight}: give a finite number.")
+                raise ConfigError(f"weights.{name}={weight}: give a finite number.")
         for name in self.terms:
             if not name.isidentifier() or name in RESERVED_NAMES:
                 raise ConfigError(
-                    f"rewards.terms: {name!r} must be letters, digits and underscores, and none of "
+                    f"terms: {name!r} must be letters, digits and underscores, and none of "
                     f"{', '.join(RESERVED_NAMES)}."
                 )
 
