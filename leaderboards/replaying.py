@@ -15,7 +15,7 @@ from typing import Any
 from leaderboards.protocol import BOT
 from leaderboards.record import MatchRecord
 from srl_agents.records import canonical_json
-from srl_agents.rollouts.runner import bot_seed
+from srl_agents.rollouts.seeds import bot_seed
 from srl_envs import make, make_bot
 from srl_envs.episode import Transcript, play
 from srl_envs.errors import SandboxError, SRLError, TranscriptError

@@ -24,7 +24,7 @@ from leaderboards.registration import Ticket, TicketError
 from leaderboards.schemas import AGENTS, DECLARED
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, SandboxError, StoreError
 
@@ -123,7 +123,7 @@ class BoardRun:
         except BaseException:
             os.close(self._lock)
             raise
-        self._runner = Runner(
+        self._runner = Rollouts(
             built.policies,
             root_seed=ROOT_SEED,
             contents={version.agent_id: version.contents for version in built.versions},

@@ -204,6 +204,8 @@ class Turn:
     reward: float
     """Reward that the step paid to this seat."""
     components: dict[str, float]
+    version: str = ""
+    """Id of the `WeightVersion` that wrote the reply; empty where it has none."""
     prompt_ids: tuple[int, ...] = ()
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()

@@ -25,7 +25,7 @@ from srl_agents.agents.players import answer
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec
-from srl_agents.rollouts.runner import Runner
+from srl_agents.rollouts import Rollouts
 from srl_envs.errors import IllegalMoveError
 from srl_envs.grammar import action, parse_reply
 
@@ -90,7 +90,9 @@ def legal_share(
 
 def play(engine: TransformersEngine, env_id: str, episodes: int) -> dict[str, Any]:
     """Whole episodes; how they ended."""
-    runner = Runner({"model": ModelPolicy(engine), "random": ScriptedPolicy("random")}, root_seed=0)
+    runner = Rollouts(
+        {"model": ModelPolicy(engine), "random": ScriptedPolicy("random")}, root_seed=0
+    )
     env = srl_envs.make(env_id)
     seats = len(env.possible_agents)
     env.close()

@@ -293,7 +293,7 @@ def pool_one(name: str, keys: Sequence[Key], model: Path) -> Row | None:
 
 def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
     from srl_agents.agents import ModelPolicy, ScriptedPolicy
-    from srl_agents.rollouts import Runner
+    from srl_agents.rollouts import Rollouts
 
     policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(reader.engine)}
     for name, way, seed in keys:
@@ -308,7 +308,7 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
         opponents=OpponentSettings(),
         seed=0,
     )
-    episodes = Runner(policies, root_seed=0).play(
+    episodes = Rollouts(policies, root_seed=0).play(
         league.round_robin(FINAL, [*policies], POOL_SEEDS)
     )
     rows, won = [], {agent: list[float]() for agent in policies}

@@ -18,7 +18,9 @@ from srl_envs.registry import Policy as TextPolicy
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.agents.endpoint import Endpoint
+    from srl_agents.engines.protocol import Engine, Example
     from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.records import WeightVersion
 
 Message = dict[str, str]
 """One of a chat: ``role`` and ``content``."""
@@ -61,12 +63,13 @@ class ScriptedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """A language model: the engine's base, or one of its adapters."""
+    """A language model: one version of it on an engine."""
 
-    engine: TransformersEngine
-    adapter: str | None = None
-    examples: tuple[tuple[str, str], ...] = ()
-    """(observation, reply) pairs shown before every observation; part of what the policy is."""
+    engine: Engine
+    version: WeightVersion | None = None
+    """None is the model as the engine loaded it."""
+    examples: tuple[Example, ...] = ()
+    """Shown before every observation; part of what the policy is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Policies x environments -> episodes with exact tokens."""
 
-from srl_agents.rollouts.runner import Runner
+from srl_agents.rollouts.match_queue import Finished, Progress
+from srl_agents.rollouts.rollouts import Order, Rollouts
 
-__all__ = ["Runner"]
+__all__ = ["Finished", "Order", "Progress", "Rollouts"]

@@ -17,7 +17,7 @@ TRANSCRIPTS = "transcripts.jsonl"
 
 
 class TranscriptLog:
-    """Adds each match that ends; pass `add` to `Runner.play` as ``finished``.
+    """Adds each match that ends; pass `add` to `Rollouts.play` as ``finished``.
 
     Args:
         path: JSON lines; made if absent. A line that a crash cut off goes; a match that is played

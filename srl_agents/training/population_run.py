@@ -11,7 +11,7 @@ from srl_agents.league.population import SCHEDULE, Population
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_agents.training.population_policies import build_policies
 from srl_agents.training.population_workers import WorkerPool
 from srl_agents.training.run_folder import RECIPE, check_folder, write_recipe
@@ -70,12 +70,12 @@ class PopulationRun:
         """Matches stored."""
         self._count(self._played())
         self._given: list[MatchSpec] | None = None  # batch of the league's own process
-        self._runner: Runner | None = None
+        self._runner: Rollouts | None = None
         self._pool: WorkerPool | None = None
         if recipe.workers:
             self._pool = WorkerPool(recipe, recipe.workers)
         else:
-            self._runner = Runner(policies, root_seed=recipe.seed)
+            self._runner = Rollouts(policies, root_seed=recipe.seed)
 
     def run(self, told: Told | None = None) -> None:
         """Play to the end.

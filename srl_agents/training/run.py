@@ -30,9 +30,8 @@ from srl_agents.models.device_memory import allocated_gb
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rewards.learned_reward import rule_reward
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Finished, Rollouts
 from srl_agents.rollouts.counterfactual import Replays
-from srl_agents.rollouts.runner import Finished
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.adapter_export import AdapterExport
@@ -147,7 +146,7 @@ class LeagueTraining:
             shown=self._shown,
         )
         self.policies = self.versions.policies
-        self.runner = Runner(
+        self.runner = Rollouts(
             self.policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency
         )
         self._opened.callback(self.runner.close)

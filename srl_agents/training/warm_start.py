@@ -23,7 +23,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
 from srl_envs import spec as env_spec
@@ -165,7 +165,7 @@ def _played(recipe: LeagueRecipe, settings: WarmStartSettings, view: ConsoleView
             )
         )
     policies = {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in settings.bots}
-    runner = Runner(policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency)
+    runner = Rollouts(policies, root_seed=recipe.seed, concurrency=recipe.rollout.concurrency)
     try:
         return runner.play(specs, view.advance)
     finally:

@@ -18,7 +18,7 @@ from leaderboards.build import store_site, write_site
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from tests.browser import chromium, fresh, requested
 
@@ -49,7 +49,7 @@ def fill_replays(folder: Path, store: LeagueStore) -> None:
         for seed in range(4)
         for seats in (("bot:random", NASTY), (NASTY, "bot:random"), ("bot:random", "bot:random"))
     ]
-    runner = Runner(names, root_seed=0)
+    runner = Rollouts(names, root_seed=0)
     episodes = runner.play(specs, finished=TranscriptLog(folder / TRANSCRIPTS).add)
     runner.close()
     store.report_many((episode.spec, episode.result()) for episode in episodes)

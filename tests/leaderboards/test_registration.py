@@ -28,7 +28,7 @@ from leaderboards.registration import (
     write_json,
 )
 from srl_agents.records import canonical_json
-from srl_agents.rollouts.runner import sampling_key
+from srl_agents.rollouts.seeds import sampling_key
 from srl_envs.errors import StoreError
 
 PROTOCOL = load_protocol("kuhn_poker-v0")

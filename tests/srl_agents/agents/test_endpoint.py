@@ -11,7 +11,7 @@ from srl_agents.agents import EndpointPolicy, ScriptedPolicy
 from srl_agents.agents.endpoint import API_KEY, Endpoint, EndpointSettings
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.records import MatchSpec, Served
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_envs.errors import ConfigError, ModelError
 from tests.chat_server import DATED, MODEL, chat_server
 
@@ -322,7 +322,7 @@ def test_a_served_model_plays_behind_its_prompt() -> None:
             "bot": ScriptedPolicy("middle"),
         }
         spec = MatchSpec(env_id="kuhn_poker-v0", seed=3, split="eval", seats=("me", "bot"))
-        (episode,) = Runner(policies, root_seed=0).play([spec])
+        (episode,) = Rollouts(policies, root_seed=0).play([spec])
         turns = episode.trajectories[0].turns
         assert {turn.reply for turn in turns} == {"<action>bet</action>"}
         assert {(turn.finish, turn.completion_ids) for turn in turns} == {("served", ())}

@@ -11,7 +11,7 @@ import pytest
 
 from srl_agents.agents import Policy, ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.counterfactual import Replays, _Seat
 from srl_envs import make, make_bot
 from srl_envs.grammar import action
@@ -47,7 +47,7 @@ def played(env_id: str, seed: int, options: dict[str, object], *seats: str) -> E
     policies: dict[str, Policy] = {"careless": Careless("random"), "generous": Generous("random")}
     names = seats or ("careless",) * len(env.possible_agents)
     spec = MatchSpec(env_id=env_id, options=options, seed=seed, split="train", seats=names)
-    return Runner(policies, root_seed=0).play([spec])[0]
+    return Rollouts(policies, root_seed=0).play([spec])[0]
 
 
 @pytest.mark.parametrize("env_id", GAMES)

@@ -8,14 +8,14 @@ import pytest
 
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.records import MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.transcripts import TranscriptLog, read_transcripts
 from srl_envs import replay
 from srl_envs.errors import TranscriptError
 
 
 def played(path: Path, seeds: int = 3) -> list:
-    runner = Runner({"bot:random": ScriptedPolicy("random")}, root_seed=0)
+    runner = Rollouts({"bot:random": ScriptedPolicy("random")}, root_seed=0)
     specs = [
         MatchSpec(env_id="nim-v0", seed=seed, split="eval", seats=("bot:random",) * 2)
         for seed in range(seeds)

@@ -11,7 +11,7 @@ from srl_agents.engines.transformers_engine import SamplingSettings, Transformer
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.random_model import build
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_envs import make, replay
 from srl_envs.episode import Step, Transcript
 from srl_envs.errors import ConfigError, SandboxError
@@ -43,9 +43,9 @@ SPECS = [
 
 
 def test_company_and_order_change_nothing(base: BaseModel) -> None:
-    together = Runner(policies(base), root_seed=7).play(SPECS)
-    alone = [Runner(policies(base), root_seed=7, concurrency=1).play([spec])[0] for spec in SPECS]
-    backwards = Runner(policies(base), root_seed=7, concurrency=2).play(SPECS[::-1])[::-1]
+    together = Rollouts(policies(base), root_seed=7).play(SPECS)
+    alone = [Rollouts(policies(base), root_seed=7, concurrency=1).play([spec])[0] for spec in SPECS]
+    backwards = Rollouts(policies(base), root_seed=7, concurrency=2).play(SPECS[::-1])[::-1]
     replies = [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in together]
     for other in (alone, backwards):
         assert [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in other] == replies
@@ -54,8 +54,8 @@ def test_company_and_order_change_nothing(base: BaseModel) -> None:
 
 def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> None:
     spec, other = match("base", "bot:random"), match("base", "bot:random", attempt=1)
-    first, second = Runner(policies(base), root_seed=1).play([spec, other])
-    third = Runner(policies(base), root_seed=2).play([spec])[0]
+    first, second = Rollouts(policies(base), root_seed=1).play([spec, other])
+    third = Rollouts(policies(base), root_seed=2).play([spec])[0]
     texts = {
         tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)
     }
@@ -63,7 +63,7 @@ def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> No
 
 
 def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
-    for episode in Runner(policies(base), root_seed=0).play(SPECS):
+    for episode in Rollouts(policies(base), root_seed=0).play(SPECS):
         for trajectory in episode.trajectories:
             for turn in trajectory.turns:
                 if trajectory.policy != "base":
@@ -76,7 +76,7 @@ def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
 
 
 def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
-    for episode in Runner(policies(base), root_seed=0).play(SPECS):
+    for episode in Rollouts(policies(base), root_seed=0).play(SPECS):
         for trajectory in episode.trajectories:
             paid = sum(turn.reward for turn in trajectory.turns)
             assert paid == pytest.approx(trajectory.total_reward)
@@ -87,7 +87,7 @@ def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
 
 
 def test_an_episode_replays_in_a_fresh_environment(base: BaseModel) -> None:
-    episode = Runner(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[
+    episode = Rollouts(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[
         0
     ]
     assert replay(as_transcript(episode)).digest == episode.transcript_sha256
@@ -142,7 +142,7 @@ def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
         env_id="connect_four-v0", options={"rows": 5}, seed=0, split="train",
         seats=("bot:random", "bot:random"),
     )  # fmt: skip
-    void, fine = Runner(policies(base), root_seed=0).play([bad, match("bot:random", "bot:middle")])
+    void, fine = Rollouts(policies(base), root_seed=0).play([bad, match("bot:random", "bot:middle")])
     assert (void.termination, void.valid) == ("void", False)
     assert "the sandbox is gone" in void.fault
     assert fine.valid
@@ -168,28 +168,28 @@ def test_a_bot_that_fails_voids_its_own_episode(
     monkeypatch.setattr(ScriptedPolicy, "player", player)
     chosen = {**policies(base), "bot:broken": ScriptedPolicy("broken")}
     specs = [match("bot:random", "bot:broken"), match("bot:random", "bot:middle", seed=4)]
-    void, fine = Runner(chosen, root_seed=0).play(specs)
+    void, fine = Rollouts(chosen, root_seed=0).play(specs)
     assert (void.termination, void.valid) == ("void", False)
     label = "PolicyError: seat 1 raised KeyError: 'my table'"
     assert (void.fault == label) if fails_with == "raises" else ("player_1" in void.fault)
     assert fine.valid
-    assert Runner(policies(base), root_seed=0).play(specs[1:])[0] == fine
+    assert Rollouts(policies(base), root_seed=0).play(specs[1:])[0] == fine
 
 
 def test_a_prompt_that_does_not_fit_costs_a_turn_and_not_the_run(tmp_path: Path) -> None:
     short = BaseModel.load(build(tmp_path / "short", context=64))
     engine = TransformersEngine(short, SamplingSettings(max_new_tokens=6))
     table: dict[str, Policy] = {"base": ModelPolicy(engine), "bot:random": ScriptedPolicy("random")}
-    episode = Runner(table, root_seed=0).play([match("base", "bot:random")])[0]
+    episode = Rollouts(table, root_seed=0).play([match("base", "bot:random")])[0]
     assert episode.forfeited == (0,)
     assert {turn.invalid for turn in episode.trajectories[0].turns} == {"malformed"}
 
 
 def test_unknown_policies_and_wrong_seats_are_refused_at_once(base: BaseModel) -> None:
-    runner = Runner(policies(base), root_seed=0)
+    runner = Rollouts(policies(base), root_seed=0)
     with pytest.raises(ConfigError, match="carol"):
         runner.play([match("carol", "base")])
     with pytest.raises(ConfigError, match="2 seats"):
         runner.play([match("base", "base", "base")])
     with pytest.raises(ConfigError, match="concurrency"):
-        Runner({}, root_seed=0, concurrency=0)
+        Rollouts({}, root_seed=0, concurrency=0)

@@ -1,0 +1,233 @@
+"""One live match: its environment, the players in its seats, and what they did so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
+from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.rollouts.seeds import bot_seed
+from srl_envs.episode import Recorder, Transcript
+from srl_envs.errors import InvalidActionError, PolicyError, SandboxError, SRLError
+
+if TYPE_CHECKING:
+    from srl_envs.parallel import GameEnv
+    from srl_envs.registry import Policy as TextPolicy
+
+_VOIDING = (SandboxError, InvalidActionError, PolicyError)
+"""What voids the match that raises it, and no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One reply that a match waits for."""
+
+    seat: int
+    engine: Engine
+    request: GenerationRequest
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn while later steps may still pay for it."""
+
+    index: int
+    observation: str
+    text: str
+    generation: Generation | None
+    """None: a bot wrote the text."""
+    invalid: str | None = None
+    reward: float = 0.0
+    components: dict[str, float] = field(default_factory=dict)
+
+    def freeze(self) -> Turn:
+        written = self.generation
+        return Turn(
+            turn_index=self.index,
+            observation=self.observation,
+            reply=self.text,
+            invalid=self.invalid,
+            reward=self.reward,
+            components=self.components,
+            version="" if written is None or written.version is None else str(written.version),
+            prompt_ids=() if written is None else written.prompt_ids,
+            completion_ids=() if written is None else written.token_ids,
+            logprobs=() if written is None else written.logprobs,
+            finish="scripted" if written is None else written.finish,
+            served=None if written is None else written.served,
+        )
+
+
+class Match:
+    """A match that steps until it needs replies of engines, and goes on when it gets them.
+
+    `begin` and `advance` run bots and environments, so they may take long; call one at a time, off the
+    event loop.
+
+    Args:
+        index: of the spec in the call that plays it.
+        spec: of the match.
+        env: made for it; free again when `ended` is there.
+        policies: policy version id -> policy.
+        key: first part of its replies' keys; see `srl_agents.rollouts.seeds`.
+    """
+
+    ended: tuple[Episode, Transcript] | None
+    """None while it is live."""
+    env_is_free: bool
+    """False where a step still runs that nobody waits for."""
+
+    def __init__(
+        self,
+        index: int,
+        spec: MatchSpec,
+        env: GameEnv,
+        policies: Mapping[str, Policy],
+        key: tuple[int, ...],
+    ) -> None:
+        self.index, self.spec, self.env = index, spec, env
+        self.ended, self.env_is_free = None, True
+        self._begun = False
+        self._key = key
+        self._policies = [policies[name] for name in spec.seats]
+        self._bots: dict[int, TextPolicy] = {}
+        self._session = spec.match_id
+        self._turns: list[list[_Turn]] = [[] for _ in spec.seats]
+        self._count = 0
+        self._texts: dict[int, str] = {}
+        """Replies of bots to what is seen now."""
+
+    def begin(self) -> list[Ask]:
+        """Start the episode, and step until a model is on move.
+
+        Returns:
+            What it waits for; nothing where the match has ended.
+        """
+        self._bots = {
+            seat: policy.player(self.spec.env_id, bot_seed(self.spec, seat))
+            for seat, policy in enumerate(self._policies)
+            if isinstance(policy, ScriptedPolicy)
+        }
+        options = {"split": self.spec.split}
+        self._observations, _ = self.env.reset(seed=self.spec.seed, options=options)
+        self._recorder = Recorder(self.env, self._observations)
+        self._begun = True
+        return self._unless_void(self._until_asked)
+
+    def advance(self, written: Mapping[int, Generation]) -> list[Ask]:
+        """Take the replies that were asked for, seat -> reply, and go on as `begin` does."""
+
+        def go_on() -> list[Ask]:
+            self._step(written)
+            return self._until_asked()
+
+        return self._unless_void(go_on)
+
+    def void(self, fault: SRLError) -> None:
+        """End it, because our own machinery failed; nobody is charged.
+
+        Raises:
+            SRLError: the fault itself, where the episode has not begun.
+        """
+        if not self._begun:
+            raise fault
+        transcript = self._recorder.transcript()
+        self.ended = (self._episode(transcript, f"{type(fault).__name__}: {fault}"), transcript)
+
+    def _unless_void(self, go_on: Callable[[], list[Ask]]) -> list[Ask]:
+        try:
+            asks = go_on()
+        except _VOIDING as error:
+            self.void(error)
+            return []
+        if not asks:
+            transcript = self._recorder.transcript()
+            self.ended = (self._episode(transcript), transcript)
+        return asks
+
+    def _until_asked(self) -> list[Ask]:
+        """Step while bots alone are on move."""
+        while self.env.agents:
+            asks = [ask for seat in self._seats_on_move() if (ask := self._ask(seat)) is not None]
+            if asks:
+                return asks
+            self._step({})
+        return []
+
+    def _seats_on_move(self) -> list[int]:
+        return [
+            seat
+            for seat, agent in enumerate(self.env.possible_agents)
+            if self._observations[agent]["can_act"]
+        ]
+
+    def _text(self, seat: int) -> str:
+        return str(self._observations[self.env.possible_agents[seat]]["text"])
+
+    def _ask(self, seat: int) -> Ask | None:
+        """What a model in this seat is asked; a bot replies at once, and nobody is asked."""
+        policy, text = self._policies[seat], self._text(seat)
+        if isinstance(policy, ModelPolicy):
+            request = GenerationRequest(
+                observation=text,
+                examples=policy.examples,
+                version=policy.version,
+                key=(*self._key, seat, len(self._turns[seat])),
+                session=f"{self._session}/{seat}",
+            )
+            return Ask(seat, policy.engine, request)
+        try:
+            self._texts[seat] = self._bots[seat](text)
+        except Exception as error:  # foreign code: it voids its match alone
+            raise PolicyError(f"seat {seat} raised {type(error).__name__}: {error}") from error
+        return None
+
+    def _step(self, written: Mapping[int, Generation]) -> None:
+        """Give the replies of all seats on move, and book what the step paid."""
+        agents = self.env.possible_agents
+        texts = self._texts | {seat: generation.text for seat, generation in written.items()}
+        self._texts = {}
+        for seat, text in texts.items():
+            turn = _Turn(self._count, self._text(seat), text, written.get(seat))
+            self._turns[seat].append(turn)
+            self._count += 1
+        result = self.env.step({agents[seat]: text for seat, text in texts.items()})
+        self._recorder.add(texts, result)
+        self._observations, rewards, _, _, infos = result
+        for seat, agent in enumerate(agents):
+            if seat in texts:
+                self._turns[seat][-1].invalid = infos[agent]["invalid"]
+            if self._turns[seat]:
+                last = self._turns[seat][-1]
+                last.reward += rewards[agent]
+                for name, value in infos[agent]["reward_components"].items():
+                    last.components[name] = last.components.get(name, 0.0) + value
+
+    def _episode(self, transcript: Transcript, fault: str = "") -> Episode:
+        if fault:
+            termination = "void"
+        elif transcript.forfeited:
+            termination = "forfeit"
+        else:
+            termination = "truncated" if transcript.truncated else "ok"
+        return Episode(
+            spec=self.spec,
+            trajectories=tuple(
+                Trajectory(
+                    seat=seat,
+                    policy=self.spec.seats[seat],
+                    turns=tuple(turn.freeze() for turn in self._turns[seat]),
+                    outcome=transcript.outcomes[seat],
+                    total_reward=transcript.rewards[seat],
+                    components=dict(transcript.components[seat]),
+                )
+                for seat in range(len(self.spec.seats))
+            ),
+            termination=termination,  # type: ignore[arg-type] # one of the four literals above
+            forfeited=transcript.forfeited,
+            fault=fault,
+            transcript_sha256=transcript.digest,
+        )

@@ -1,0 +1,131 @@
+"""Play many matches at once, in one of two orders, and keep every token that was sampled.
+
+What a reply is asked for depends on the match, the seat and the turn alone, never on which matches
+happen to run beside it. (Of an endpoint's replies nobody knows what they depend on.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+from srl_agents.agents.players import Policy
+from srl_agents.records import Episode, MatchSpec
+from srl_agents.rollouts.asking import Asking
+from srl_agents.rollouts.exact import play_exact
+from srl_agents.rollouts.free import play_free
+from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
+from srl_agents.rollouts.steps import StepPool, default_threads
+from srl_envs.errors import ConfigError
+
+Order = Literal["exact", "free"]
+"""``exact``: in lockstep, bit for bit repeatable. ``free``: one coroutine per match, faster."""
+
+
+class Rollouts:
+    """Plays matches between named policies.
+
+    Args:
+        policies: policy version id -> policy; looked up when a match starts, so versions may be
+            added and dropped between calls of `play`.
+        root_seed: of the run; part of every sampled token's random number.
+        order: see `Order`.
+        concurrency: matches that are live at once.
+        contents: policy version id -> digest of its contents, for those whose random numbers shall
+            belong to what they are; the others' belong to their ids.
+        loop: runs the event loop that the engines belong to; one of its own if absent. Whoever
+            installs versions on the same engines uses the same one.
+        step_threads: environments that step at once; a few more than there are cores if absent.
+        step_deadline_s: seconds for one step of a match, which is void if it takes longer.
+        reply_deadline_s: seconds for one reply, above what the engine allows itself; then all ends.
+
+    Raises:
+        ConfigError: a value is impossible.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, Policy],
+        *,
+        root_seed: int,
+        order: Order = "exact",
+        concurrency: int = 128,
+        contents: Mapping[str, str] | None = None,
+        loop: asyncio.Runner | None = None,
+        step_threads: int | None = None,
+        step_deadline_s: float = 600.0,
+        reply_deadline_s: float = 3600.0,
+    ) -> None:
+        if concurrency < 1:
+            raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
+        if order not in get_args(Order):
+            raise ConfigError(f"order={order!r}: use 'exact' or 'free'.")
+        self.policies = policies
+        self.root_seed = root_seed
+        self.order = order
+        self.concurrency = concurrency
+        self.contents = contents or {}
+        self._loop = asyncio.Runner() if loop is None else loop
+        self._own_loop = loop is None
+        self._steps = StepPool(
+            default_threads() if step_threads is None else step_threads, step_deadline_s
+        )
+        self._asking = Asking(reply_deadline_s)
+        self._envs = IdleEnvs()
+
+    def play(
+        self,
+        specs: Sequence[MatchSpec],
+        progress: Progress | None = None,
+        finished: Finished | None = None,
+    ) -> list[Episode]:
+        """Play all matches.
+
+        Args:
+            specs: in any number; equal specs are played once each.
+            progress: called with the number of matches that have just ended.
+            finished: called with each match as it ends, for whoever must not lose it; what it was
+                called with stays finished, whatever becomes of the others.
+
+        Returns:
+            One episode per spec, in their order. Where our own machinery failed, or a bot raised, the
+            episode is ``void`` and says why; nobody is charged.
+
+        Raises:
+            ConfigError: a spec names a policy that was not given, has a wrong number of seats, or
+                trains on an engine that tells no tokens.
+            ModelError: an engine is closed or has died; matches that are live are lost.
+            DeadlineError: an engine gave no reply in time; likewise.
+        """
+        return self._loop.run(self.play_async(specs, progress, finished))
+
+    async def play_async(
+        self,
+        specs: Sequence[MatchSpec],
+        progress: Progress | None = None,
+        finished: Finished | None = None,
+    ) -> list[Episode]:
+        """`play`, in the event loop of the engines. Cancelling it ends all matches that are live."""
+        queue = MatchQueue(
+            specs,
+            self.policies,
+            root_seed=self.root_seed,
+            contents=self.contents,
+            envs=self._envs,
+            finished=finished,
+        )
+        order = play_exact if self.order == "exact" else play_free
+        await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
+        return queue.episodes()
+
+    def close(self) -> None:
+        """Close environments and threads that were kept for re-use."""
+        self._envs.close()
+        self._steps.close()
+        if self._own_loop:
+            self._loop.close()
+
+
+def _unheard(_: int) -> None:
+    """Progress that nobody asked for."""

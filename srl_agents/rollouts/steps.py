@@ -1,0 +1,100 @@
+"""Threads in which matches step, so that what blocks in one overlaps with the others and with engines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from srl_agents.rollouts.match import Ask, Match
+from srl_envs.errors import ConfigError, DeadlineError
+
+_Job = tuple["Future[list[Ask]]", Callable[[], list[Ask]]]
+
+
+def default_threads() -> int:
+    """Enough that steps that wait for the sandbox leave no core idle."""
+    return min(32, 4 + len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 8)
+
+
+class StepPool:
+    """Steps matches in threads. The threads are daemons: a step that hangs never delays the exit.
+
+    Args:
+        threads: steps at once.
+        deadline_s: for one step, the wait for a thread included. A match whose step takes longer is
+            void; its environment is closed when the step ends, if it does.
+
+    Raises:
+        ConfigError: a value is not above 0.
+    """
+
+    def __init__(self, threads: int, deadline_s: float) -> None:
+        if threads < 1 or not deadline_s > 0:
+            raise ConfigError(
+                f"step_threads={threads}, step_deadline_s={deadline_s}: use more than 0."
+            )
+        self._threads = threads
+        self._deadline_s = deadline_s
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._started = 0
+
+    async def step(self, match: Match, work: Callable[[], list[Ask]]) -> list[Ask]:
+        """Run ``match.begin`` or ``match.advance`` in a thread.
+
+        Returns:
+            What the match waits for; nothing where it has ended.
+
+        Raises:
+            DeadlineError: it hangs before the episode has begun.
+        """
+        while self._started < self._threads:
+            self._start_thread()
+        job: Future[list[Ask]] = Future()
+        self._jobs.put((job, work))
+        try:
+            async with asyncio.timeout(self._deadline_s) as limit:
+                return await asyncio.wrap_future(job)
+        except TimeoutError:
+            if not limit.expired():  # the step's own
+                raise
+            self._abandon(job, match)
+            self._start_thread()  # in place of the one that hangs
+            match.void(DeadlineError(f"a step took longer than {self._deadline_s:g} s"))
+            return []
+        except asyncio.CancelledError:
+            self._abandon(job, match)
+            raise
+
+    def close(self) -> None:
+        """End the threads that are idle, and the others after their step."""
+        for _ in range(self._started):
+            self._jobs.put(None)
+        self._started = 0
+
+    def _abandon(self, job: Future[list[Ask]], match: Match) -> None:
+        """Nobody waits for a step any more: its environment is closed when it is over."""
+        match.env_is_free = False
+        job.cancel()  # where no thread has it yet
+        job.add_done_callback(lambda _: match.env.close())
+
+    def _start_thread(self) -> None:
+        self._started += 1
+        threading.Thread(target=_work, args=(self._jobs,), daemon=True, name="srl-step").start()
+
+
+def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        future, work = job
+        if not future.set_running_or_notify_cancel():
+            continue
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        del job, future, work
