@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -31,13 +34,44 @@ class Verdict(NamedTuple):
 SKIPPED = Verdict(False, None)
 
 
-class Judge:
-    """Runs programs in a sandbox that starts with the first of them.
+class _Shared:
+    """The sandbox of all judges of this process, for as long as one of them holds it.
 
-    A copy, also one that went through pickle, starts a sandbox of its own when it first needs one.
+    However many games are live, one server starts their programs, as many at once as there are
+    processors, and in the order in which they were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def executor(self) -> CodeExecutor:
+        """The one that is alive, or a new one; it ends with its last holder."""
+        with self._lock:
+            executor = None if self._executor is None else self._executor()
+            if executor is None:
+                executor = CodeExecutor(limits=LIMITS)
+                self._executor = weakref.ref(executor)
+            return executor
+
+    def forget(self) -> None:
+        """Start over, in a forked process: another thread of its parent may have held the lock."""
+        self._lock = threading.Lock()
+        self._executor: weakref.ref[CodeExecutor] | None = None
+
+
+_SHARED = _Shared()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED.forget)
+
+
+class Judge:
+    """Runs programs in a sandbox that starts with the first of them; threads may share a judge.
+
+    Judges without an executor of their own share one. A copy, also one that went through pickle,
+    takes its sandbox when it first needs one.
 
     Args:
-        executor: runs the programs; None makes one with `LIMITS`.
+        executor: runs the programs; None takes the one that all judges share, with `LIMITS`.
     """
 
     def __init__(self, executor: CodeExecutor | None = None) -> None:
@@ -80,14 +114,14 @@ class Judge:
         return _sound(outcome)
 
     def close(self) -> None:
-        """End the sandbox, if one was started."""
-        if self._executor is not None:
-            self._executor.close()
-            self._executor = None
+        """Let go of the sandbox, if one was started; one that was given is closed."""
+        if self._given is not None:
+            self._given.close()
+        self._executor = self._given
 
     def _live(self) -> CodeExecutor:
         if self._executor is None:
-            self._executor = CodeExecutor(limits=LIMITS)
+            self._executor = _SHARED.executor()
         return self._executor
 
     def __getstate__(self) -> dict[str, Any]:
