@@ -126,19 +126,18 @@ def settings_of(base: type, key: str) -> Callable[[Any], str]:
         key: field that holds the kind's name.
     """
 
+    where = f"{base.__module__}:{base.__qualname__}"
+
     def fault(found: Any) -> str:
-        where = f"{base.__module__}:{base.__qualname__}"
         if not (isinstance(found, type) and issubclass(found, base)):
             return f"is {_describe(found)}, and no class that derives from {where}."
-        if inspect.isabstract(found):
-            missing = sorted(found.__abstractmethods__)
-            return f"lacks {', '.join(missing)}: write what {where} says of it."
-        if (
-            "__dataclass_params__" not in vars(found)
-            or not cast("Any", found).__dataclass_params__.frozen
-        ):
+        kind: Any = found
+        if inspect.isabstract(kind):
+            missing = ", ".join(sorted(kind.__abstractmethods__))
+            return f"lacks {missing}: write what {where} says of it."
+        if "__dataclass_params__" not in vars(kind) or not kind.__dataclass_params__.frozen:
             return "is no frozen dataclass: put @dataclass(frozen=True, kw_only=True) above it."
-        if key not in {f.name for f in dataclasses.fields(found)}:
+        if key not in {f.name for f in dataclasses.fields(kind)}:
             return (
                 f"has no field {key!r}, in which a recipe keeps the kind's name: add `{key}: str`."
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from srl_agents.coordination.members import Tensors
@@ -34,6 +34,15 @@ def agreeing_entries(gradients: Sequence[Tensors], share: float) -> Tensors:
         total = sum((other[key].sign() for other in others), start=tensor.sign()).abs()
         masks[key] = (total >= share * len(gradients) - 1e-6) & (total > 0)
     return masks
+
+
+def agreement(gradients: Mapping[str, Tensors]) -> dict[str, float]:
+    """The metric ``gradient_agreement`` where there are several gradients to compare.
+
+    For adapters that started alike: elsewhere entries mean different things.
+    """
+    several = len(gradients) > 1
+    return {"gradient_agreement": pairwise_cosine(list(gradients.values()))} if several else {}
 
 
 def pairwise_cosine(gradients: Sequence[Tensors]) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from srl_envs.errors import ModelError
 
-Tensors = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors = dict[str, "Tensor"]
 """By their names in files; LoRA's factors end in ``.lora_A.weight`` and ``.lora_B.weight``."""
 
 
@@ -46,6 +48,8 @@ class Decision:
     changes: dict[str, Tensors] = field(default_factory=dict)
     """By learner: before the step, the gradients to step along, and who is absent takes no step;
     after the step, the new weights, and who is absent keeps its own."""
+    reset_moments: bool = False
+    """After the step: whether the optimizers forget what they know of weights that change."""
     run: dict[str, float] = field(default_factory=dict)
     """Metrics of the run."""
     learners: dict[str, dict[str, float]] = field(default_factory=dict)

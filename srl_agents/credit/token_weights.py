@@ -5,6 +5,7 @@ Axes: ``R`` rows, ``T`` tokens.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,15 @@ from srl_envs.errors import ConfigError
 
 Floats = NDArray[np.floating]
 Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Teaching:
+    """Whose opinion of a learner's tokens counts, and how much; see `teacher_advantages`."""
+
+    teacher: str
+    weight: float
+    limit: float
 
 
 def importance_weights(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
-from srl_agents.coordination.settings import CoordinationSettings
+from srl_agents.coordination.independent import IndependentSettings
+from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.modes import resolve
 from srl_agents.league.promotion import PromotionSettings
@@ -23,9 +24,8 @@ from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
-from srl_agents.trainers.algorithms import TrainingSettings
+from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.ppo_settings import PPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_envs import make, spec
 from srl_envs.registry import no_bot
@@ -131,13 +131,16 @@ class LeagueRecipe:
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
     promotion: PromotionSettings | None = None
     """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
-    training: TrainingSettings = field(default_factory=GRPOSettings)
+    training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
     """How learners are updated; its ``algorithm`` says which settings it has."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)
-    coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    coordination: Annotated[CoordinationSettings, COORDINATION] = field(
+        default_factory=IndependentSettings
+    )
+    """How learners' updates are combined; its ``kind`` says which settings it has."""
     rewards: RewardSettings | None = None
     """What counts how much in what credit sees; absent: what the environment pays."""
     reward_model: RewardModelSettings | None = None
@@ -195,13 +198,13 @@ class LeagueRecipe:
         )
         self._check_parameters()
         self._check_algorithm()
-        self.coordination.check_learners(len(self.learners))
+        self.coordination.check(learners=len(self.learners), parameters=self.parameters)
         if self.sharing is not None:
             require(len(self.learners) > 1, "sharing: one learner has nobody to share with.")
             require(
-                self.coordination.kind != "synchronized",
-                "sharing: learners of coordination kind 'synchronized' are equal for ever, and have "
-                "nothing to show each other; leave out one of the two.",
+                not self.coordination.stays_equal,
+                f"sharing: learners of coordination kind {self.coordination.kind!r} are equal for ever, "
+                "and have nothing to show each other; leave out one of the two.",
             )
         unknown = [name for name in self.roles if name not in self.learners]
         require(not unknown, f"roles: {unknown} are no learners; there are {self.learners}.")
@@ -240,108 +243,34 @@ class LeagueRecipe:
             f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
             "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
         )
-        require(
-            self.coordination.merge == "product",
-            "coordination.merge 'factors': with parameters 'full' there are no factors, and weights "
-            "are averaged entry by entry; leave it out.",
-        )
 
     def _check_algorithm(self) -> None:
         """What an algorithm would not read is refused instead of ignored."""
-        if self.training.algorithm != "ppo":
-            require(
-                self.rollout.group_size >= 2,
-                f"rollout: group_size={self.rollout.group_size}: one attempt is its own baseline, so "
-                "every advantage would be 0. Use 2 or more.",
-            )
-        if self.training.algorithm == "dpo":
-            require(
-                self.coordination.kind != "distillation" and self.credit.importance_cap is None,
-                "algorithm 'dpo' learns from pairs: coordination kind 'distillation' and "
-                "credit.importance_cap, which weigh tokens, are for 'grpo' and 'ppo'.",
-            )
-            require(
-                not self.scale_advantages and self.credit.normalise == "none",
-                "algorithm 'dpo' learns which reply of a pair was worth more, not by how much: leave "
-                "out scale_advantages and credit.normalise.",
-            )
+        self.training.check(self._plan())
         shares_pairs = self.sharing is not None and self.sharing.kind == "dpo"
         require(
             self.rollout.group_size >= 2 or not (self.reward_model or shares_pairs),
             f"rollout: group_size={self.rollout.group_size}: reward_model and sharing of kind 'dpo' "
             "learn from pairs of attempts at one start state. Use 2 or more.",
         )
-        steps = self.updates * self.training.steps_per_batch
-        require(
-            self.training.schedule == "constant" or self.training.total_updates >= steps,
-            f"training.total_updates={self.training.total_updates}: {self.updates} updates of "
-            f"{self.training.steps_per_batch} steps each take {steps}, and the learning rate would be 0 "
-            f"before they end. Use {steps}.",
-        )
-        if isinstance(self.training, GRPOSettings):
-            loss_type = self.training.loss.loss_type
-            self._check_variant(self.training.variant, loss_type)
-            self._check_whole_replies(loss_type)
-        if isinstance(self.training, PPOSettings):
-            self._check_critic(self.training)
 
-    def _check_critic(self, training: PPOSettings) -> None:
-        """A critic takes the place of what credit compares with."""
-        others = [
-            (name, getattr(section, "gradient_checkpointing", False))
-            for name, section in (
-                ("warm_start.training", self.warm_start and self.warm_start.training),
-                ("sharing.sft", self.sharing and self.sharing.sft),
-                ("sharing.dpo", self.sharing and self.sharing.dpo),
-                ("reward_model", self.reward_model),
-            )
-        ]
-        asks = [name for name, checkpointing in others if checkpointing]
-        require(
-            training.critic != "adapter" or not asks,
-            f"{', '.join(asks)}.gradient_checkpointing turns it on for the whole base, and with "
-            "training.critic 'adapter' activations would be recomputed through the policy's adapter. "
-            "Use critic 'base' or 'detached'.",
-        )
-        untouched = CreditSettings()
-        for name in ("estimator", "discount", "trace", "baseline_decay", "normalise"):
-            require(
-                getattr(self.credit, name) == getattr(untouched, name),
-                f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not read "
-                "it; see discount, trace and normalise_advantages in training.",
-            )
-        require(
-            not self.scale_advantages,
-            "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages.",
-        )
-        require(
-            not self.credit.potential or training.discount == 1,
-            f"training.discount={training.discount}: credit.potential shapes without discount, and "
-            "keeps what is best only if the critic has none either. Use 1.",
-        )
-
-    def _check_whole_replies(self, loss_type: str) -> None:
-        """What weighs tokens has no place in a loss of whole replies."""
-        by_token = (
-            self.credit.importance_cap is not None and self.credit.importance_level == "token"
-        )
-        require(
-            loss_type != "rloo" or not (by_token or self.coordination.kind == "distillation"),
-            "loss_type 'rloo' weighs whole replies: coordination kind 'distillation' and "
-            "credit.importance_cap of tokens are for others; for the second set "
-            "credit.importance_level to 'sequence'.",
-        )
-
-    def _check_variant(self, variant: str | None, loss_type: str) -> None:
-        """What a variant says of advantages, which are not the learner's business."""
-        require(
-            "rloo" not in (variant, loss_type) or self.credit.estimator == "leave_one_out",
-            f"training.loss_type 'rloo' compares with the other attempts: set credit.estimator to "
-            f"'leave_one_out', not {self.credit.estimator!r}.",
-        )
-        require(
-            variant not in ("rloo", "dr_grpo") or not self.scale_advantages,
-            f"scale_advantages: variant {variant!r} does not divide by the deviation.",
+    def _plan(self) -> Plan:
+        """What the algorithm may know of this recipe."""
+        others = {
+            "warm_start.training": self.warm_start and self.warm_start.training,
+            "sharing.sft": self.sharing and self.sharing.sft,
+            "sharing.dpo": self.sharing and self.sharing.dpo,
+            "reward_model": self.reward_model,
+        }
+        return Plan(
+            updates=self.updates,
+            group_size=self.rollout.group_size,
+            scale_advantages=self.scale_advantages,
+            credit=self.credit,
+            teacher=self.coordination.kind if self.coordination.teaches else "",
+            checkpointed=tuple(
+                name for name, own in others.items() if own and own.gradient_checkpointing
+            ),
         )
 
     def _check_environment(self) -> None:

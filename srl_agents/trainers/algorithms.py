@@ -1,48 +1,116 @@
-"""Which algorithms there are. Light: a recipe names one before torch is loaded.
+"""What an algorithm is, and which there are. Light: a recipe names one before torch is loaded.
 
-A new algorithm is a settings class with its own ``algorithm``, a learner, and a line in each of the
-two places below.
+An algorithm is one settings class, a kind of `ALGORITHMS`: its fields are the keys of a recipe's
+``training`` section, and it checks the rest of the recipe and makes learner and experience.
 """
 
 from __future__ import annotations
 
-import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.trainers.dpo_settings import DPOSettings
-from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.trainers.ppo_settings import PPOSettings
+from srl_agents.credit.settings import CreditSettings
+from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.trainers.update_settings import UpdateSettings
+from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
+    from srl_agents.credit.assignment import CreditAssigner
     from srl_agents.models.base_model import BaseModel
+    from srl_agents.trainers.experience import Experience, Teachers
     from srl_agents.trainers.learner import AdapterLearner
 
-TrainingSettings = GRPOSettings | PPOSettings | DPOSettings
-"""What a recipe's ``training`` section is read as: its ``algorithm`` selects the class."""
 
-_LEARNERS = {
-    "grpo": "srl_agents.trainers.grpo:GRPOLearner",
-    "ppo": "srl_agents.trainers.ppo:PPOLearner",
-    "dpo": "srl_agents.trainers.dpo:DPOLearner",
-}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What of a recipe an algorithm reads, or may refuse."""
+
+    updates: int
+    """Of each learner."""
+    group_size: int
+    """Attempts per start state."""
+    scale_advantages: bool
+    credit: CreditSettings
+    teacher: str = ""
+    """Coordination kind that lets a teacher weigh tokens; empty where there is none."""
+    checkpointed: tuple[str, ...] = ()
+    """Other sections that turn on gradient checkpointing, which holds for the whole base."""
 
 
-def make_learner(
-    name: str, base: BaseModel, settings: TrainingSettings, *, temperature: float, seed: int
-) -> AdapterLearner[Any]:
-    """The learner of the settings' algorithm.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlgorithmSettings(UpdateSettings, ABC):
+    """How learners are updated: the base of every algorithm's settings."""
 
-    Args:
-        name: of its adapter, which is added if it does not exist.
-        base: the shared base.
-        settings: of the updates.
-        temperature: at which rows are sampled.
-        seed: of a new adapter's weights.
+    algorithm: str
+    """Name of the algorithm, or its ``package.module:Class``."""
+
+    @abstractmethod
+    def make_learner(
+        self, name: str, base: BaseModel, *, temperature: float, seed: int
+    ) -> AdapterLearner[Any]:
+        """One learner around one adapter.
+
+        Args:
+            name: of its adapter, which is added if it does not exist.
+            base: the shared base.
+            temperature: at which rows are sampled.
+            seed: of a new adapter's weights.
+
+        Raises:
+            ConfigError: the algorithm cannot work with this temperature or base.
+        """
+
+    @abstractmethod
+    def make_experience(
+        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+    ) -> Experience:
+        """What turns episodes into batches for the learners.
+
+        Args:
+            learners: all of them, by name.
+            credit: what replies were worth.
+            teachers: who teaches a learner in this update.
+        """
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a recipe that the algorithm would not follow.
+
+        Raises:
+            ConfigError: the schedule is over before the run, or what the algorithm adds.
+        """
+        steps = plan.updates * self.steps_per_batch
+        if self.schedule != "constant" and self.total_updates < steps:
+            raise ConfigError(
+                f"training.total_updates={self.total_updates}: {plan.updates} updates of "
+                f"{self.steps_per_batch} steps each take {steps}, and the learning rate would be 0 "
+                f"before they end. Use {steps}."
+            )
+
+
+def check_group_size(plan: Plan) -> None:
+    """Refuse a plan in which no attempt has another to be compared with.
 
     Raises:
-        ConfigError: the algorithm cannot work with this temperature or base.
+        ConfigError: there is one attempt per start state.
     """
-    learner: AdapterLearner[Any] = pkgutil.resolve_name(_LEARNERS[settings.algorithm])(
-        name, base, settings, temperature, seed
-    )
-    return learner
+    if plan.group_size < 2:
+        raise ConfigError(
+            f"rollout: group_size={plan.group_size}: one attempt is its own baseline, so every "
+            "advantage would be 0. Use 2 or more."
+        )
+
+
+ALGORITHMS: Kinds[type[AlgorithmSettings]] = Kinds(
+    what="algorithm",
+    group="srl_agents.algorithms",
+    built_in={
+        "grpo": "srl_agents.trainers.grpo_settings:GRPOSettings",
+        "ppo": "srl_agents.trainers.ppo_settings:PPOSettings",
+        "dpo": "srl_agents.trainers.dpo_settings:DPOSettings",
+    },
+    fault=settings_of(AlgorithmSettings, "algorithm"),
+)
+TRAINING = Section(kinds=ALGORITHMS, key="algorithm", default="grpo")
+"""How a recipe's ``training`` section is read."""

@@ -7,8 +7,9 @@ log-probabilities of a reference that we compute. Source: arXiv:2305.18290.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import torch
 from datasets import Dataset
 from trl import DPOTrainer
 
-from srl_agents.credit.preferences import Preference, PreferenceBatch
+from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.preferences import Preference, PreferenceBatch, preferences
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.records import Episode
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.own_head import OwnHead
@@ -148,3 +151,28 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
     def _as_reference(self) -> AbstractContextManager[None]:
         own = self._reference
         return self.base.reference() if own is None else self.base.through(own)
+
+
+@dataclass(frozen=True)
+class PreferencePairs:
+    """Pairs by credit and by outcome; see `srl_agents.credit.preferences`.
+
+    Args:
+        learners: all of them.
+        credit: what attempts were worth.
+    """
+
+    learners: Mapping[str, DPOLearner]
+    credit: CreditAssigner
+
+    def batch(
+        self, learner: str, episodes: Sequence[Episode], policy: str
+    ) -> tuple[PreferenceBatch | None, dict[str, float]]:
+        """See `Experience`; an update without pairs says ``pairs`` 0 and takes no step."""
+        own = self.learners[learner]
+        rows, values = self.credit.assign(episodes, learner, policy)
+        pairs, counts = preferences(episodes, rows, policy, own.settings.pairs)
+        values |= counts
+        if not pairs:
+            return None, values
+        return PreferenceBatch(learner=learner, version=own.version, pairs=tuple(pairs)), values

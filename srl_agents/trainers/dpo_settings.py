@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from srl_agents.credit.preferences import PairSettings
+from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
-    UpdateSettings,
     check_not_negative,
     check_one_of,
     check_positive,
 )
 from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.models.base_model import BaseModel
+    from srl_agents.trainers.dpo import DPOLearner, PreferencePairs
+    from srl_agents.trainers.experience import Teachers
 
 PairLoss = Literal[
     "sigmoid", "sigmoid_norm", "hinge", "ipo", "robust", "exo_pair", "nca_pair", "bco_pair",
@@ -27,7 +34,7 @@ _OF_DIFFERENCES = ("sigmoid", "hinge", "robust", "exo_pair", "discopop")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DPOSettings(UpdateSettings):
+class DPOSettings(AlgorithmSettings):
     """Updates on pairs of replies. Names are ours; `to_trl` translates them.
 
     Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
@@ -54,7 +61,7 @@ class DPOSettings(UpdateSettings):
     pairs: PairSettings = field(default_factory=PairSettings)
 
     def __post_init__(self) -> None:
-        UpdateSettings.__post_init__(self)
+        AlgorithmSettings.__post_init__(self)
         check_positive(self, "kl_coef")
         check_not_negative(self, "offset")
         check_one_of("loss_type", self.loss_type, get_args(PairLoss))
@@ -87,3 +94,37 @@ class DPOSettings(UpdateSettings):
             ld_alpha=None if self.tail_weight == 1 else self.tail_weight,
             max_length=None,
         )
+
+    def make_learner(
+        self, name: str, base: BaseModel, *, temperature: float, seed: int
+    ) -> DPOLearner:
+        """See `AlgorithmSettings`; the temperature makes no difference to pairs."""
+        from srl_agents.trainers.dpo import DPOLearner  # noqa: PLC0415 - torch and TRL: seconds
+
+        return DPOLearner(name, base, self, temperature, seed)
+
+    def make_experience(
+        self,
+        learners: Mapping[str, Any],
+        credit: CreditAssigner,
+        teachers: Teachers,
+    ) -> PreferencePairs:
+        """See `AlgorithmSettings`; a teacher has no say in pairs."""
+        from srl_agents.trainers.dpo import PreferencePairs  # noqa: PLC0415 - as above
+
+        return PreferencePairs(learners, credit)
+
+    def check(self, plan: Plan) -> None:
+        """See `AlgorithmSettings`; a pair has no place for weights of tokens or sizes of advantages."""
+        AlgorithmSettings.check(self, plan)
+        check_group_size(plan)
+        if plan.teacher or plan.credit.importance_cap is not None:
+            raise ConfigError(
+                "algorithm 'dpo' learns from pairs: a coordination kind with a teacher, such as "
+                "'distillation', and credit.importance_cap weigh tokens, for 'grpo' and 'ppo'."
+            )
+        if plan.scale_advantages or plan.credit.normalise != "none":
+            raise ConfigError(
+                "algorithm 'dpo' learns which reply of a pair was worth more, not by how much: leave "
+                "out scale_advantages and credit.normalise."
+            )

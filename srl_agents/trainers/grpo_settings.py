@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
-    UpdateSettings,
     check_not_negative,
     check_one_of,
     check_positive,
 )
 from srl_envs.errors import ConfigError
 from srl_envs.settings import refuse_unread
+
+if TYPE_CHECKING:
+    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.models.base_model import BaseModel
+    from srl_agents.trainers.experience import AdvantageRows, Teachers
+    from srl_agents.trainers.grpo import GRPOLearner
 
 LossType = Literal[
     "grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo", "rloo"
@@ -60,7 +67,7 @@ VARIANTS: dict[Variant | None, Loss] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GRPOSettings(UpdateSettings):
+class GRPOSettings(AlgorithmSettings):
     """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
 
     algorithm: Literal["grpo"] = "grpo"
@@ -94,7 +101,7 @@ class GRPOSettings(UpdateSettings):
     """Only dr_grpo: token sums are divided by it."""
 
     def __post_init__(self) -> None:
-        UpdateSettings.__post_init__(self)
+        AlgorithmSettings.__post_init__(self)
         check_positive(self, "max_completion_tokens")
         check_not_negative(self, "entropy_coef")
         if self.variant is not None:
@@ -154,3 +161,41 @@ class GRPOSettings(UpdateSettings):
             per_device_train_batch_size=2,
             num_generations=2,
         )
+
+    def make_learner(
+        self, name: str, base: BaseModel, *, temperature: float, seed: int
+    ) -> GRPOLearner:
+        """See `AlgorithmSettings`."""
+        from srl_agents.trainers.grpo import GRPOLearner  # noqa: PLC0415 - torch and TRL: seconds
+
+        return GRPOLearner(name, base, self, temperature, seed)
+
+    def make_experience(
+        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+    ) -> AdvantageRows:
+        """See `AlgorithmSettings`."""
+        from srl_agents.trainers.experience import AdvantageRows  # noqa: PLC0415 - as above
+
+        return AdvantageRows(learners, credit, teachers)
+
+    def check(self, plan: Plan) -> None:
+        """See `AlgorithmSettings`; adds what a variant says of advantages."""
+        AlgorithmSettings.check(self, plan)
+        check_group_size(plan)
+        credit, whole_replies = plan.credit, self.loss.loss_type == "rloo"
+        if whole_replies and credit.estimator != "leave_one_out":
+            raise ConfigError(
+                "training.loss_type 'rloo' compares with the other attempts: set credit.estimator to "
+                f"'leave_one_out', not {credit.estimator!r}."
+            )
+        if plan.scale_advantages and self.variant in ("rloo", "dr_grpo"):
+            raise ConfigError(
+                f"scale_advantages: variant {self.variant!r} does not divide by the deviation."
+            )
+        by_token = credit.importance_cap is not None and credit.importance_level == "token"
+        if whole_replies and (by_token or plan.teacher):
+            raise ConfigError(
+                "loss_type 'rloo' weighs whole replies: a coordination kind with a teacher, such as "
+                "'distillation', and credit.importance_cap of tokens are for others; for the second "
+                "set credit.importance_level to 'sequence'."
+            )

@@ -6,8 +6,9 @@ update. Source: arXiv:1707.06347; clipped values as in its reference implementat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig
 
+from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.batches import training_batch
+from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.models.base_model import BaseModel
-from srl_agents.records import CriticBatch, TrainingBatch
+from srl_agents.records import CriticBatch, Episode, TrainingBatch
+from srl_agents.trainers.experience import Teachers, weighed
 from srl_agents.trainers.learner import AdapterLearner, Extras
 from srl_agents.trainers.policy_gradient import (
     RowTrainer,
@@ -241,3 +246,47 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
         with self.memory_limit(f"probabilities of {batch.rows} rows"):
             return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
+
+
+
+@dataclass(frozen=True)
+class CriticRows:
+    """Rows that the learner's critic judges, for PPO.
+
+    Args:
+        learners: all of them, as a teacher may be any.
+        credit: what each turn was paid.
+        teachers: who teaches whom.
+    """
+
+    learners: Mapping[str, PPOLearner]
+    credit: CreditAssigner
+    teachers: Teachers
+
+    def batch(
+        self, learner: str, episodes: Sequence[Episode], policy: str
+    ) -> tuple[CriticBatch | None, dict[str, float]]:
+        """See `Experience`."""
+        turns, values = self.credit.paid_turns(episodes, learner, policy)
+        if not turns:
+            return None, values
+        own = self.learners[learner]
+        settings = own.settings
+        rows = training_batch(
+            learner,
+            own.version,
+            [(paid.turn, 0.0) for paid in turns],
+            own.base.tokenizer.pad_token_id,
+        )
+        judgement = judged(
+            rows,
+            turns,
+            own.values(rows),
+            discount=settings.discount,
+            trace=settings.trace,
+            turn_trace=settings.turn_trace,
+            normalise=settings.normalise_advantages,
+        )
+        values["value/explained_var"] = explained_variance(judgement)
+        batch, more = weighed(self.credit.settings, own, judgement, self.teachers(learner))
+        return batch, values | more

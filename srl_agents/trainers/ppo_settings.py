@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from srl_agents.trainers.algorithms import AlgorithmSettings, Plan
 from srl_agents.trainers.update_settings import (
-    UpdateSettings,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -15,11 +16,17 @@ from srl_agents.trainers.update_settings import (
 from srl_envs.errors import ConfigError
 from srl_envs.settings import refuse_unread
 
+if TYPE_CHECKING:
+    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.models.base_model import BaseModel
+    from srl_agents.trainers.experience import Teachers
+    from srl_agents.trainers.ppo import CriticRows, PPOLearner
+
 CRITICS = ("detached", "shared", "base", "adapter")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PPOSettings(UpdateSettings):
+class PPOSettings(AlgorithmSettings):
     """Updates with a critic. Names are ours; `to_trl` translates them. Source: arXiv:1707.06347."""
 
     algorithm: Literal["ppo"] = "ppo"
@@ -64,7 +71,7 @@ class PPOSettings(UpdateSettings):
     """Values that moved further than this in one update earn no more; None clips nothing."""
 
     def __post_init__(self) -> None:
-        UpdateSettings.__post_init__(self)
+        AlgorithmSettings.__post_init__(self)
         check_positive(self, "minibatches", "critic_learning_rate", "value_coef")
         check_not_negative(self, "clip_low", "kl_coef", "entropy_coef", "critic_width")
         if not self.kl_coef:
@@ -107,3 +114,45 @@ class PPOSettings(UpdateSettings):
             per_device_train_batch_size=2,
             num_generations=2,
         )
+
+    def make_learner(
+        self, name: str, base: BaseModel, *, temperature: float, seed: int
+    ) -> PPOLearner:
+        """See `AlgorithmSettings`."""
+        from srl_agents.trainers.ppo import PPOLearner  # noqa: PLC0415 - torch and TRL: seconds
+
+        return PPOLearner(name, base, self, temperature, seed)
+
+    def make_experience(
+        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+    ) -> CriticRows:
+        """See `AlgorithmSettings`."""
+        from srl_agents.trainers.ppo import CriticRows  # noqa: PLC0415 - as above
+
+        return CriticRows(learners, credit, teachers)
+
+    def check(self, plan: Plan) -> None:
+        """See `AlgorithmSettings`; a critic takes the place of what credit compares with."""
+        AlgorithmSettings.check(self, plan)
+        if self.critic == "adapter" and plan.checkpointed:
+            raise ConfigError(
+                f"{', '.join(plan.checkpointed)}.gradient_checkpointing turns it on for the whole base, "
+                "and with training.critic 'adapter' activations would be recomputed through the policy's "
+                "adapter. Use critic 'base' or 'detached'."
+            )
+        untouched = type(plan.credit)()
+        for name in ("estimator", "discount", "trace", "baseline_decay", "normalise"):
+            if getattr(plan.credit, name) != getattr(untouched, name):
+                raise ConfigError(
+                    f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not "
+                    "read it; see discount, trace and normalise_advantages in training."
+                )
+        if plan.scale_advantages:
+            raise ConfigError(
+                "scale_advantages: algorithm 'ppo' has no groups; see training.normalise_advantages."
+            )
+        if plan.credit.potential and self.discount != 1:
+            raise ConfigError(
+                f"training.discount={self.discount}: credit.potential shapes without discount, and "
+                "keeps what is best only if the critic has none either. Use 1."
+            )

@@ -14,7 +14,6 @@ from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
-from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.sharing_rounds import Sharing
 from srl_envs import make
@@ -90,7 +89,7 @@ def make_learners(recipe: LeagueRecipe, base: BaseModel, seeds: Mapping[str, int
     """By name, each around its adapter, which a warm start may have made already."""
     temperature = recipe.rollout.temperature
     return {
-        name: make_learner(name, base, recipe.training, temperature=temperature, seed=seed)
+        name: recipe.training.make_learner(name, base, temperature=temperature, seed=seed)
         for name, seed in seeds.items()
     }
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from srl_agents import checkpoints
-from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member, Tensors
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.token_weights import Teaching
 from srl_agents.league.manager import BOT, FINAL
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, JSONLines, Record, Sink, TensorBoard
@@ -35,7 +35,6 @@ from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.adapter_export import AdapterExport
-from srl_agents.training.experience import make_experience
 from srl_agents.training.parts import (
     load_base,
     make_engine,
@@ -130,8 +129,10 @@ class LeagueTraining:
             teams=recipe.teams,
             replayed=self.replays.outcomes,
         )
-        self.coordinator = Coordinator(recipe.coordination)
-        self.experience = make_experience(recipe, self.learners, self.credit, self.coordinator)
+        self.coordinator = recipe.coordination.make_coordinator()
+        self.experience = recipe.training.make_experience(
+            self.learners, self.credit, self._teaching
+        )
         self.engine = make_engine(recipe, self.base)
         self._shown = {} if self.sharing is None else self.sharing.shown
         self.versions = LeagueVersions(
@@ -290,8 +291,7 @@ class LeagueTraining:
         self._require_equal_weights()
         decision = self.coordinator.after_step(self._members(batches, stepped=True))
         for name, tensors in decision.changes.items():
-            reset = self.recipe.coordination.moments == "reset"
-            self.learners[name].replace_weights(tensors, reset_moments=reset)
+            self.learners[name].replace_weights(tensors, reset_moments=decision.reset_moments)
         for name, values in decision.learners.items():
             learners[name] |= values
         self.coordinator.observe(
@@ -324,9 +324,7 @@ class LeagueTraining:
         for name, reason in reasons.items():
             if self._idle.get(name) != reason:
                 does = "takes no step"
-                if self.recipe.coordination.kind == "synchronized" and len(idle) < len(
-                    self.learners
-                ):
+                if self.recipe.coordination.stays_equal and len(idle) < len(self.learners):
                     does = "adds nothing to the others' step"
                 self.view.say(f"update {number}: {name} {does}: {reason}.")
         self._idle = reasons
@@ -341,6 +339,9 @@ class LeagueTraining:
         for name in (*self.learners, *judge):
             weights = self.base.trainable_parameters(name)
             self.processes.require_equal(f"the weights of {name!r}", weights)
+
+    def _teaching(self, learner: str) -> Teaching | None:
+        return self.coordinator.teaching(learner, list(self.learners))
 
     def _members(self, batches: dict[str, Batch], *, stepped: bool) -> list[Member]:
         lora, shape = self.recipe.lora, AdapterShape(base=self.recipe.model, rank=None)

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 import torch
 
+from srl_agents.coordination.asynchronous import staleness_weight
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.gradients import agreeing_entries, mean_gradient, pairwise_cosine
 from srl_agents.coordination.members import AdapterShape, Member, Tensors
 from srl_agents.coordination.merging import merge_products
 from srl_agents.coordination.performance import Performance, top
-from srl_agents.coordination.settings import CoordinationSettings
-from srl_agents.coordination.shared_adapter import staleness_weight
+from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_envs.errors import ConfigError, ModelError
-from srl_envs.settings import build
 
 A, B = "l.lora_A.weight", "l.lora_B.weight"
 
@@ -36,8 +35,12 @@ def member(name: str, gradient: list[float] | None = None, **more: Any) -> Membe
     )
 
 
-def coordinator(**settings: Any) -> Coordinator:
-    return Coordinator(CoordinationSettings(**settings))
+def settings_of(**section: Any) -> CoordinationSettings:
+    return COORDINATION.convert(section, "r.yaml: coordination")
+
+
+def coordinator(**section: Any) -> Coordinator:
+    return settings_of(**section).make_coordinator()
 
 
 def entries(gradient: Tensors) -> list[float]:
@@ -254,12 +257,17 @@ def test_staleness_takes_weight_away() -> None:
 def test_the_best_teaches_those_that_are_worse() -> None:
     distillation = coordinator(kind="distillation", performance_decay=0.0)
     names = ["a", "b", "c"]
-    assert [distillation.teacher_of(n, names) for n in names] == [None] * 3
+
+    def teachers() -> list[str | None]:
+        said = [distillation.teaching(name, names) for name in names]
+        return [teaching and teaching.teacher for teaching in said]
+
+    assert teachers() == [None] * 3
     distillation.observe({"a": 0.1, "b": 0.5, "c": 0.5})
-    assert [distillation.teacher_of(n, names) for n in names] == ["b", None, None]
+    assert teachers() == ["b", None, None]
     distillation.observe({"a": 0.9, "b": 0.5, "c": 0.4})
-    assert [distillation.teacher_of(n, names) for n in names] == [None, "a", "a"]
-    assert coordinator(kind="synchronized").teacher_of("a", names) is None
+    assert teachers() == [None, "a", "a"]
+    assert coordinator(kind="synchronized").teaching("a", names) is None
     members = [member("a", [1, 1, 1, 1]), member("b", [2, 2, 2, 2], seed=4)]
     assert distillation.before_step(members).changes == {m.name: m.gradients for m in members}
 
@@ -352,14 +360,14 @@ def test_performance_is_a_running_mean_corrected_for_its_start() -> None:
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        CoordinationSettings(**settings)
+        settings_of(**settings)
 
 
 def test_one_learner_cannot_be_coordinated_and_everyone_is_no_selection() -> None:
-    CoordinationSettings().check_learners(1)
+    settings_of().check(learners=1, parameters="lora")
     with pytest.raises(ConfigError, match="several learners"):
-        CoordinationSettings(kind="federated").check_learners(1)
+        settings_of(kind="federated").check(learners=1, parameters="lora")
     with pytest.raises(ConfigError, match="top_k=2 of 2"):
-        CoordinationSettings(kind="selective", top_k=2).check_learners(2)
+        settings_of(kind="selective", top_k=2).check(learners=2, parameters="lora")
     with pytest.raises(ConfigError, match="Did you mean 'federated'"):
-        build(CoordinationSettings, {"kind": "federate"}, "r.yaml: coordination")
+        settings_of(kind="federate")

@@ -9,7 +9,7 @@ import torch
 
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member, Tensors
-from srl_agents.coordination.settings import CoordinationSettings
+from srl_agents.coordination.settings import COORDINATION
 from srl_envs.errors import ConfigError, ModelError
 
 WHOLE = AdapterShape(base="tiny", rank=None)
@@ -29,7 +29,7 @@ def member(name: str, own: Tensors, gradient: Tensors | None = None, rows: int =
 
 
 def coordinator(**settings: Any) -> Coordinator:
-    return Coordinator(CoordinationSettings(**settings))
+    return COORDINATION.convert(settings, "coordination").make_coordinator()
 
 
 def entries(tensors: Tensors) -> list[float]:

@@ -13,7 +13,6 @@ from srl_agents.credit.critic import explained_variance
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch
-from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.ppo import PPOLearner, ValueHead, value_loss
 from srl_agents.trainers.ppo_settings import CRITICS, PPOSettings
 from srl_envs.errors import CheckpointError, ConfigError, ModelError
@@ -411,7 +410,7 @@ def test_a_new_value_head_says_nothing_and_leaves_the_global_generator_alone() -
 
 
 def test_the_factory_makes_the_learner_of_the_settings(base: BaseModel) -> None:
-    made = make_learner("alice", base, PPOSettings(), temperature=1.0, seed=0)
+    made = PPOSettings().make_learner("alice", base, temperature=1.0, seed=0)
     assert isinstance(made, PPOLearner)
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.members import AdapterShape, Member
-from srl_agents.coordination.settings import CoordinationSettings
+from srl_agents.coordination.synchronized import Synchronized
 from srl_agents.credit.token_weights import teacher_advantages
 from srl_agents.models.base_model import BaseModel
 from srl_agents.trainers.grpo import GRPOLearner
@@ -46,7 +45,7 @@ def test_synchronized_learners_step_by_the_mean_and_stay_equal(
     base: BaseModel, sample: Any
 ) -> None:
     agents = [learner(base, name, seed=7, optimizer="sgd", max_grad_norm=0.0) for name in "ab"]
-    coordinator = Coordinator(CoordinationSettings(kind="synchronized"))
+    coordinator = Synchronized()
     for i in range(2):
         for k, agent in enumerate(agents):
             agent.compute_gradients(sample(base, agent.name, seed=10 * i + k))

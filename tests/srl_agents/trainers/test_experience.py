@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.coordination.coordinator import Coordinator
-from srl_agents.coordination.settings import CoordinationSettings
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.preferences import PairSettings, PreferenceBatch
 from srl_agents.credit.settings import CreditSettings
+from srl_agents.credit.token_weights import Teaching
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import CriticBatch, Episode, MatchSpec, TrainingBatch, Trajectory, Turn
-from srl_agents.trainers.algorithms import make_learner
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
-from srl_agents.training.experience import make_experience
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +79,20 @@ GROUP = [
 """Two attempts at one prompt, with advantages of 0.5 and -0.5."""
 
 
-def batch_of(base: BaseModel, episodes: list[Episode], training: Any, **more: Any) -> Any:
-    """Alice's batch where bob did better so far, metrics, and her learner; a critic says 1."""
-    recipe = LeagueRecipe(name="r", model="tiny", env="nim-v0", training=training, **more)
+def batch_of(
+    base: BaseModel, episodes: list[Episode], training: Any, *,
+    credit: CreditSettings | None = None, teaching: Teaching | None = None,
+) -> Any:  # fmt: skip
+    """Alice's batch, whom bob may teach, metrics, and her learner; a critic says 1."""
     learners: dict[str, Any] = {
-        name: make_learner(name, base, training, temperature=1.0, seed=1)
+        name: training.make_learner(name, base, temperature=1.0, seed=1)
         for name in ("alice", "bob")
     }
     if training.algorithm == "ppo":
         with torch.no_grad():
             learners["alice"]._value_head.layers[-1].bias.fill_(1.0)
-    coordinator = Coordinator(recipe.coordination)
-    coordinator.observe({"alice": 0.0, "bob": 1.0})
-    experience = make_experience(recipe, learners, CreditAssigner(recipe.credit), coordinator)
+    assigner = CreditAssigner(credit or CreditSettings())
+    experience = training.make_experience(learners, assigner, lambda _: teaching)
     return *experience.batch("alice", episodes, "alice@0"), learners["alice"]
 
 
@@ -143,9 +140,9 @@ def test_stale_tokens_weigh_what_the_ratio_to_their_sampler_says(
 
 @pytest.mark.parametrize("training", [GRPOSettings(), PPOSettings()])
 def test_a_teacher_judges_what_the_student_wrote(base: BaseModel, training: Any) -> None:
-    teaching = CoordinationSettings(kind="distillation", teacher_weight=0.7, teacher_limit=2.0)
+    teaching = Teaching(teacher="bob", weight=0.7, limit=2.0)
     plain, _, _ = batch_of(base, GROUP, training)
-    batch, metrics, learner = batch_of(base, GROUP, training, coordination=teaching)
+    batch, metrics, learner = batch_of(base, GROUP, training, teaching=teaching)
     mask = plain.completion_mask_RT
     assert np.array_equal(batch.completion_ids_RT, plain.completion_ids_RT)
     gap = learner.token_logprobs(plain, "bob") - learner.token_logprobs(plain, "alice")
@@ -161,8 +158,8 @@ def test_where_attempts_earn_the_same_a_teacher_alone_has_something_to_say(
 ) -> None:
     flat = [episode(0, 1.0, turn((65, 70))), episode(1, 1.0, turn((66,)))]
     assert batch_of(base, flat, GRPOSettings())[0] is None
-    teaching = CoordinationSettings(kind="distillation")
-    batch, _, _ = batch_of(base, flat, GRPOSettings(), coordination=teaching)
+    teaching = Teaching(teacher="bob", weight=0.1, limit=5.0)
+    batch, _, _ = batch_of(base, flat, GRPOSettings(), teaching=teaching)
     assert isinstance(batch, TrainingBatch)
     assert batch.rows == 2
     assert batch.advantages_RT.any()

@@ -1,0 +1,74 @@
+"""Distillation between learners: the best so far pulls the others towards itself on their own tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srl_agents.coordination.coordinator import Coordinator
+from srl_agents.coordination.members import Tensors
+from srl_agents.coordination.performance import TIE, Performance
+from srl_agents.coordination.settings import CoordinationSettings, check_value
+from srl_agents.credit.token_weights import Teaching
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DistillationSettings(CoordinationSettings):
+    """How much the best learner's opinion weighs; see `srl_agents.credit.token_weights`."""
+
+    kind: str = "distillation"
+    teacher_weight: float = 0.1
+    """Weight of the divergence from the best learner, per token."""
+    teacher_limit: float = 5.0
+    """Nats; most that one token's divergence counts."""
+    performance_decay: float = 0.8
+    """Share of the old running mean of reward that an update leaves, in [0, 1)."""
+
+    def __post_init__(self) -> None:
+        weight, limit, decay = self.teacher_weight, self.teacher_limit, self.performance_decay
+        check_value("teacher_weight", weight, weight >= 0, "0 or more")
+        check_value("teacher_limit", limit, limit > 0, "more than 0")
+        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
+
+    @property
+    def teaches(self) -> bool:
+        """See `CoordinationSettings`."""
+        return True
+
+    def make_coordinator(self) -> Distillation:
+        """See `CoordinationSettings`."""
+        return Distillation(self)
+
+
+class Distillation(Coordinator):
+    """Names the best so far as teacher of those that are worse.
+
+    Args:
+        settings: what the teacher's opinion weighs.
+    """
+
+    def __init__(self, settings: DistillationSettings) -> None:
+        self._settings = settings
+        self._performance = Performance(settings.performance_decay)
+
+    def teaching(self, learner: str, learners: Sequence[str]) -> Teaching | None:
+        """See `Coordinator`."""
+        settings = self._settings
+        performance = self._performance.of(learners)
+        best = max(learners, key=lambda name: performance[name])  # the first of equals
+        if not settings.teacher_weight or performance[best] <= performance[learner] + TIE:
+            return None
+        return Teaching(teacher=best, weight=settings.teacher_weight, limit=settings.teacher_limit)
+
+    def observe(self, rewards: Mapping[str, float]) -> None:
+        """See `Coordinator`."""
+        self._performance.observe(rewards)
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """See `Coordinator`."""
+        return {}, {"performance": self._performance.state()}
+
+    def load_state(self, tensors: Tensors, state: Mapping[str, Any], like: Tensors) -> None:
+        """See `Coordinator`."""
+        self._performance.load_state(state["performance"])

@@ -1,0 +1,154 @@
+"""Federated learners: every few updates each moves towards a weighted average of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from srl_agents.coordination.coordinator import Coordinator, gradients_of
+from srl_agents.coordination.gradients import agreement
+from srl_agents.coordination.members import Decision, Member, Tensors, require_alike
+from srl_agents.coordination.performance import Performance
+from srl_agents.coordination.settings import (
+    CoordinationSettings,
+    Merging,
+    Moments,
+    check_merge,
+    check_value,
+)
+from srl_envs.settings import refuse_unread
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FederatedSettings(CoordinationSettings):
+    """theta_i <- local_share * theta_i + (1 - local_share) * sum over j of w_j theta_j."""
+
+    kind: str = "federated"
+    every: int = 5
+    """Updates between two merges."""
+    local_share: float = 0.5
+    """How much of itself a learner keeps, in [0, 1]."""
+    weights: Literal["performance", "rows", "even"] = "performance"
+    """What a learner's share of the common part follows: its running mean of reward, the rows it
+    trained on since the last merge, or nothing."""
+    temperature: float = 0.2
+    """Only by performance: weights are softmax(performance / temperature); in reward units."""
+    merge: Merging = "product"
+    """Average what the learners' weights do, which of LoRA adapters means B @ A, factored again, and
+    of whole weights every entry; or, LoRA alone, average A and B apart."""
+    moments: Moments = "reset"
+    """The optimizer's moments after a merge."""
+    performance_decay: float = 0.8
+    """Only by performance: share of the old running mean of reward that an update leaves, in [0, 1)."""
+
+    def __post_init__(self) -> None:
+        decay = self.performance_decay
+        check_value("every", self.every, self.every >= 1, "1 or more")
+        check_value("local_share", self.local_share, 0 <= self.local_share <= 1, "0 to 1")
+        check_value("temperature", self.temperature, self.temperature > 0, "more than 0")
+        check_value("performance_decay", decay, 0 <= decay < 1, "0 to below 1")
+        if self.weights != "performance":
+            because = f"weights {self.weights!r} do not follow performance"
+            refuse_unread(self, "temperature", "performance_decay", because=because)
+
+    @property
+    def starts_alike(self) -> bool:
+        """See `CoordinationSettings`."""
+        return True
+
+    def make_coordinator(self) -> Federated:
+        """See `CoordinationSettings`."""
+        return Federated(self)
+
+    def check(self, *, learners: int, parameters: Literal["lora", "full"]) -> None:
+        """See `CoordinationSettings`."""
+        CoordinationSettings.check(self, learners=learners, parameters=parameters)
+        check_merge(self.merge, parameters)
+
+
+class Federated(Coordinator):
+    """Counts updates and rows, and merges when it is time.
+
+    Args:
+        settings: of the merges.
+    """
+
+    def __init__(self, settings: FederatedSettings) -> None:
+        self._settings = settings
+        self._performance = Performance(settings.performance_decay)
+        self._updates = 0
+        self._rows: dict[str, int] = {}
+        """Trained on since the last merge."""
+
+    def before_step(self, members: Sequence[Member], *, first: bool = True) -> Decision:
+        """See `Coordinator`; everyone steps along its own gradient."""
+        require_alike(members)
+        own = gradients_of(members)
+        return Decision(changes=own, run=agreement(own))
+
+    def after_step(self, members: Sequence[Member]) -> Decision:
+        """See `Coordinator`."""
+        self._updates += 1
+        for m in members:
+            self._rows[m.name] = self._rows.get(m.name, 0) + m.rows
+        if self._updates % self._settings.every:
+            return Decision()
+        require_alike(members)
+        return self._merged(members)
+
+    def observe(self, rewards: Mapping[str, float]) -> None:
+        """See `Coordinator`."""
+        self._performance.observe(rewards)
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """See `Coordinator`."""
+        return {}, {
+            "updates": self._updates,
+            "rows": dict(self._rows),
+            "performance": self._performance.state(),
+        }
+
+    def load_state(self, tensors: Tensors, state: Mapping[str, Any], like: Tensors) -> None:
+        """See `Coordinator`."""
+        self._updates = int(state["updates"])
+        self._rows = {name: int(rows) for name, rows in state["rows"].items()}
+        self._performance.load_state(state["performance"])
+
+    def _merged(self, members: Sequence[Member]) -> Decision:
+        from srl_agents.coordination.merging import (  # noqa: PLC0415 - torch; recipes stay light
+            merge_entries,
+            merge_gap,
+            merge_of,
+        )
+
+        settings = self._settings
+        decision = Decision(reset_moments=settings.moments == "reset")
+        merge = merge_of(members[0].shape.rank, by_product=settings.merge == "product")
+        weights, local = self._merge_weights(members), settings.local_share
+        adapters = [m.adapter for m in members]
+        gaps, crossed = [], []
+        for m in members:
+            mix = [(1 - local) * weights[o.name] + local * (o is m) for o in members]
+            decision.changes[m.name] = merge(adapters, mix, m.adapter)
+            decision.learners[m.name] = {"merge_weight": weights[m.name]}
+            if m.shape.rank is not None:  # the average of whole weights misses nothing
+                gaps.append(merge_gap(adapters, mix, decision.changes[m.name]))
+                crossed.append(merge_gap(adapters, mix, merge_entries(adapters, mix)))
+        if gaps:
+            decision.run["merge_gap"] = sum(gaps) / len(gaps)
+            decision.run["factor_gap"] = sum(crossed) / len(crossed)
+        return decision
+
+    def _merge_weights(self, members: Sequence[Member]) -> dict[str, float]:
+        """w_j: from performance, from the rows trained on since the last merge, or even."""
+        from srl_agents.coordination.merging import softmax_weights  # noqa: PLC0415 - as above
+
+        names = [m.name for m in members]
+        rows, self._rows = self._rows, {}
+        total = sum(rows.values())
+        if self._settings.weights == "performance":
+            return softmax_weights(self._performance.of(names), self._settings.temperature)
+        if self._settings.weights == "rows" and total:
+            return {name: rows[name] / total for name in names}
+        return dict.fromkeys(names, 1 / len(names))
