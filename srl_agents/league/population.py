@@ -34,7 +34,8 @@ class MatchmakingSettings:
     evaluation_share: float = 0.5
     """Share of matches that go round all pairs evenly and feed ratings."""
     sampler: str = "pfsp_variance"
-    """Whom a main meets in the other matches: one of `srl_agents.league.sampling.SAMPLERS`."""
+    """Whom a main meets in the other matches: one of `srl_agents.league.sampling.SAMPLERS`, or
+    ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
     """Options of the sampler, for example ``{weights: {"bot:strong": 1}}`` of ``fixed``."""
     block: int = 64

@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from srl_agents.kinds import Kinds, function_of
 from srl_agents.league.nash import equilibrium
-from srl_envs.errors import ConfigError, ShapeError, nearest
+from srl_envs.errors import ConfigError, ShapeError
 
 Floats = NDArray[np.float64]
 Preference = Literal["hard", "variance", "even"]
@@ -179,20 +179,22 @@ def fixed(view: OpponentView, *, weights: Mapping[str, float] | None = None) -> 
     return weight_N / total if total > 0 else uniform_past(view)
 
 
-SAMPLERS: Mapping[str, Sampler] = MappingProxyType(
-    {
-        "uniform_past": uniform_past,
-        "latest": latest,
-        "pfsp_hard": partial(pfsp, preference="hard"),
-        "pfsp_variance": partial(pfsp, preference="variance"),
-        "pfsp_even": partial(pfsp, preference="even"),
-        "self_play": self_play,
-        "lagged": lagged,
-        "match_quality": match_quality,
-        "nash": nash,
-        "fixed": fixed,
-    }
-)
+pfsp_hard = partial(pfsp, preference="hard")
+pfsp_variance = partial(pfsp, preference="variance")
+pfsp_even = partial(pfsp, preference="even")
+
+SAMPLERS: Kinds[Sampler] = Kinds(
+    what="sampler",
+    group="srl_agents.samplers",
+    built_in={
+        name: f"srl_agents.league.sampling:{name}"
+        for name in (
+            "uniform_past", "latest", "pfsp_hard", "pfsp_variance", "pfsp_even", "self_play",
+            "lagged", "match_quality", "nash", "fixed",
+        )
+    },
+    fault=function_of("of (OpponentView, options by name) -> probabilities"),
+)  # fmt: skip
 """Names for recipes."""
 
 
@@ -200,17 +202,18 @@ def find_sampler(name: str, options: Mapping[str, Any]) -> Callable[[OpponentVie
     """A sampler with its options, tried once on a view of two.
 
     Raises:
-        ConfigError: no such sampler, or it does not take these options.
+        ConfigError: no such sampler, it does not take these options, or it gives no probabilities.
     """
-    if name not in SAMPLERS:
-        raise ConfigError(
-            f"no sampler {name!r}.{nearest(name, SAMPLERS)} Use one of {', '.join(SAMPLERS)}."
-        )
-    found = partial(SAMPLERS[name], **options)
+    found = partial(SAMPLERS.find(name), **options)
     try:
-        found(OpponentView.unplayed(("a", "b")))
+        chances_N = np.asarray(found(OpponentView.unplayed(("a", "b"))))
     except TypeError as error:
         raise ConfigError(f"sampler {name!r} with options {dict(options)}: {error}.") from None
+    if chances_N.shape != (2,) or not (chances_N >= 0).all() or abs(chances_N.sum() - 1) > 1e-6:
+        raise ConfigError(
+            f"sampler {name!r} gave {chances_N.tolist()} for two opponents; return one probability "
+            "for each, with sum 1."
+        )
     return found
 
 

@@ -37,7 +37,7 @@ class OpponentSettings:
     bots: dict[str, float] = field(default_factory=dict)
     """Bot name -> weight; ``held_out`` is refused, it is for rating only."""
     past_sampler: str = "pfsp_hard"
-    """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`."""
+    """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
     """Options of the sampler, for example ``{low: 1, high: 4}`` of ``lagged``."""
     prior: Literal["even", "ratings"] = "ratings"

@@ -36,13 +36,13 @@ RECORDS = st.lists(
 )
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", SAMPLERS.built_in)
 @settings(max_examples=60, deadline=None)
 @given(records=RECORDS)
 def test_every_sampler_gives_a_distribution_that_excludes_nobody(name: str, records) -> None:
     share, games, prior = (np.array(column, dtype=float) for column in zip(*records, strict=True))
     names = tuple(map(str, range(len(records))))
-    p = SAMPLERS[name](OpponentView(names, np.minimum(share * games, games), games, prior))
+    p = SAMPLERS.find(name)(OpponentView(names, np.minimum(share * games, games), games, prior))
     assert p.shape == (len(records),)
     assert p.sum() == pytest.approx(1, abs=1e-12)
     assert (p >= 0.019 / len(records)).all()
@@ -97,6 +97,18 @@ def test_samplers_are_found_with_their_options() -> None:
         find_sampler("laged", {})
     with pytest.raises(ConfigError, match="lo"):
         find_sampler("lagged", {"lo": 1})
+
+
+def strongest(view: OpponentView, *, chance: float = 1.0) -> np.ndarray:
+    """A sampler of another package."""
+    return np.array([0.0] * (len(view.opponents) - 1) + [chance])
+
+
+def test_a_sampler_of_another_package_is_named_by_its_place() -> None:
+    found = find_sampler(f"{__name__}:strongest", {})
+    assert found(OpponentView.unplayed(("a", "b", "c"))).tolist() == [0, 0, 1]
+    with pytest.raises(ConfigError, match=r"gave \[0.0, 0.5\].*one probability"):
+        find_sampler(f"{__name__}:strongest", {"chance": 0.5})
 
 
 def test_uniform_and_latest() -> None:
