@@ -1,0 +1,118 @@
+"""A package outside this repository adds one of everything, each as one file, and trains with them.
+
+It is in ``outside/``: `outside_kinds` and what an installer leaves beside it. Nothing in this repository
+names it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.coordination.settings import COORDINATION, KINDS
+from srl_agents.kinds import Kinds
+from srl_agents.league.sampling import SAMPLERS
+from srl_agents.testing import check_algorithm, check_coordination
+from srl_agents.trainers.algorithms import ALGORITHMS, TRAINING
+from srl_envs.errors import ConfigError
+
+OUTSIDE = Path(__file__).parent / "outside"
+GAME = "outside_kinds/nearest_number-v0"
+FAMILIES: list[tuple[Kinds[Any], str, str]] = [
+    (ALGORITHMS, "reinforce", "outside_kinds.reinforce:ReinforceSettings"),
+    (KINDS, "averaging", "outside_kinds.averaging:AveragingSettings"),
+    (SAMPLERS, "oldest", "outside_kinds.oldest:oldest"),
+]
+RECIPE = """
+name: outside
+model: {model}
+env: outside_kinds/nearest_number-v0
+updates: 2
+learners: [alice, bob]
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6}}
+opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {sampler}}}
+training: {{algorithm: {algorithm}, learning_rate: 0.01}}
+coordination: {{kind: {coordination}, every: 2}}
+evaluation: {{every: 0, final_pairs: 1, bots: [random]}}
+snapshot_every: 1
+"""
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(OUTSIDE))
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("family", "name", "target"), FAMILIES)
+def test_a_kind_is_found_by_its_entry_point_and_by_its_place(
+    family: Kinds[Any], name: str, target: str
+) -> None:
+    assert name in family.names()
+    assert name not in family.built_in
+    assert family.find(name) is family.find(target)
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_algorithm_conforms(tmp_path: Path) -> None:
+    section = {"algorithm": "reinforce", "learning_rate": 0.01}
+    check_algorithm(TRAINING.convert(section, "training"), tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_coordination_kind_conforms() -> None:
+    check_coordination(COORDINATION.convert({"kind": "averaging"}, "coordination"))
+
+
+def python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """In a process in which the package is installed."""
+    root = Path(__file__).parents[2]
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{OUTSIDE}:{root}"},
+    )  # fmt: skip
+
+
+def test_the_game_is_found_and_conforms() -> None:
+    checked = python("-c", f"from srl_envs.testing import check; check({GAME!r}, episodes=2)")
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["entry point", "place"])
+def test_a_run_trains_with_all_of_it(by: str, tmp_path: Path) -> None:
+    names = {family.group.rpartition(".")[2]: (name, target) for family, name, target in FAMILIES}
+    chosen = {group: pair[by == "place"] for group, pair in names.items()}
+    recipe = tmp_path / "outside.yaml"
+    recipe.write_text(
+        RECIPE.format(
+            model="tiny",
+            sampler=chosen["samplers"],
+            algorithm=chosen["algorithms"],
+            coordination=chosen["coordination"],
+        )
+    )
+    done = python("-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    records = [
+        json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    ]
+    assert [record["run"].get("averaged") for record in records] == [None, 1.0]
+    assert all(record["learners"]["alice"]["grad_norm"] > 0 for record in records)
+    again = python(
+        "-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run"
+    )  # its recipe is read back
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_recipe_says_what_is_missing_where_the_package_is_not_installed() -> None:
+    with pytest.raises(ConfigError, match=r"training: algorithm: no algorithm 'reinforce'"):
+        TRAINING.convert({"algorithm": "reinforce"}, "training")
+    with pytest.raises(ConfigError, match=r"No module named .nowhere..*PYTHONPATH"):
+        TRAINING.convert({"algorithm": "nowhere.reinforce:ReinforceSettings"}, "training")
