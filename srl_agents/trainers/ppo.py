@@ -248,7 +248,6 @@ class PPOLearner(AdapterLearner[CriticBatch]):
             return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
 
 
-
 @dataclass(frozen=True)
 class CriticRows:
     """Rows that the learner's critic judges, for PPO.

@@ -87,9 +87,9 @@ def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
 
 
 def test_an_episode_replays_in_a_fresh_environment(base: BaseModel) -> None:
-    episode = Rollouts(policies(base), root_seed=0).play([match("bot:random", "bot:middle", seed=9)])[
-        0
-    ]
+    episode = Rollouts(policies(base), root_seed=0).play(
+        [match("bot:random", "bot:middle", seed=9)]
+    )[0]
     assert replay(as_transcript(episode)).digest == episode.transcript_sha256
 
 
@@ -142,7 +142,9 @@ def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
         env_id="connect_four-v0", options={"rows": 5}, seed=0, split="train",
         seats=("bot:random", "bot:random"),
     )  # fmt: skip
-    void, fine = Rollouts(policies(base), root_seed=0).play([bad, match("bot:random", "bot:middle")])
+    void, fine = Rollouts(policies(base), root_seed=0).play(
+        [bad, match("bot:random", "bot:middle")]
+    )
     assert (void.termination, void.valid) == ("void", False)
     assert "the sandbox is gone" in void.fault
     assert fine.valid
