@@ -84,7 +84,7 @@ class Section(Generic[K]):
     """A recipe's section whose keys depend on the kind that it names.
 
     It annotates the field: ``training: Annotated[UpdateSettings, Section(...)]``. The kinds are
-    dataclasses with a field of the name ``key``.
+    dataclasses with a field of the name ``key``. A plain text names a kind with its defaults.
     """
 
     kinds: Kinds[type[K]]
@@ -99,8 +99,12 @@ class Section(Generic[K]):
         Raises:
             ConfigError: the kind is not found, or a key or value is wrong.
         """
+        if isinstance(value, str):
+            value = {self.key: value}
         if not isinstance(value, dict):
-            raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
+            raise ConfigError(
+                f"{place}: expected the name of one, or `key: value` lines, found {describe(value)}."
+            )
         name = value.get(self.key, self.default)
         if not isinstance(name, str):
             raise ConfigError(f"{place}: {self.key}: expected text, found {describe(name)}.")

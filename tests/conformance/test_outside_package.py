@@ -8,16 +8,30 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from srl_agents.coordination.settings import COORDINATION, KINDS
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.settings import ENGINE, ENGINES, EngineSite
 from srl_agents.kinds import Kinds
 from srl_agents.league.sampling import SAMPLERS
-from srl_agents.testing import check_algorithm, check_coordination
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.digests import version_of
+from srl_agents.rewards.terms import REWARDS
+from srl_agents.testing import (
+    check_algorithm,
+    check_coordination,
+    check_engine,
+    check_transport,
+)
 from srl_agents.trainers.algorithms import ALGORITHMS, TRAINING
+from srl_agents.transports.settings import TRANSPORT, TRANSPORTS
 from srl_envs.errors import ConfigError
 
 OUTSIDE = Path(__file__).parent / "outside"
@@ -26,6 +40,9 @@ FAMILIES: list[tuple[Kinds[Any], str, str]] = [
     (ALGORITHMS, "reinforce", "outside_kinds.reinforce:ReinforceSettings"),
     (KINDS, "averaging", "outside_kinds.averaging:AveragingSettings"),
     (SAMPLERS, "oldest", "outside_kinds.oldest:oldest"),
+    (REWARDS, "brevity", "outside_kinds.brevity:BrevityTerm"),
+    (ENGINES, "one_at_a_time", "outside_kinds.one_at_a_time:OneAtATimeSettings"),
+    (TRANSPORTS, "zipped", "outside_kinds.zipped:ZippedSettings"),
 ]
 RECIPE = """
 name: outside
@@ -38,6 +55,7 @@ rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6}}
 opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {sampler}}}
 training: {{algorithm: {algorithm}, learning_rate: 0.01}}
 coordination: {{kind: {coordination}, every: 2}}
+rewards: {{terms: {{short: {{kind: "{rewards}", weight: 0.5}}}}}}
 evaluation: {{every: 0, final_pairs: 1, bots: [random]}}
 snapshot_every: 1
 """
@@ -69,6 +87,39 @@ def test_the_coordination_kind_conforms() -> None:
     check_coordination(COORDINATION.convert({"kind": "averaging"}, "coordination"))
 
 
+@pytest.mark.usefixtures("installed")
+def test_the_transport_conforms(tmp_path: Path) -> None:
+    settings = TRANSPORT.convert("zipped", "transport")
+    check_transport(lambda folder: settings.make_transport(folder, whole_weights=False), tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_engine_conforms(tmp_path: Path) -> None:
+    base = BaseModel.load(random_model.build(tmp_path / "model"), lora_rank=4, device="cpu")
+    transport = TRANSPORT.convert("zipped", "transport").make_transport(
+        tmp_path / "versions", whole_weights=False
+    )
+    base.add_adapter("alice", seed=0)
+    first, second = (
+        {key: t + torch.randn(t.shape, generator=torch.Generator().manual_seed(seed))
+         for key, t in base.adapter_tensors("alice").items()}
+        for seed in (1, 2)
+    )  # fmt: skip
+    updates = [
+        transport.publish(version_of("alice", number, tensors), tensors)
+        for number, tensors in enumerate((first, second))
+    ]
+    gone = replace(updates[0], version=replace(updates[0].version, number=7))
+    site = EngineSite(
+        base=base,
+        sampling=SamplingSettings(max_new_tokens=3),
+        batch_rows=1,
+        open_update=transport.open,
+    )
+    settings = ENGINE.convert("one_at_a_time", "engine")
+    check_engine(lambda: settings.make_engine(site), updates=updates, broken=[gone], requests=3)
+
+
 def python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """In a process in which the package is installed."""
     root = Path(__file__).parents[2]
@@ -96,6 +147,7 @@ def test_a_run_trains_with_all_of_it(by: str, tmp_path: Path) -> None:
             sampler=chosen["samplers"],
             algorithm=chosen["algorithms"],
             coordination=chosen["coordination"],
+            rewards=chosen["rewards"],
         )
     )
     done = python("-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run")

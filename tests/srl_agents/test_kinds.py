@@ -143,6 +143,7 @@ def test_a_section_is_read_as_the_kind_that_it_names() -> None:
     built = build(Drawing, {"main": {"shape": "circle", "radius": 2}, "other": None}, "r.yaml")
     assert built == Drawing(main=Circle(radius=2.0))
     assert build(Drawing, {"main": {"side": 3}}, "r.yaml").main == Square(side=3.0)
+    assert build(Drawing, {"main": "circle"}, "r.yaml").main == Circle()
 
 
 def test_settings_are_read_back_as_they_were_written(outside: Path) -> None:
@@ -160,7 +161,7 @@ def test_settings_are_read_back_as_they_were_written(outside: Path) -> None:
         ({"sid": 1}, r"shape 'square' does not read 'sid'. Did you mean 'side'"),
         ({"side": "wide"}, r"main: side: expected a number, found text"),
         ({"shape": 3}, r"main: shape: expected text, found a whole number"),
-        ("circle", r"main: expected `key: value` lines, found text"),
+        ([1], r"main: expected the name of one, or `key: value` lines, found a list"),
     ],
 )
 def test_a_mistake_in_a_section_is_named_with_its_place(section: Any, message: str) -> None:
