@@ -26,7 +26,7 @@ from leaderboards.keys import (
 from leaderboards.provenance import now
 from leaderboards.registration import FIRST_LINK, Request, Ticket, draw, read_log, write_json
 from srl_agents.league.schema import take_lock
-from srl_envs.errors import ConfigError, StoreError
+from srl_envs.errors import ConfigError, StoreError, file_fault
 from srl_envs.settings import build, dump
 
 CHARTER, REGISTRATIONS = "board.json", "registrations.jsonl"
@@ -178,7 +178,7 @@ def locked(board: Path) -> Iterator[None]:
     try:
         board.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"board {board}: {error.strerror}.") from None
+        raise ConfigError(f"board {file_fault(error, board)}.") from None
     try:
         lock = take_lock(board / _LOCK)
     except StoreError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.records import canonical_json
-from srl_envs.errors import SRLError
+from srl_envs.errors import SRLError, file_fault
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -225,7 +225,7 @@ def _store(path: Path, key: SigningKey) -> SigningKey:
             work.unlink()
     except OSError as error:
         raise KeyFileError(
-            f"{path} cannot be written ({error.strerror}): set {KEYS} to a folder that can."
+            f"cannot write {file_fault(error, path)}. Set {KEYS} to a folder that can be written."
         ) from None
     return key
 

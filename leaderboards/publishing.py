@@ -29,7 +29,7 @@ from leaderboards.registration import Ticket
 from leaderboards.verification import verified_path, write_verified
 from leaderboards.verify import Level, Verdict, verify
 from srl_agents.league.names import lineage
-from srl_envs.errors import ConfigError, StoreError
+from srl_envs.errors import ConfigError, StoreError, file_fault
 
 Told = Callable[[str, int, int], None]
 """(what is being done, how much of it, of how much)."""
@@ -250,4 +250,4 @@ def _note(board: Path, bundle: Bundle, action: str, reason: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(f"{board / CHANGELOG} cannot be written: {error.strerror}.") from None
+        raise StoreError(f"cannot write {file_fault(error, board / CHANGELOG)}.") from None

@@ -21,7 +21,7 @@ from leaderboards.keys import SIGNATURE, SigningKey, is_signed, public_key_fault
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.provenance import now
 from srl_agents.records import canonical_json, digest
-from srl_envs.errors import ConfigError, SRLError, StoreError
+from srl_envs.errors import ConfigError, SRLError, StoreError, file_fault
 
 REQUEST_PURPOSE, TICKET_PURPOSE = "registration/1", "ticket/1"
 FIRST_LINK = "0" * 64
@@ -246,7 +246,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
             os.fsync(file.fileno())
         work.replace(path)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from None
+        raise ConfigError(f"cannot write {file_fault(error, path)}.") from None
 
 
 def read_log(path: Path) -> list[Ticket]:
@@ -327,9 +327,7 @@ def _append(path: Path, line: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror}. Nothing was drawn."
-        ) from None
+        raise StoreError(f"cannot write {file_fault(error, path)}. Nothing was drawn.") from None
 
 
 def _whole_lines(path: Path) -> list[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.settings import describe
 
 
@@ -30,8 +30,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         data = yaml.load(path.read_text(), Loader=_UniqueKeys)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {file_fault(error, path)}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 text: {error}.") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from os import PathLike, fsdecode
 
 
 class SRLError(Exception):
@@ -91,3 +92,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def file_fault(error: OSError, near: str | PathLike[str]) -> str:
+    """``PATH: cause``, without the number of the error.
+
+    Args:
+        error: from working on a file.
+        near: what was worked on; said where the error names no file, as a full disk does not.
+    """
+    named = error.filename
+    path = str(near) if named is None or isinstance(named, int) else fsdecode(named)
+    if error.filename2 is not None:
+        path = f"{path} to {fsdecode(error.filename2)}"
+    return f"{path}: {error.strerror or error or type(error).__name__}"

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from srl_agents.cli.web_page import embedded_json, shared_files
-from srl_envs.errors import StoreError
+from srl_envs.errors import StoreError, file_fault
 
 _ASSETS = files("leaderboards.pages") / "assets"
 _SCRIPTS = (
@@ -63,7 +63,7 @@ def write_site(
         )
         _write(out / "index.html", shown)
     except OSError as error:
-        raise StoreError(f"{out} cannot be written: {error.strerror}.") from error
+        raise StoreError(f"site {out}: {file_fault(error, out)}.") from error
     return out / "index.html"
 
 

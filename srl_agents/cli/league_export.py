@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 
 from srl_agents.league.store import LeagueStore
-from srl_envs.errors import ConfigError, StoreError
+from srl_envs.errors import ConfigError, StoreError, file_fault
 
 DESCRIPTION = """Write the matches of a run as Parquet files, one row per seat of a match.
 
@@ -94,7 +94,7 @@ def write_parquet(path: Path, out: Path) -> int:
                     pq.write_table(table, folder / f"part-{number}.parquet", compression="zstd")
                     written += table.num_rows
     except OSError as error:
-        raise StoreError(f"{out} cannot be written from {path}: {error}.") from error
+        raise StoreError(f"export of {path}: {file_fault(error, out)}.") from error
     return written
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import importlib.util
 import os
 import sys
@@ -13,13 +14,15 @@ from pathlib import Path
 
 import srl_envs
 from srl_envs.distribution import extra_with, install_command
-from srl_envs.errors import SRLError, nearest
+from srl_envs.errors import SRLError, file_fault, nearest
 
 COMMAND_GROUP = "srl.commands"
 """Entry-point group; each entry is a function of the arguments that returns an exit code. It is named
 for the command, which is ``srl`` whatever the distribution is called."""
 
 USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""Errors of writing, which name no file: a full disk, a quota, a broken or a read-only one."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -77,6 +80,11 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
             if extra is None:
                 raise
             say(f"needs {missing}, which is not installed: {install_command(extra)}")
+            return USER_ERROR
+        except OSError as error:  # a file's, or a full disk's: these the user can mend
+            if error.filename is None and error.errno not in _DISK:
+                raise
+            say(f"{file_fault(error, 'a file')}.")
             return USER_ERROR
         except KeyboardInterrupt:
             say("interrupted.")

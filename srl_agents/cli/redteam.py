@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.records import plain_json
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
 from srl_envs.redteam.findings import Finding, Report, load_case, save_case
 
@@ -188,7 +188,7 @@ def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None
             for finding in report.findings:
                 save_case(finding, folder / "cases")
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be written: {error}") from None
+        raise ConfigError(f"cannot write {file_fault(error, folder)}.") from None
 
 
 def show(reports: Sequence[Report], *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, file_fault
 
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
 
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
     try:
         out.write_text(page(runs, shlex.join(again)), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--out {out}: {error.strerror}.") from None
+        raise ConfigError(f"--out {file_fault(error, out)}.") from None
     address = out.resolve().as_uri()
     print(f"Open {address}")
     if options.open and not webbrowser.open(address):

@@ -14,7 +14,7 @@ import tyro
 from srl_agents.records import plain_json
 from srl_agents.rewards.rubric_files import find_rubric
 from srl_agents.yaml_files import read_yaml
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.rewards import Rubric, RubricScore, summary
 
 DESCRIPTION = """Score a JSONL file of replies by a rubric.
@@ -86,8 +86,10 @@ def read_replies(
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {file_fault(error, path)}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 text: {error}.") from None
     replies, rows, faults = [], [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -161,7 +163,7 @@ def write_scores(path: Path, scores: Sequence[RubricScore]) -> None:
                 }
                 file.write(plain_json({"reward": score.reward, "components": components}) + "\n")
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from None
+        raise ConfigError(f"cannot write {file_fault(error, path)}.") from None
 
 
 def show(result: Mapping[str, Any]) -> None:

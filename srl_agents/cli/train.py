@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.recipes.loading import SHIPPED, find_recipe
-from srl_envs.errors import ConfigError, StoreError
+from srl_envs.errors import ConfigError, StoreError, file_fault
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -89,9 +89,9 @@ def train(options: TrainOptions) -> int:
         )
         return 130
     except (OSError, SafetensorError) as error:
+        fault = file_fault(error, folder) if isinstance(error, OSError) else f"{folder}: {error}"
         raise StoreError(
-            f"{folder} cannot be written: {error}. Mend that and give the same command: "
-            "a run continues from its last checkpoint."
+            f"{fault}. Mend that and give the same command: a run continues from its last checkpoint."
         ) from None
     if processes.first:
         _say_where(folder, FOLDERS[recipe.parameters])

@@ -40,7 +40,7 @@ from srl_agents.league.rows import (
 )
 from srl_agents.league.schema import refuse_network_file_system
 from srl_agents.records import MatchResult, MatchSpec, canonical_json
-from srl_envs.errors import StoreError
+from srl_envs.errors import StoreError, file_fault
 
 __all__ = [
     "AgentVersion",
@@ -97,8 +97,8 @@ class LeagueStore(StoreReader):
         except OSError as error:
             self.close()
             raise StoreError(
-                f"{self.path} cannot be opened as a league store: {error}. Give this user the right to "
-                "write to file and folder, or name another folder."
+                f"the league store {file_fault(error, self.path)}. Give this user the right to write "
+                "to file and folder, or name another folder."
             ) from error
 
     def __enter__(self) -> Self:

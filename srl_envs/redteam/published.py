@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, file_fault
 from srl_envs.redteam import table
 from srl_envs.redteam.findings import Report
 
@@ -39,7 +39,7 @@ def publish(
     try:
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from None
+        raise ConfigError(f"cannot write {file_fault(error, path)}.") from None
 
 
 def published(path: Path = PATH) -> dict[str, Report]:

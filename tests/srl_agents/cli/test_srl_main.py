@@ -155,7 +155,36 @@ def test_what_a_user_can_fix_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("ours"), ModuleNotFoundError("no", name="srl_agents.nothing")]
+    ("work", "said"),
+    [
+        (lambda folder: (folder / "no/such").read_text(), "{folder}/no/such: No such file or directory."),
+        (lambda folder: (folder / "file/below").mkdir(), "{folder}/file/below: Not a directory."),
+        (lambda folder: folder.read_text(), "{folder}: Is a directory."),
+        (lambda _: Path("/dev/full").write_text("x"), "a file: No space left on device."),
+        (lambda folder: (folder / "file").rename(folder / "a/b"),
+            "{folder}/file to {folder}/a/b: No such file or directory."),
+    ],
+)  # fmt: skip
+def test_a_file_error_names_path_and_cause(
+    install: Install,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    work: Callable[[Path], object],
+    said: str,
+) -> None:
+    (tmp_path / "file").write_text("")
+    install(lambda _: work(tmp_path))
+    assert main(["probe"]) == 2
+    assert capsys.readouterr().err == f"srl probe: {said.format(folder=tmp_path)}\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("ours"),
+        ModuleNotFoundError("no", name="srl_agents.nothing"),
+        ConnectionRefusedError(111, "Connection refused"),
+    ],
 )
 def test_our_own_mistakes_keep_their_traceback(install: Install, error: Exception) -> None:
     install(raising(error))

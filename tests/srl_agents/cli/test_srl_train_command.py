@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from srl_agents.cli.main import main
 from srl_agents.league.store import AgentVersion, LeagueStore
@@ -89,6 +92,42 @@ def test_a_folder_with_something_else_is_left_alone(
     message = refused(capsys, "train", recipe(tmp_path, GOOD), "--out", str(tmp_path / "run"))
     assert "not empty" in message
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda run: Path("/dev/full").write_text("x"), "{run}: No space left on device."),
+        (lambda run: (run / "adapters/alice").read_bytes(), "{run}/adapters/alice: No such file"),
+        (
+            lambda run: run.parent.joinpath("recipe.yaml/x").mkdir(),
+            "/recipe.yaml/x: Not a directory.",
+        ),
+        (
+            lambda run: save_file({"a": torch.zeros(1)}, run / "no/x"),
+            "{run}: Error while serializing",
+        ),
+    ],
+    ids=["full", "missing", "no folder", "safetensors"],
+)
+def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Path], object],
+    said: str,
+) -> None:
+    """A missing file is no file that cannot be written, and a full disk has no file's name."""
+
+    def stopped(_recipe: object, folder: Path, *_: object) -> None:
+        work(folder)
+
+    monkeypatch.setattr("srl_agents.training.run.LeagueTraining", stopped)
+    run = tmp_path / "run"
+    message = refused(capsys, "train", recipe(tmp_path, GOOD), "--out", str(run))
+    assert message.startswith("srl train: ")
+    assert said.format(run=run) in message
+    assert message.endswith("a run continues from its last checkpoint.")
 
 
 def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
