@@ -6,13 +6,24 @@ import asyncio
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
 from srl_agents.rollouts.match import Ask, Match
 from srl_envs.errors import ConfigError, DeadlineError
 
-_Job = tuple["Future[list[Ask]]", Callable[[], list[Ask]]]
+
+class _Job:
+    """A step from `StepPool.step` to its end."""
+
+    __slots__ = ("future", "started_s", "work")
+
+    def __init__(self, work: Callable[[], list[Ask]]) -> None:
+        self.work = work
+        self.future: Future[list[Ask]] = Future()
+        self.started_s: float | None = None
+        """None while no thread has it."""
 
 
 def default_threads() -> int:
@@ -25,8 +36,9 @@ class StepPool:
 
     Args:
         threads: steps at once.
-        deadline_s: for one step, the wait for a thread included. A match whose step takes longer is
-            void; its environment is closed when the step ends, if it does.
+        deadline_s: for one step, from when a thread takes it; another thread then replaces the one
+            that hangs, so the wait for one ends as well. A match whose step takes longer is void; its
+            environment is closed when the step ends, if it does.
 
     Raises:
         ConfigError: a value is not above 0.
@@ -53,21 +65,23 @@ class StepPool:
         """
         while self._started < self._threads:
             self._start_thread()
-        job: Future[list[Ask]] = Future()
-        self._jobs.put((job, work))
+        job = _Job(work)
+        self._jobs.put(job)
+        stepped = asyncio.wrap_future(job.future)
         try:
-            async with asyncio.timeout(self._deadline_s) as limit:
-                return await asyncio.wrap_future(job)
-        except TimeoutError:
-            if not limit.expired():  # the step's own
-                raise
-            self._abandon(job, match)
-            self._start_thread()  # in place of the one that hangs
-            match.void(DeadlineError(f"a step took longer than {self._deadline_s:g} s"))
-            return []
+            while True:
+                await asyncio.wait((stepped,), timeout=self._left_s(job))
+                if stepped.done():
+                    return stepped.result()
+                if self._left_s(job) <= 0:
+                    break
         except asyncio.CancelledError:
-            self._abandon(job, match)
+            self._abandon(job, match, stepped)
             raise
+        self._abandon(job, match, stepped)
+        self._start_thread()
+        match.void(DeadlineError(f"a step took longer than {self._deadline_s:g} s"))
+        return []
 
     def close(self) -> None:
         """End the threads that are idle, and the others after their step."""
@@ -75,11 +89,16 @@ class StepPool:
             self._jobs.put(None)
         self._started = 0
 
-    def _abandon(self, job: Future[list[Ask]], match: Match) -> None:
+    def _left_s(self, job: _Job) -> float:
+        began_s = job.started_s
+        passed_s = 0.0 if began_s is None else time.monotonic() - began_s
+        return max(self._deadline_s - passed_s, 0.0)
+
+    def _abandon(self, job: _Job, match: Match, stepped: asyncio.Future[list[Ask]]) -> None:
         """Nobody waits for a step any more: its environment is closed when it is over."""
         match.env_is_free = False
-        job.cancel()  # where no thread has it yet
-        job.add_done_callback(lambda _: match.env.close())
+        stepped.cancel()  # and the step with it, where no thread has it yet
+        job.future.add_done_callback(lambda _: match.env.close())
 
     def _start_thread(self) -> None:
         self._started += 1
@@ -88,13 +107,13 @@ class StepPool:
 
 def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
-        future, work = job
-        if not future.set_running_or_notify_cancel():
+        if not job.future.set_running_or_notify_cancel():
             continue
+        job.started_s = time.monotonic()
         try:
-            result = work()
+            asks = job.work()
         except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-            future.set_exception(error)
+            job.future.set_exception(error)
         else:
-            future.set_result(result)
-        del job, future, work
+            job.future.set_result(asks)
+        del job

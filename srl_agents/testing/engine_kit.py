@@ -62,8 +62,8 @@ class EngineCheck:
             ) from error
         except Exception as error:  # foreign code: what it raises is a fault of the engine
             raise ConformanceError(
-                f"{trial.engine_name} raises {type(error).__name__}: {error}\nWhat to do: mend what the traceback "
-                f"above shows. The promise in question: {self.advice}"
+                f"{trial.engine_name} raises {type(error).__name__}: {error}\nWhat to do: mend what "
+                f"the traceback above shows. The promise in question: {self.advice}"
             ) from error
 
     async def _run(self, trial: Trial) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,52 @@ def test_a_line_that_is_no_transcript_is_named(tmp_path: Path) -> None:
     path.write_text('{"match_id": "0"}\n')
     with pytest.raises(TranscriptError, match="line 1"):
         read_transcripts(path)
+
+
+PLAYS_FOR_EVER = """
+import sys
+from pathlib import Path
+
+from srl_agents.agents.players import ModelPolicy
+from srl_agents.engines.scripted import Latency, ScriptedEngine, key_uniform
+from srl_agents.records import MatchSpec
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.transcripts import TranscriptLog
+
+engine = ScriptedEngine(
+    lambda request: f"<action>{1 + int(7 * key_uniform(request.key))}</action>",
+    latency=Latency(kind="pareto", median_s=0.0005, tail=1.2),
+)
+log = TranscriptLog(Path(sys.argv[1]))
+specs = [
+    MatchSpec(env_id="connect_four-v0", seed=seed, split="train", seats=("model", "model"))
+    for seed in range(10_000)
+]
+
+
+def finished(episode, transcript):
+    log.add(episode, transcript)
+    print(episode.spec.match_id, flush=True)
+
+
+rollouts = Rollouts({"model": ModelPolicy(engine)}, root_seed=0, order="free", concurrency=32)
+rollouts.play(specs, finished=finished)
+"""
+
+
+def test_a_killed_process_leaves_every_match_that_it_finished(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-c", PLAYS_FOR_EVER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process, process.stdout as told:
+        finished = [told.readline().strip() for _ in range(40)]
+        process.kill()
+        finished += [line.strip() for line in told if line.endswith("\n")]
+    found = read_transcripts(path)
+    assert set(finished) <= set(found)
+    for match_id in finished[::10]:
+        assert replay(found[match_id]) == found[match_id]
+    TranscriptLog(path)
+    assert path.read_bytes().count(b"\n") == len(found), "a line that was cut off goes"
