@@ -311,7 +311,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return text
 
     def close(self) -> None:
-        """Give back what the game holds (code games own a sandbox)."""
+        """Give back what the game holds (code games hold a sandbox)."""
         self.game.close()
 
     def get_state(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
             collection have none: see `srl_envs.families.coding.tasks.recorded`.
         tasks: ``"humaneval:PATH"`` or ``"mbpp:PATH"`` takes the rows of a file or a ``datasets``
             repository instead of generated tasks.
-        executor: runs the programs; None makes one at the first program.
+        executor: runs the programs; None takes a shared one at the first program.
 
     Raises:
         ConfigError: an option is impossible, or a row is broken.

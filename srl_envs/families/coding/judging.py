@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import weakref
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.sandbox import Budget, CodeExecutor, Limits, Outcome
+from srl_envs.sandbox.jobs import PROCESSORS
 
 Work = tuple[str, Sequence[str]]
 """A program and the tests that it is to be run on."""
@@ -21,6 +23,8 @@ BUDGET_S, BUDGET_PER_TEST_S = 0.7, 0.02
 """Seconds of wall time that a program has for all tests of a phase: at least, and for each test."""
 _PART = 3
 """Tests that are run together where the first failure ends them."""
+_SERVERS = max(2, math.ceil(PROCESSORS / 3))
+"""Sandboxes that the judges of one process share."""
 
 
 class Verdict(NamedTuple):
@@ -35,28 +39,31 @@ SKIPPED = Verdict(False, None)
 
 
 class _Shared:
-    """The sandbox of all judges of this process, for as long as one of them holds it.
+    """The sandboxes of all judges of this process, each for as long as one of them holds it.
 
-    However many games are live, one server starts their programs, as many at once as there are
-    processors, and in the order in which they were asked for.
+    However many games are live, few servers start their programs, in the order in which they were
+    asked for. A server needs over a quarter of the time that a program takes of the processors, so
+    one of them keeps three busy.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def executor(self) -> CodeExecutor:
-        """The one that is alive, or a new one; it ends with its last holder."""
+        """The next in turn that is alive, or a new one; it ends with its last holder."""
         with self._lock:
-            executor = None if self._executor is None else self._executor()
+            self._turn = (self._turn + 1) % len(self._alive)
+            executor = self._alive[self._turn]()
             if executor is None:
                 executor = CodeExecutor(limits=LIMITS)
-                self._executor = weakref.ref(executor)
+                self._alive[self._turn] = weakref.ref(executor)
             return executor
 
     def forget(self) -> None:
         """Start over, in a forked process: another thread of its parent may have held the lock."""
         self._lock = threading.Lock()
-        self._executor: weakref.ref[CodeExecutor] | None = None
+        self._turn = -1
+        self._alive: list[Callable[[], CodeExecutor | None]] = [lambda: None] * _SERVERS
 
 
 _SHARED = _Shared()
@@ -67,11 +74,11 @@ if hasattr(os, "register_at_fork"):
 class Judge:
     """Runs programs in a sandbox that starts with the first of them; threads may share a judge.
 
-    Judges without an executor of their own share one. A copy, also one that went through pickle,
+    Judges without an executor of their own share a few. A copy, also one that went through pickle,
     takes its sandbox when it first needs one.
 
     Args:
-        executor: runs the programs; None takes the one that all judges share, with `LIMITS`.
+        executor: runs the programs; None takes one that judges share, with `LIMITS`.
     """
 
     def __init__(self, executor: CodeExecutor | None = None) -> None:

@@ -106,7 +106,7 @@ class PairProgramming(Game[PairState, str]):
         hidden_inputs: tests, 5 to 60.
         tasks: ``"humaneval:PATH"`` or ``"mbpp:PATH"`` takes the rows of a file or a ``datasets``
             repository instead of generated tasks.
-        executor: runs the programs; None makes one at the first program.
+        executor: runs the programs; None takes a shared one at the first program.
 
     Raises:
         ConfigError: an option is impossible, or a row is broken.
