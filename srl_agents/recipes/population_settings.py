@@ -9,8 +9,9 @@ from srl_agents.agents.resolver import require_model
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.population import MatchmakingSettings
 from srl_agents.league.settings import require
+from srl_agents.recipes.environment import match_options, surroundings
 from srl_envs import spec
-from srl_envs.registry import count_seats, no_bot
+from srl_envs.registry import no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +46,8 @@ class PopulationRecipe:
     """Registered environment id."""
     agents: tuple[AgentSettings, ...]
     env_options: dict[str, Any] = field(default_factory=dict)
+    wrappers: tuple[dict[str, Any], ...] = ()
+    """Wrappers of `srl_envs.wrappers` around the environment, from the inside out."""
     seed: int = 0
     """Root of the schedule and of all sampling."""
     matches: int = 1024
@@ -76,7 +79,9 @@ class PopulationRecipe:
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
         )
         known = spec(self.env)
-        seats = count_seats(self.env, **self.env_options)
+        around = surroundings(self.env, self.env_options, self.wrappers)
+        object.__setattr__(self, "wrappers", around.wrappers)
+        seats = around.seats
         require(
             not self.teams or (len(self.teams) == seats and len(set(self.teams)) > 1),
             f"teams={list(self.teams)}: give one team per seat of {seats}.",
@@ -92,6 +97,11 @@ class PopulationRecipe:
         names = [self.agent_id(agent) for agent in self.agents]
         require(len(names) >= 2, "agents: give 2 or more.")
         require(len(set(names)) == len(names), f"agents: {names} has an id twice; give names.")
+
+    @property
+    def match_options(self) -> dict[str, Any]:
+        """Options of every match: those of the environment, and the wrappers."""
+        return match_options(self.env_options, self.wrappers)
 
     def agent_id(self, agent: AgentSettings) -> str:
         """How an agent is called in matches."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -21,13 +20,14 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.metrics.trackers import TrackerName
+from srl_agents.recipes.environment import match_options, surroundings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
-from srl_envs import make, spec
+from srl_envs import spec
 from srl_envs.registry import no_bot
 
 RESERVED = ("anchor", "default", "base")
@@ -220,10 +220,15 @@ class LeagueRecipe:
         self._check_environment()
 
     @property
+    def bots(self) -> tuple[str, ...]:
+        """Every bot that plays in the run."""
+        warm = () if self.warm_start is None else self.warm_start.bots
+        return tuple(dict.fromkeys((*self.opponents.bots, *self.evaluation.bots, *warm)))
+
+    @property
     def match_options(self) -> dict[str, Any]:
         """Options of every match of the run: those of the environment, and the wrappers."""
-        wrappers = {"wrappers": [dict(config) for config in self.wrappers]}
-        return {**self.env_options, **(wrappers if self.wrappers else {})}
+        return match_options(self.env_options, self.wrappers)
 
     def _check_parameters(self) -> None:
         """What is said of one kind of weights and meant for the other."""
@@ -276,7 +281,11 @@ class LeagueRecipe:
     def _check_environment(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""
         known = spec(self.env)
-        seats = self._check_wrappers()
+        around = surroundings(self.env, self.env_options, self.wrappers)
+        object.__setattr__(self, "wrappers", around.wrappers)
+        seats = around.seats
+        if self.rewards is not None:
+            self.rewards.check(around.paid, around.statistics, self.rollout.max_new_tokens)
         resolve(self.opponents, known.mode, seats)
         sizes = {self.teams.count(team) for team in self.teams}
         require(
@@ -292,17 +301,3 @@ class LeagueRecipe:
         ):
             for bot in bots:
                 require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")
-
-    def _check_wrappers(self) -> int:
-        """Make the environment once: seats, reward components, and each wrapper with all its arguments."""
-        require(
-            "wrappers" not in self.env_options,
-            "env_options.wrappers: name wrappers in the section `wrappers`.",
-        )
-        env: Any = make(self.env, wrappers=self.wrappers, **self.env_options)
-        with closing(env):
-            object.__setattr__(self, "wrappers", tuple(env.options.get("wrappers", ())))
-            if self.rewards is not None:
-                paid, told = env.paid_names, env.statistic_names
-                self.rewards.check(paid, told, self.rollout.max_new_tokens)
-            return len(env.possible_agents)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any
 
 from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.models.base_model import BaseModel, Prompt
+from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.sharing_rounds import Sharing
-from srl_envs import make
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 from srl_envs.registry import count_seats
@@ -107,14 +106,13 @@ def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
     """What the recipe's rewards make of episodes, if it has a section of them."""
     if recipe.rewards is None:
         return None
-    env: Any = make(recipe.env, **recipe.match_options)
-    with closing(env):
-        return RecipeRewards(
-            recipe.rewards,
-            paid=env.paid_names,
-            statistics=env.statistic_names,
-            max_new_tokens=recipe.rollout.max_new_tokens,
-        )
+    around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
+    return RecipeRewards(
+        recipe.rewards,
+        paid=around.paid,
+        statistics=around.statistics,
+        max_new_tokens=recipe.rollout.max_new_tokens,
+    )
 
 
 def make_learned_reward(recipe: LeagueRecipe, base: BaseModel) -> LearnedReward | None:

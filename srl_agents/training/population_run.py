@@ -54,8 +54,8 @@ class PopulationRun:
             self.store.add_agent(agent)
         arena = Arena(
             env_id=known.id,
-            options=recipe.env_options,
-            seats=count_seats(recipe.env, **recipe.env_options),
+            options=recipe.match_options,
+            seats=count_seats(recipe.env, **recipe.match_options),
             mode=known.mode,
             teams=recipe.teams,
         )

@@ -27,6 +27,7 @@ from srl_agents.metrics.play import reward_statistics
 from srl_agents.metrics.sinks import METRICS
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.models.device_memory import allocated_gb
+from srl_agents.recipes.environment import require_played
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rewards.learned_reward import rule_reward
@@ -96,6 +97,7 @@ class LeagueTraining:
         recipe, folder, view = self.recipe, self.folder, self.view
         require_trackers(recipe.report_to)
         check_folder(recipe, folder)
+        require_played(recipe.env, recipe.match_options, recipe.bots)
         continued = (folder / RECIPE).is_file()
         if continued:
             self._open_store()  # before a tracker takes up what another process is sending
