@@ -103,8 +103,16 @@ def test_panels_name_metrics_that_exist() -> None:
     for _, panels in SECTIONS:
         for panel in panels:
             assert meaning(panel.metric.replace("seat*", "seat0")), panel.metric
+    assert meaning("reward/tidy") == MEANINGS["reward/NAME"]
     assert meaning("score_bot:strong") == MEANINGS["score_bot:NAME"]
     assert meaning("made_up") == ""
+
+
+def test_components_of_rewards_have_a_heading_of_their_own() -> None:
+    metrics = ["reward", "reward/std", "reward/min", "reward/tidy", "reward/credited"]
+    sections = dict(arranged(metrics))
+    assert sections["Reward by component"] == [("reward/credited", ""), ("reward/tidy", "")]
+    assert sections["Reward"] == [("reward", "reward/std"), ("reward/min", "")]
 
 
 def test_names_cannot_leave_their_script(tmp_path: Path) -> None:

@@ -87,6 +87,25 @@ def test_the_live_view_shows_every_learner_and_keeps_old_scores() -> None:
         assert part in shown
 
 
+def test_both_views_say_what_credit_sees_and_of_what_it_consists() -> None:
+    values = {"reward": 0.5, "reward/std": 0.25, "reward/outcome": 0.5, "reward/credited": 0.375}
+    rewarded = Record(update=1, updates=9, run={}, learners={"alice": values, "bob": {}})
+    for terminal in (False, True):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=240)
+        with ConsoleView("run", 9, console) as view:
+            view.write(rewarded)
+        assert "credited +0.375 (outcome +0.500)" in out.getvalue()
+    assert "credited" not in _shown(record(1))
+
+
+def _shown(plain: Record) -> str:
+    out = io.StringIO()
+    with ConsoleView("run", 9, Console(file=out, width=240)) as view:
+        view.write(plain)
+    return out.getvalue()
+
+
 def test_sparkline() -> None:
     assert sparkline([]) == ""
     assert sparkline([0.0, 1.0]) == "▁█"
