@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 from srl_agents.models import catalog
 from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.full_weights import FullWeights
+from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.models.quiet import quiet_libraries
@@ -80,6 +81,7 @@ class BaseModel:
         *,
         lora_rank: int,
         lora_alpha: float,
+        lora_targets: Targets = "all-linear",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
         prompt: Prompt | None = None,
@@ -92,6 +94,7 @@ class BaseModel:
             tokenizer: its tokenizer, with a chat template and a pad token.
             lora_rank: rank of every adapter.
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
+            lora_targets: layers that have LoRA factors.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
             prompt: what stands before every observation; nothing if absent.
@@ -110,7 +113,9 @@ class BaseModel:
                 model, tokenizer, ends, frozen_in_memory=frozen_in_memory
             )
         else:
-            self._weights = LoRAWeights(model, rank=lora_rank, alpha=lora_alpha)
+            self._weights = LoRAWeights(
+                model, rank=lora_rank, alpha=lora_alpha, targets=lora_targets
+            )
         self.model: Any = self._weights.model
         specials = [re.escape(t) for t in _special_tokens(tokenizer)]
         self._specials = re.compile("|".join(specials)) if specials else None
@@ -123,6 +128,7 @@ class BaseModel:
         *,
         lora_rank: int = 8,
         lora_alpha: float = 16,
+        lora_targets: Targets = "all-linear",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
         dtype: Dtype = "float32",
@@ -135,6 +141,7 @@ class BaseModel:
             name_or_path: ``tiny``, ``smollm2-135m``, a hub id, or a local folder.
             lora_rank: rank of every adapter, 1 or more.
             lora_alpha: LoRA scale.
+            lora_targets: all linear layers but the output head, or names of layers (``q_proj``).
             parameters: what an adapter is: LoRA factors, or with ``full`` a copy of all weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch,
                 1 or more.
@@ -143,7 +150,7 @@ class BaseModel:
             prompt: what stands before every observation; nothing if absent.
 
         Raises:
-            ConfigError: rank, dtype or device make no sense here.
+            ConfigError: rank, targets, dtype or device make no sense here.
             ModelError: the model cannot be fetched or loaded, or has no chat template.
             MemoryLimitError: it does not fit into memory.
         """
@@ -175,6 +182,7 @@ class BaseModel:
             tokenizer,
             lora_rank=lora_rank,
             lora_alpha=lora_alpha,
+            lora_targets=lora_targets,
             parameters=parameters,
             frozen_in_memory=frozen_in_memory,
             prompt=prompt,

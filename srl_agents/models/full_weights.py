@@ -20,6 +20,7 @@ import torch
 from peft.tuners.lora import LoraLayer
 from transformers import GenerationConfig
 
+from srl_agents.models.lora_targets import target_layers
 from srl_agents.models.policy_weights import (
     Parameters,
     PolicyWeights,
@@ -74,7 +75,7 @@ class FullWeights(PolicyWeights):
         self._alias = _aliases(model)
         self._buffers = _saved_buffers(model)
         self._slots = _slots(model, self._base)
-        self.model = with_anchor(model)
+        self.model = with_anchor(model, target_layers(model, "all-linear"))
         for module in self.model.modules():
             if isinstance(module, LoraLayer):  # the anchor's: off for ever
                 module._disable_adapters = True

@@ -18,6 +18,7 @@ from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 
+from srl_agents.models.lora_targets import Targets, means, target_layers
 from srl_agents.models.policy_weights import (
     ANCHOR,
     Parameters,
@@ -42,15 +43,22 @@ class LoRAWeights(PolicyWeights):
         model: a transformers causal language model; it is frozen and wrapped.
         rank: of every adapter.
         alpha: the update is multiplied by alpha / rank.
+        targets: layers that have factors.
+
+    Raises:
+        ConfigError: a target is no layer that can have factors.
     """
 
     kind: Parameters = "lora"
 
-    def __init__(self, model: Any, *, rank: int, alpha: float) -> None:
+    def __init__(
+        self, model: Any, *, rank: int, alpha: float, targets: Targets = "all-linear"
+    ) -> None:
+        layers = target_layers(model, targets)
         self._config = LoraConfig(
-            r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+            r=rank, lora_alpha=alpha, target_modules=layers, task_type="CAUSAL_LM"
         )
-        self.model = with_anchor(model)
+        self.model = with_anchor(model, layers)
         self._layers: dict[str, Any] = {
             key: module
             for key, module in self.model.named_modules()
@@ -202,20 +210,33 @@ class LoRAWeights(PolicyWeights):
         path = folder / _FILE
         if not path.is_file():
             raise ModelError(f"{folder} holds no {_FILE}.")
-        self._check_scale(folder)
-        return read_tensors(path)
+        tensors = read_tensors(path)
+        try:
+            config = json.loads((folder / _CONFIG).read_text())
+        except (OSError, ValueError):
+            return tensors  # factors alone; their shapes are compared elsewhere
+        self._check_scale(folder, config)
+        return tensors | self._left_out(config, tensors)
 
-    def _check_scale(self, folder: Path) -> None:
+    def _left_out(self, config: Any, tensors: Tensors) -> Tensors:
+        """Zeros for the layers that an adapter was made without, which then add nothing."""
+        targets = config.get("target_modules") if isinstance(config, dict) else None
+        return {
+            key: torch.zeros(shape)
+            for key, shape in self._shapes.items()
+            if key not in tensors and not means(targets, key.rpartition(".lora_")[0])
+        }
+
+    def _check_scale(self, folder: Path, config: Any) -> None:
         """Refuse factors that were made to be multiplied by another number.
 
         Raises:
             ModelError: the folder's configuration says so.
         """
         try:
-            config = json.loads((folder / _CONFIG).read_text())
             told, own = config["lora_alpha"] / config["r"], self._config.lora_alpha / self._config.r
-        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-            return  # factors alone; their shapes are compared elsewhere
+        except (KeyError, TypeError, ZeroDivisionError):
+            return
         if config["r"] == self._config.r and not math.isclose(told, own):
             raise ModelError(
                 f"{folder} was made with lora alpha {config['lora_alpha']}, and is read with "

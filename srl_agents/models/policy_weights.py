@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from srl_agents.models.quiet import quiet_libraries
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError
 
 Parameters = Literal["lora", "full"]
 """What learns: low-rank factors beside frozen weights, or copies of all weights."""
@@ -160,7 +160,10 @@ def check_fit(
     """
     if shapes.keys() != tensors.keys():
         odd = sorted(shapes.keys() ^ tensors.keys())[:3]
-        raise ModelError(f"tensors do not fit {name!r}: {odd} differ; were they made on this base?")
+        raise ModelError(
+            f"tensors do not fit {name!r}: {odd} differ; were they made on this base, "
+            "and for these lora.target_modules?"
+        )
     for key, tensor in tensors.items():
         if tuple(shapes[key]) != tuple(tensor.shape):
             raise ModelError(
@@ -181,13 +184,25 @@ def read_tensors(path: Path, device: str = "cpu") -> Tensors:
         raise ModelError(f"{path} is no whole safetensors file: {error}.") from error
 
 
-def with_anchor(model: Any) -> Any:
-    """The model, frozen, in PEFT's wrapper, with an anchor whose weights the caller never trains."""
+def with_anchor(model: Any, layers: list[str]) -> Any:
+    """The model, frozen, in PEFT's wrapper, with an anchor whose weights the caller never trains.
+
+    Args:
+        model: a transformers causal language model.
+        layers: full names of those that the anchor is put on.
+
+    Raises:
+        ConfigError: PEFT cannot adapt this model, or one of these layers.
+    """
     model.requires_grad_(False)
-    anchor = LoraConfig(r=1, target_modules="all-linear", task_type="CAUSAL_LM")
+    anchor = LoraConfig(r=1, target_modules=layers, task_type="CAUSAL_LM")
     # PEFT draws weights, which nobody sees: leave the global generator alone.
-    with torch.random.fork_rng(devices=[]), quiet_libraries():
-        wrapped = get_peft_model(model, anchor, adapter_name=ANCHOR)
+    try:
+        with torch.random.fork_rng(devices=[]), quiet_libraries():
+            wrapped = get_peft_model(model, anchor, adapter_name=ANCHOR)
+    except ValueError as error:
+        kind = model.config.model_type
+        raise ConfigError(f"no adapter can be put on {kind}: {error}") from error
     wrapped.eval()
     return wrapped
 

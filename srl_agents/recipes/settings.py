@@ -39,10 +39,16 @@ class LoRASettings:
     """Shape of every learner's adapter. Source: arXiv:2106.09685."""
 
     rank: int = 8
+    """Rows of the first factor and columns of the second; a layer of M inputs and N outputs gets
+    rank * (M + N) weights."""
     alpha: float = 16.0
     """The adapter's output is multiplied by alpha / rank."""
+    target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Layers that have factors: all linear ones but the output head, or names such as [q_proj, v_proj].
+    Experts and routers of a mixture of experts are no linear layers and stay as they are."""
 
     def __post_init__(self) -> None:
+        require(self.target_modules != (), "target_modules: name a layer, or leave it out.")
         require(self.rank >= 1, f"rank={self.rank}: use 1 or more.")
         require(0 < self.alpha <= 1e6, f"alpha={self.alpha}: use more than 0, at most 1e6.")
 

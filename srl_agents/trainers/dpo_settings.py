@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srl_agents.credit.preferences import PairSettings
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
+    ROUTER_LOSS,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -88,6 +89,7 @@ class DPOSettings(AlgorithmSettings):
 
         return DPOConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
+            **ROUTER_LOSS,
             beta=self.kl_coef,
             loss_type=[self.loss_type],
             label_smoothing=self.label_smoothing,

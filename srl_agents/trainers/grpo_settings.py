@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
+    ROUTER_LOSS,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -148,6 +149,7 @@ class GRPOSettings(AlgorithmSettings):
         loss = self.loss
         return GRPOConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
+            **ROUTER_LOSS,
             beta=0.0,
             epsilon=loss.clip_low,
             epsilon_high=loss.clip_high,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan
 from srl_agents.trainers.update_settings import (
+    ROUTER_LOSS,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -104,6 +105,7 @@ class PPOSettings(AlgorithmSettings):
 
         return GRPOConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
+            **ROUTER_LOSS,
             beta=0.0,
             epsilon=self.clip_low,
             epsilon_high=self.clip_high,

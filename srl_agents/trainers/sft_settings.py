@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from srl_agents.trainers.update_settings import UpdateSettings, check_one_of, check_positive
+from srl_agents.trainers.update_settings import (
+    ROUTER_LOSS,
+    UpdateSettings,
+    check_one_of,
+    check_positive,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +40,7 @@ class SFTSettings(UpdateSettings):
 
         return SFTConfig(
             **self.arguments(output_dir, seed=seed, cpu=cpu),
+            **ROUTER_LOSS,
             loss_type=self.loss_type,
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},

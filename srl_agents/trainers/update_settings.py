@@ -9,6 +9,8 @@ from typing import Any, Literal
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.settings import refuse_unread
 
+ROUTER_LOSS = {"router_aux_loss_coef": 0.0}
+"""TRL's argument for mixtures of experts, whose routers are frozen: nothing is to be balanced."""
 OPTIMIZERS = (
     "adamw_torch",
     "adamw_torch_fused",

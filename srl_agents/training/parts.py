@@ -34,6 +34,7 @@ def load_base(recipe: LeagueRecipe) -> BaseModel:
         recipe.model,
         lora_rank=recipe.lora.rank,
         lora_alpha=recipe.lora.alpha,
+        lora_targets=recipe.lora.target_modules,
         parameters=recipe.parameters,
         frozen_in_memory=recipe.full.snapshots_in_memory,
         dtype=recipe.dtype,

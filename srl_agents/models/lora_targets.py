@@ -1,0 +1,83 @@
+"""Which layers of a model get low-rank factors.
+
+Only linear layers that read every token: PEFT's way to adapt the stacked weights of experts and
+routers, which are parameters and no layers in transformers 5, cannot sample several adapters at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from srl_envs.errors import ConfigError, nearest
+
+Targets = Literal["all-linear"] | tuple[str, ...]
+"""All linear layers but the output head, or names of layers such as ``q_proj``."""
+_EXPERTS = "expert"
+"""In the names of modules whose rows are tokens sorted by expert, and no rows of a batch."""
+_SHARED = "shared_expert"
+"""In the names of experts that read every token."""
+
+
+def target_layers(model: Any, targets: Targets) -> list[str]:
+    """Full names of the layers that get factors, in the model's order.
+
+    Args:
+        model: a transformers causal language model.
+        targets: as a recipe's ``lora.target_modules`` has them.
+
+    Raises:
+        ConfigError: a name is that of no such layer, or there is none at all.
+    """
+    linear = list(_linear(model))
+    if not linear:
+        raise ConfigError(
+            f"{type(model).__name__} has no linear layer that reads every token, so no adapter can be put "
+            "on it. Use parameters 'full', or another model."
+        )
+    if targets == "all-linear":
+        return linear
+    for target in targets:
+        if not any(_means(target, name) for name in linear):
+            raise ConfigError(_refusal(model, target, linear))
+    return [name for name in linear if any(_means(target, name) for target in targets)]
+
+
+def means(targets: Any, layer: str) -> bool:
+    """Whether the ``target_modules`` of an adapter's configuration name a layer.
+
+    Args:
+        targets: names, or a text that stands for all layers.
+        layer: full name.
+    """
+    return not isinstance(targets, list) or any(_means(str(target), layer) for target in targets)
+
+
+def _linear(model: Any) -> Iterator[str]:
+    head = model.get_output_embeddings()
+    for name, module in model.named_modules():
+        sorted_tokens = _EXPERTS in name and _SHARED not in name
+        if (
+            isinstance(module, (torch.nn.Linear, Conv1D))
+            and module is not head
+            and not sorted_tokens
+        ):
+            yield name
+
+
+def _means(target: str, name: str) -> bool:
+    return name == target or name.endswith(f".{target}")
+
+
+def _refusal(model: Any, target: str, linear: list[str]) -> str:
+    short = sorted({name.rpartition(".")[2] for name in linear})
+    start = f"lora.target_modules: {target!r}"
+    if any(target in name.split(".") for name, _ in model.named_parameters()):
+        return (
+            f"{start} is no linear layer of {type(model).__name__} that reads every token: experts, routers, "
+            f"embeddings and the output head stay as they are. Use some of {short}."
+        )
+    return f"{start} is no layer of {type(model).__name__}.{nearest(target, short)} Use some of {short}."
