@@ -129,7 +129,28 @@ def settings_of(base: type, key: str) -> Callable[[Any], str]:
         base: has the methods that a kind must have.
         key: field that holds the kind's name.
     """
+    derives = class_of(base)
 
+    def fault(found: Any) -> str:
+        if wrong := derives(found):
+            return wrong
+        if "__dataclass_params__" not in vars(found) or not found.__dataclass_params__.frozen:
+            return "is no frozen dataclass: put @dataclass(frozen=True, kw_only=True) above it."
+        if key not in {f.name for f in dataclasses.fields(found)}:
+            return (
+                f"has no field {key!r}, in which a recipe keeps the kind's name: add `{key}: str`."
+            )
+        return ""
+
+    return fault
+
+
+def class_of(base: type) -> Callable[[Any], str]:
+    """A `Kinds.fault` for kinds that are classes.
+
+    Args:
+        base: what they derive from; its abstract methods are those that a kind must have.
+    """
     where = f"{base.__module__}:{base.__qualname__}"
 
     def fault(found: Any) -> str:
@@ -139,12 +160,6 @@ def settings_of(base: type, key: str) -> Callable[[Any], str]:
         if inspect.isabstract(kind):
             missing = ", ".join(sorted(kind.__abstractmethods__))
             return f"lacks {missing}: write what {where} says of it."
-        if "__dataclass_params__" not in vars(kind) or not kind.__dataclass_params__.frozen:
-            return "is no frozen dataclass: put @dataclass(frozen=True, kw_only=True) above it."
-        if key not in {f.name for f in dataclasses.fields(kind)}:
-            return (
-                f"has no field {key!r}, in which a recipe keeps the kind's name: add `{key}: str`."
-            )
         return ""
 
     return fault

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.credit.adaptive import AdaptiveWeights, payoff_shares
-from srl_agents.credit.baselines import Role, RoleBaselines
 from srl_agents.credit.critic import PaidTurn
-from srl_agents.credit.group_relative import role_advantages
+from srl_agents.credit.estimators import ESTIMATORS, Earned, cells, turn_numbers
 from srl_agents.credit.normalisation import normalised
-from srl_agents.credit.returns import gae, rewards_to_go
+from srl_agents.credit.returns import rewards_to_go
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.shaping import find_potential, shaping_rewards
 from srl_agents.credit.team_shares import Replayed, difference_shares, shapley_seat_shares
@@ -29,9 +28,6 @@ from srl_envs.errors import ConfigError
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-_FLAT = 1e-9
-"""Returns closer than this are equal: their group carries no signal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +85,7 @@ class CreditAssigner:
         self.teams = tuple(teams)
         self._replayed = replayed
         self._potential = find_potential(settings.potential) if settings.potential else None
-        self._baselines = RoleBaselines(settings.baseline_decay)
+        self._estimator = ESTIMATORS.find(settings.estimator)(settings, scale=scale)
         self._adaptive: dict[str, AdaptiveWeights] = {}
 
     def assign(
@@ -168,13 +164,13 @@ class CreditAssigner:
     def state(self) -> dict[str, Any]:
         """What later updates depend on, as JSON values."""
         return {
-            "baselines": self._baselines.state(),
+            "estimator": self._estimator.state(),
             "adaptive": {name: weights.state() for name, weights in self._adaptive.items()},
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
-        self._baselines.load_state(state["baselines"])
+        self._estimator.load_state(state["estimator"])
         for name, weights in state["adaptive"].items():
             self._weights_of(name).load_state(weights)
 
@@ -229,7 +225,7 @@ class CreditAssigner:
                 outcome_E[valid_E],
                 mean_E[valid_E],
                 rivals_E[valid_E],
-                _cells(played.group_E, played.seat_E)[valid_E],
+                cells(played.group_E, played.seat_E)[valid_E],
             )
             self._weights_of(learner).observe(shares)
         return own_E + beta * team_E + gamma * standing_E, metrics
@@ -298,98 +294,23 @@ class CreditAssigner:
         """(E, K) advantages, (E, K) what carries no signal, and metrics."""
         settings = self.settings
         rewards_EK = np.where(valid_EK, rewards_EK, 0.0)  # a failed rollout may hold nan
-        returns_EK = rewards_to_go(rewards_EK, valid_EK, discount=settings.discount)
-        if settings.estimator in ("group", "leave_one_out"):
-            advantages_EK, flat_EK, metrics = self._against_group(played, returns_EK, valid_EK)
-        else:
-            values_EK = self._read_baselines(played, valid_EK.shape, learner)
-            advantages_EK = np.where(valid_EK, returns_EK - values_EK, 0.0)
-            if settings.estimator == "gae":
-                advantages_EK = gae(
-                    rewards_EK,
-                    values_EK,
-                    valid_EK,
-                    discount=settings.discount,
-                    trace=settings.trace,
-                )
-            flat_EK, metrics = ~valid_EK, {"baseline": _mean(values_EK[valid_EK])}
-            self._move_baselines(played, returns_EK, valid_EK, learner)
+        advantages_EK, flat_EK, metrics = self._estimator.advantages(
+            Earned(
+                rewards_EK=rewards_EK,
+                returns_EK=rewards_to_go(rewards_EK, valid_EK, discount=settings.discount),
+                valid_EK=valid_EK,
+                group_E=played.group_E,
+                seat_E=played.seat_E,
+                roles_E=tuple((e.spec.env_id, t.seat, learner) for e, t in played.seats),
+            )
+        )
         if settings.normalise != "none":
-            number_EK = _turn_numbers(valid_EK)
+            number_EK = turn_numbers(valid_EK)
             key_EK = number_EK if settings.normalise == "turn" else np.zeros_like(number_EK)
             advantages_EK = normalised(
                 advantages_EK.ravel(), key_EK.ravel(), (valid_EK & ~flat_EK).ravel()
             ).reshape(valid_EK.shape)
         return advantages_EK, flat_EK, metrics
-
-    def _against_group(
-        self, played: _Played, returns_EK: Floats, valid_EK: Flags
-    ) -> tuple[Floats, Flags, dict[str, float]]:
-        """As `_advantages`, against the attempts of the same group, seat and turn number."""
-        turns = valid_EK.shape[1]
-        group_X = np.repeat(played.group_E, turns)
-        role_X = (played.seat_E[:, None] * turns + _turn_numbers(valid_EK)).ravel()
-        returns_X, valid_X = returns_EK.ravel(), valid_EK.ravel()
-        flat_X = _flat(returns_X, group_X, role_X, valid_X)
-        advantages_X = role_advantages(
-            returns_X,
-            group_X,
-            role_X,
-            valid_X,
-            scale=self.scale,
-            leave_one_out=self.settings.estimator == "leave_one_out",
-        )
-        cell_X = _cells(group_X, role_X)
-        _, firsts = np.unique(cell_X[valid_X], return_index=True)
-        return (
-            advantages_X.reshape(valid_EK.shape),
-            flat_X.reshape(valid_EK.shape),
-            {"flat_groups": _mean(flat_X[valid_X][firsts])},
-        )
-
-    def _read_baselines(self, played: _Played, shape: tuple[int, ...], learner: str) -> Floats:
-        return np.array(
-            [
-                [self._baselines.read(_role(episode, t, learner, k)) for k in range(shape[1])]
-                for episode, t in played.seats
-            ]
-        )
-
-    def _move_baselines(
-        self, played: _Played, returns_EK: Floats, valid_EK: Flags, learner: str
-    ) -> None:
-        self._baselines.update(
-            [
-                (_role(episode, trajectory, learner, k), float(returns_EK[e, k]))
-                for e, (episode, trajectory) in enumerate(played.seats)
-                for k in range(valid_EK.shape[1])
-                if valid_EK[e, k]
-            ]
-        )
-
-
-def _role(episode: Episode, trajectory: Trajectory, learner: str, turn: int) -> Role:
-    return (episode.spec.env_id, trajectory.seat, learner, turn)
-
-
-def _turn_numbers(valid_EK: Flags) -> Ints:
-    """(E, K) the number of each turn."""
-    return np.broadcast_to(np.arange(valid_EK.shape[1]), valid_EK.shape)
-
-
-def _cells(group_E: Ints, role_E: Ints) -> Ints:
-    """(E,) a number per (group, role)."""
-    cell_E: Ints = group_E * (int(role_E.max(initial=0)) + 1) + role_E
-    return cell_E
-
-
-def _flat(returns_E: Floats, group_E: Ints, role_E: Ints, valid_E: Flags) -> Flags:
-    """(E,) whether all valid attempts of an entry's (group, role) earned the same; True if invalid."""
-    flat_E = np.ones(len(returns_E), dtype=bool)
-    for i in np.flatnonzero(valid_E):
-        peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
-        flat_E[i] = np.ptp(returns_E[peers_E]) < _FLAT
-    return flat_E
 
 
 def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, float]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.shaping import find_potential
 from srl_envs.errors import ConfigError
 from srl_envs.settings import refuse_unread
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]
-Estimator = Literal["group", "leave_one_out", "role_baseline", "gae"]
 TeamShare = Literal["mean", "difference", "shapley"]
 
 
@@ -33,8 +33,11 @@ class CreditSettings:
     """Modes with C: what a seat has of its team. ``mean``: the mean outcome. ``difference``: what that mean
     lost if the seat had left every choice to the game's default moves. ``shapley``: its Shapley share
     of the team's sum. The last two replay the episode, once and 2^team times."""
-    estimator: Estimator = "group"
-    """Baseline: attempts of the group, the other attempts, running means per role, or GAE on those."""
+    estimator: str = "group"
+    """Baseline: ``group``, the attempts of the group; ``leave_one_out``, the other attempts;
+    ``role_baseline``, running means per role; ``gae`` on those; or ``package.module:Class``."""
+    estimator_options: dict[str, Any] = field(default_factory=dict)
+    """Only estimators of other packages: what they read."""
     level: Literal["episode", "turn"] = "episode"
     """One advantage per episode, or one per turn from what was paid from there on."""
     discount: float = 1.0
@@ -89,16 +92,13 @@ class CreditSettings:
             )
         if self.mode != "adaptive":
             refuse_unread(self, "adaptation_rate", because=f"mode {self.mode!r} adapts nothing")
-        if self.estimator != "gae":
-            refuse_unread(self, "trace", because=f"estimator {self.estimator!r} has none")
-        if self.estimator in ("group", "leave_one_out"):
-            refuse_unread(
-                self, "baseline_decay", because=f"estimator {self.estimator!r} keeps no means"
-            )
+        reads = ESTIMATORS.find(self.estimator).reads
+        unread = [n for n in ("trace", "baseline_decay", "estimator_options") if n not in reads]
+        refuse_unread(self, *unread, because=f"estimator {self.estimator!r} does not read it")
 
     def _check_level(self) -> None:
-        if self.level == "episode" and self.estimator == "gae":
-            raise ConfigError("estimator='gae' weighs turns: set level to 'turn'.")
+        if self.level == "episode" and ESTIMATORS.find(self.estimator).needs_turns:
+            raise ConfigError(f"estimator={self.estimator!r} weighs turns: set level to 'turn'.")
         if self.level == "episode" and self.normalise == "turn":
             raise ConfigError("normalise='turn' needs advantages per turn: set level to 'turn'.")
         if self.level == "episode" and self.discount != 1:

@@ -9,6 +9,7 @@ from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
+from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.modes import resolve
 from srl_agents.league.promotion import PromotionSettings
@@ -198,7 +199,7 @@ class LeagueRecipe:
             f"device={self.device!r}: use 'auto', 'cpu', 'cuda' or 'cuda:0'.",
         )
         require(
-            not self.scale_advantages or self.credit.estimator in ("group", "leave_one_out"),
+            not self.scale_advantages or ESTIMATORS.find(self.credit.estimator).has_groups,
             f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
             "use credit.normalise instead.",
         )

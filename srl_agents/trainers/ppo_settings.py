@@ -143,7 +143,14 @@ class PPOSettings(AlgorithmSettings):
                 "adapter. Use critic 'base' or 'detached'."
             )
         untouched = type(plan.credit)()
-        for name in ("estimator", "discount", "trace", "baseline_decay", "normalise"):
+        for name in (
+            "estimator",
+            "discount",
+            "trace",
+            "baseline_decay",
+            "estimator_options",
+            "normalise",
+        ):
             if getattr(plan.credit, name) != getattr(untouched, name):
                 raise ConfigError(
                     f"credit.{name}: algorithm 'ppo' takes advantages from its critic and does not "

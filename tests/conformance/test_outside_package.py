@@ -16,6 +16,8 @@ import pytest
 import torch
 
 from srl_agents.coordination.settings import COORDINATION, KINDS
+from srl_agents.credit.estimators import ESTIMATORS
+from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.settings import ENGINE, ENGINES, EngineSite
 from srl_agents.kinds import Kinds
@@ -39,6 +41,7 @@ GAME = "outside_kinds/nearest_number-v0"
 FAMILIES: list[tuple[Kinds[Any], str, str]] = [
     (ALGORITHMS, "reinforce", "outside_kinds.reinforce:ReinforceSettings"),
     (KINDS, "averaging", "outside_kinds.averaging:AveragingSettings"),
+    (ESTIMATORS, "group_median", "outside_kinds.group_median:GroupMedian"),
     (SAMPLERS, "oldest", "outside_kinds.oldest:oldest"),
     (REWARDS, "brevity", "outside_kinds.brevity:BrevityTerm"),
     (ENGINES, "one_at_a_time", "outside_kinds.one_at_a_time:OneAtATimeSettings"),
@@ -55,6 +58,7 @@ rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6}}
 opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {sampler}}}
 training: {{algorithm: {algorithm}, learning_rate: 0.01}}
 coordination: {{kind: {coordination}, every: 2}}
+credit: {{estimator: "{estimators}", estimator_options: {{margin: 0.01}}}}
 rewards: {{terms: {{short: {{kind: "{rewards}", weight: 0.5}}}}}}
 evaluation: {{every: 0, final_pairs: 1, bots: [random]}}
 snapshot_every: 1
@@ -79,7 +83,8 @@ def test_a_kind_is_found_by_its_entry_point_and_by_its_place(
 @pytest.mark.usefixtures("installed")
 def test_the_algorithm_conforms(tmp_path: Path) -> None:
     section = {"algorithm": "reinforce", "learning_rate": 0.01}
-    check_algorithm(TRAINING.convert(section, "training"), tmp_path)
+    credit = CreditSettings(estimator="group_median")
+    check_algorithm(TRAINING.convert(section, "training"), tmp_path, credit=credit)
 
 
 @pytest.mark.usefixtures("installed")
@@ -148,6 +153,7 @@ def test_a_run_trains_with_all_of_it(by: str, tmp_path: Path) -> None:
             algorithm=chosen["algorithms"],
             coordination=chosen["coordination"],
             rewards=chosen["rewards"],
+            estimators=chosen["estimators"],
         )
     )
     done = python("-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run")

@@ -93,7 +93,7 @@ def test_a_learner_with_void_episodes_alone_has_no_metrics() -> None:
     assigner = CreditAssigner(CreditSettings(mode="adaptive", estimator="role_baseline"))
     assert assigner.assign(void, "a", "a@1") == ([], {})
     assert assigner.paid_turns(void, "a", "a@1") == ([], {})
-    assert assigner.state() == {"baselines": [], "adaptive": {}}
+    assert assigner.state() == {"estimator": {"baselines": []}, "adaptive": {}}
 
 
 def test_flat_groups_carry_no_signal() -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from srl_agents.credit.estimators import Advantages, Earned, Estimator
 from srl_agents.credit.settings import CreditSettings
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build
+from srl_envs.settings import build, dump
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,28 @@ def test_recipes_name_the_nearest_key_and_value() -> None:
         build(CreditSettings, {"cooperaton": 0.5}, "r.yaml: credit")
     with pytest.raises(ConfigError, match="Did you mean 'adaptive'"):
         build(CreditSettings, {"mode": "adaptiv"}, "r.yaml: credit")
+
+
+def test_an_estimator_of_another_package_reads_its_own_options() -> None:
+    own = CreditSettings(estimator=f"{__name__}:Whole", estimator_options={"times": 2.0})
+    assert build(CreditSettings, dump(own), "credit") == own
+    with pytest.raises(ConfigError, match="estimator 'group' does not read it; leave it out"):
+        CreditSettings(estimator_options={"times": 2.0})
+    with pytest.raises(ConfigError, match="Did you mean 'leave_one_out'"):
+        CreditSettings(estimator="leave_one_ou")
+    with pytest.raises(ConfigError, match="lacks advantages"):
+        CreditSettings(estimator=f"{__name__}:Nothing")
+
+
+class Whole(Estimator):
+    """Returns as they are."""
+
+    reads = ("estimator_options",)
+
+    def advantages(self, earned: Earned) -> Advantages:
+        times = self.settings.estimator_options["times"]
+        return times * earned.returns_EK, ~earned.valid_EK, {}
+
+
+class Nothing(Estimator):
+    """Not finished."""

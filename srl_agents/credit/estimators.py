@@ -1,0 +1,213 @@
+"""Against what a return is compared: one class per estimator, a kind of `ESTIMATORS`.
+
+Axes: ``E`` one entry per episode and seat that the policy held, ``K`` the seat's own turns, or 1 where an
+episode counts as a whole; ``X`` all of them in one row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.credit.baselines import RoleBaselines
+from srl_agents.credit.group_relative import role_advantages
+from srl_agents.credit.returns import gae
+from srl_agents.kinds import Kinds, class_of
+
+if TYPE_CHECKING:
+    from srl_agents.credit.settings import CreditSettings
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+_FLAT = 1e-9
+"""Returns closer than this are equal: their group carries no signal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Earned:
+    """What one policy earned in an update."""
+
+    rewards_EK: Floats
+    """0 where not valid."""
+    returns_EK: Floats
+    """Discounted rewards from each turn on; 0 where not valid."""
+    valid_EK: Flags
+    """False for turns that were not played, and for all of an episode that failed."""
+    group_E: Ints
+    """Which attempts are at one start state with one set of policies."""
+    seat_E: Ints
+    roles_E: tuple[tuple[str, int, str], ...]
+    """Environment id, seat and learner."""
+
+
+Advantages = tuple[Floats, Flags, dict[str, float]]
+"""(E, K) advantages, (E, K) what carries no signal and is left out, and metrics."""
+
+
+class Estimator(ABC):
+    """Turns returns into advantages, and remembers what it needs between updates.
+
+    Args:
+        settings: of the recipe's ``credit`` section.
+        scale: divide by the deviation of the group; only for estimators that have groups.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Which of ``trace``, ``baseline_decay`` and ``estimator_options`` it reads; the others are
+    refused."""
+    has_groups: ClassVar[bool] = False
+    """Whether it compares attempts at one start state, so that ``scale_advantages`` means something."""
+    needs_turns: ClassVar[bool] = False
+    """Whether episodes as a whole (level ``episode``) are nothing to it."""
+
+    def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
+        self.settings, self.scale = settings, scale
+
+    @abstractmethod
+    def advantages(self, earned: Earned) -> Advantages:
+        """Advantages of one learner's update.
+
+        Args:
+            earned: by one policy, at least one entry of it valid.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """What later updates depend on, as JSON values."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - most remember nothing
+        """The inverse of `state`."""
+
+
+class GroupMean(Estimator):
+    """Against the mean of the attempts of the same group, seat and turn number."""
+
+    has_groups = True
+    leave_one_out: ClassVar[bool] = False
+
+    def advantages(self, earned: Earned) -> Advantages:
+        """See `Estimator`; turns of groups in which all earned the same carry no signal."""
+        shape = earned.valid_EK.shape
+        group_X = np.repeat(earned.group_E, shape[1])
+        role_X = (earned.seat_E[:, None] * shape[1] + turn_numbers(earned.valid_EK)).ravel()
+        returns_X, valid_X = earned.returns_EK.ravel(), earned.valid_EK.ravel()
+        flat_X = _flat(returns_X, group_X, role_X, valid_X)
+        advantages_X = role_advantages(
+            returns_X,
+            group_X,
+            role_X,
+            valid_X,
+            scale=self.scale,
+            leave_one_out=self.leave_one_out,
+        )
+        _, firsts = np.unique(cells(group_X, role_X)[valid_X], return_index=True)
+        metrics = {"flat_groups": mean(flat_X[valid_X][firsts])}
+        return advantages_X.reshape(shape), flat_X.reshape(shape), metrics
+
+
+class LeaveOneOut(GroupMean):
+    """Against the mean of the other attempts."""
+
+    leave_one_out = True
+
+
+class RoleMean(Estimator):
+    """Against the running mean of the role, which this update's returns move afterwards."""
+
+    reads = ("baseline_decay",)
+
+    def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
+        super().__init__(settings, scale=scale)
+        self._baselines = RoleBaselines(settings.baseline_decay)
+
+    def advantages(self, earned: Earned) -> Advantages:
+        """See `Estimator`; whatever was played carries a signal."""
+        valid_EK = earned.valid_EK
+        values_EK = np.array(
+            [
+                [self._baselines.read((*role, k)) for k in range(valid_EK.shape[1])]
+                for role in earned.roles_E
+            ]
+        )
+        advantages_EK = self._against(earned, values_EK)
+        self._baselines.update(
+            [
+                ((*earned.roles_E[e], int(k)), float(earned.returns_EK[e, k]))
+                for e, k in np.argwhere(valid_EK)
+            ]
+        )
+        return advantages_EK, ~valid_EK, {"baseline": mean(values_EK[valid_EK])}
+
+    def _against(self, earned: Earned, values_EK: Floats) -> Floats:
+        return np.where(earned.valid_EK, earned.returns_EK - values_EK, 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """See `Estimator`."""
+        return {"baselines": self._baselines.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """See `Estimator`."""
+        self._baselines.load_state(state["baselines"])
+
+
+class RoleGAE(RoleMean):
+    """Generalized advantage estimation over turns, with the roles' running means as values."""
+
+    reads = ("baseline_decay", "trace")
+    needs_turns = True
+
+    def _against(self, earned: Earned, values_EK: Floats) -> Floats:
+        settings = self.settings
+        return gae(
+            earned.rewards_EK,
+            values_EK,
+            earned.valid_EK,
+            discount=settings.discount,
+            trace=settings.trace,
+        )
+
+
+ESTIMATORS: Kinds[type[Estimator]] = Kinds(
+    what="estimator",
+    group="srl_agents.estimators",
+    built_in={
+        "group": "srl_agents.credit.estimators:GroupMean",
+        "leave_one_out": "srl_agents.credit.estimators:LeaveOneOut",
+        "role_baseline": "srl_agents.credit.estimators:RoleMean",
+        "gae": "srl_agents.credit.estimators:RoleGAE",
+    },
+    fault=class_of(Estimator),
+)
+"""Names for recipes."""
+
+
+def turn_numbers(valid_EK: Flags) -> Ints:
+    """(E, K) the number of each turn."""
+    return np.broadcast_to(np.arange(valid_EK.shape[1]), valid_EK.shape)
+
+
+def cells(group_E: Ints, role_E: Ints) -> Ints:
+    """(E,) a number per (group, role)."""
+    cell_E: Ints = group_E * (int(role_E.max(initial=0)) + 1) + role_E
+    return cell_E
+
+
+def mean(values: NDArray[Any]) -> float:
+    """Their mean; 0 of none."""
+    return float(np.mean(values)) if len(values) else 0.0
+
+
+def _flat(returns_E: Floats, group_E: Ints, role_E: Ints, valid_E: Flags) -> Flags:
+    """(E,) whether all valid attempts of an entry's (group, role) earned the same; True if invalid."""
+    flat_E = np.ones(len(returns_E), dtype=bool)
+    for i in np.flatnonzero(valid_E):
+        peers_E = valid_E & (group_E == group_E[i]) & (role_E == role_E[i])
+        flat_E[i] = np.ptp(returns_E[peers_E]) < _FLAT
+    return flat_E
