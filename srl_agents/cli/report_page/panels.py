@@ -27,7 +27,7 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("outcome"), Panel("format"), Panel("invalid_share"), Panel("flat_groups"),
         ),
     ),
-    ("Reward by component", (Panel("reward/credited"), Panel("reward/*"))),
+    ("Reward by component", (Panel("reward/*"),)),
     (
         "Against the start and bots",
         (
