@@ -3,6 +3,13 @@
 from srl_agents.testing.algorithm_kit import check_algorithm
 from srl_agents.testing.coordination_kit import check_coordination
 from srl_agents.testing.engine_kit import check_engine
+from srl_agents.testing.reward_kit import check_reward
 from srl_agents.testing.transport_kit import check_transport
 
-__all__ = ["check_algorithm", "check_coordination", "check_engine", "check_transport"]
+__all__ = [
+    "check_algorithm",
+    "check_coordination",
+    "check_engine",
+    "check_reward",
+    "check_transport",
+]
