@@ -324,10 +324,8 @@ def load_engine(
     model: str, shape: Shape, system: str | None, protocol: Protocol, max_new_tokens: int
 ) -> TransformersEngine:
     """An engine that samples as the protocol says, on a base with this system message."""
-    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
-        SamplingSettings,
-        TransformersEngine,
-    )
+    from srl_agents.engines.protocol import SamplingSettings  # noqa: PLC0415
+    from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import (  # noqa: PLC0415 - torch comes with it
         BaseModel,
         Prompt,

@@ -22,7 +22,8 @@ import numpy as np
 import srl_envs
 from srl_agents.agents import ModelPolicy, ScriptedPolicy, TurnRequest
 from srl_agents.agents.players import answer
-from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts

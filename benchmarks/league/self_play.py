@@ -149,8 +149,9 @@ class Reader:
     """Chances of replies under one base and its adapters."""
 
     def __init__(self, model: Path) -> None:
+        from srl_agents.engines.protocol import SamplingSettings
         from srl_agents.engines.rescoring import Rescorer
-        from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+        from srl_agents.engines.transformers_engine import TransformersEngine
         from srl_agents.models.base_model import BaseModel
 
         self.base = BaseModel.load(model)

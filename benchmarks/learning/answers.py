@@ -10,6 +10,7 @@ the recipe's prompt, sampled at temperature 1. Intervals are Wilson's, at 95 %, 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -24,11 +25,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import srl_envs
-from srl_agents.engines.transformers_engine import (
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
@@ -122,21 +120,18 @@ def ask(run: Path, learner: str, seeds: int, every: int) -> dict[str, dict[str, 
     asked = questions(dict(recipe.env_options), seeds)
     counts: dict[str, dict[str, Counter[str]]] = {}
     for version, folder in versions(run, learner, every):
+        weights = None
         if folder is not None:
             base.load_adapter("asked", folder)
-        generated = engine.generate(
-            [
-                GenerationRequest(
-                    prompt_ids=base.encode_prompt(question.text),
-                    adapter=None if folder is None else "asked",
-                    key=(number,),
-                )
-                for number, question in enumerate(asked)
-            ]
-        )
+            weights = base.freeze_adapter("asked")
+        requests = [
+            GenerationRequest(observation=question.text, version=weights, key=(number,))
+            for number, question in enumerate(asked)
+        ]
+        generated = asyncio.run(engine.generate_together(requests))
         counts[version] = {}
         for question, reply in zip(asked, generated, strict=True):
-            kind = verdict(base.decode(reply.token_ids), question.answer)
+            kind = verdict(reply.text, question.answer)
             counts[version].setdefault(question.family, Counter())[kind] += 1
         print(row(version, counts[version]), flush=True)
     return counts

@@ -19,6 +19,7 @@ whoever makes them; the median of three processes each.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import subprocess
@@ -36,11 +37,8 @@ import torch
 import srl_envs
 from srl_agents.credit.batches import training_batch
 from srl_agents.credit.group_relative import group_advantages
-from srl_agents.engines.transformers_engine import (
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.random_model import build
 from srl_agents.records import Turn
@@ -84,30 +82,28 @@ def ours(model: Path, rows: int, tokens: int, learners: int = 1) -> Callable[[in
         for number in range(learners)
     ]
     env = srl_envs.make("connect_four-v0")
-    prompts = [base.encode_prompt(text) for text in openings(rows // GROUP) for _ in range(GROUP)]
+    texts = [text for text in openings(rows // GROUP) for _ in range(GROUP)]
 
     def step_of(learner: GRPOLearner, number: int) -> Times:
         clock = time.process_time()
-        generated = engine.generate(
-            [
-                GenerationRequest(prompt_ids=prompt, adapter=learner.name, key=(number, row))
-                for row, prompt in enumerate(prompts)
-            ]
-        )
-        after_generate = time.process_time()
-        returns = [
-            reward_of(env, row // GROUP, base.decode(g.token_ids))
-            for row, g in enumerate(generated)
+        version = base.freeze_adapter(learner.name, learner.version)
+        requests = [
+            GenerationRequest(observation=text, version=version, key=(number, row))
+            for row, text in enumerate(texts)
         ]
+        generated = asyncio.run(engine.generate_together(requests))
+        base.forget(str(version))
+        after_generate = time.process_time()
+        returns = [reward_of(env, row // GROUP, g.text) for row, g in enumerate(generated)]
         after_reward = time.process_time()
         returns_BG = np.array(returns).reshape(-1, GROUP)
         advantages = group_advantages(returns_BG, np.ones_like(returns_BG, dtype=bool)).ravel()
         turns = [
             Turn(
                 turn_index=0, observation="", reply="", invalid=None, reward=0.0, components={},
-                prompt_ids=prompt, completion_ids=g.token_ids, logprobs=g.logprobs,
+                prompt_ids=g.prompt_ids, completion_ids=g.token_ids, logprobs=g.logprobs,
             )
-            for prompt, g in zip(prompts, generated, strict=True)
+            for g in generated
         ]  # fmt: skip
         rows_of_batch = list(zip(turns, advantages.tolist(), strict=True))
         learner.update(training_batch(learner.name, learner.version, rows_of_batch, pad_id=0))

@@ -7,6 +7,7 @@ between turns.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -18,8 +19,7 @@ from srl_envs.registry import Policy as TextPolicy
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.agents.endpoint import Endpoint
-    from srl_agents.engines.protocol import Engine, Example
-    from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.engines.protocol import Engine, Example, RepeatableEngine
     from srl_agents.records import WeightVersion
 
 Message = dict[str, str]
@@ -92,38 +92,36 @@ Policy = ScriptedPolicy | ModelPolicy | EndpointPolicy
 
 
 def answer(
-    engine: TransformersEngine, requests: Sequence[tuple[str | None, TurnRequest]]
+    engine: RepeatableEngine, requests: Sequence[tuple[WeightVersion | None, TurnRequest]]
 ) -> list[Reply]:
     """Let the model write one reply per request, all in one batch.
 
     Args:
         engine: samples tokens.
-        requests: (adapter or None for the base, request) pairs.
+        requests: (version or None for the base, request) pairs.
 
     Returns:
         Replies in the order of the requests. A prompt that leaves no room in the model's context
         gets an empty reply, which the environment treats as malformed: the run goes on.
     """
-    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415 - torch comes with it
-        GenerationRequest,
-    )
+    from srl_agents.engines.protocol import GenerationRequest  # noqa: PLC0415 - torch comes with it
 
-    base, room = engine.base, engine.base.context_length - engine.sampling.max_new_tokens
-    prompts = [base.encode_prompt(request.observation, request.examples) for _, request in requests]
-    fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= room]
-    generated = engine.generate(
-        [
-            GenerationRequest(prompt_ids=prompts[i], adapter=requests[i][0], key=requests[i][1].key)
-            for i in fitting
-        ]
-    )
-    replies = [Reply(text="", prompt_ids=prompt, finish="length") for prompt in prompts]
-    for i, generation in zip(fitting, generated, strict=True):
-        replies[i] = Reply(
-            text=base.decode(generation.token_ids),
-            prompt_ids=prompts[i],
+    asked = [
+        GenerationRequest(
+            observation=request.observation,
+            examples=request.examples,
+            version=version,
+            key=request.key,
+        )
+        for version, request in requests
+    ]
+    return [
+        Reply(
+            text=generation.text,
+            prompt_ids=generation.prompt_ids,
             completion_ids=generation.token_ids,
             logprobs=generation.logprobs,
             finish=generation.finish,
         )
-    return replies
+        for generation in asyncio.run(engine.generate_together(asked))
+    ]

@@ -95,10 +95,8 @@ def reply_budget(env_id: str) -> int:
 def _model_policy(
     wanted: ModelName, seat: int, seed: int, max_new_tokens: int
 ) -> Callable[[str], str]:
-    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
-        SamplingSettings,
-        TransformersEngine,
-    )
+    from srl_agents.engines.protocol import SamplingSettings  # noqa: PLC0415
+    from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import (  # noqa: PLC0415 - torch comes with it
         BaseModel,
         Prompt,

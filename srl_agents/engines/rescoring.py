@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from srl_agents.engines.token_choice import LARGEST_UNIFORM, StopTexts, uniforms
+from srl_agents.engines.token_choice import (
+    LARGEST_UNIFORM,
+    StopTexts,
+    distribution,
+    uniforms,
+)
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_envs.errors import ModelError
 
@@ -33,6 +38,7 @@ class SampledReply:
     token_ids: tuple[int, ...]
     """At least one; see `Rescorer.fault` for what else they must be."""
     adapter: str | None
+    """Name of the adapter or frozen version on the base; None is the base itself."""
     key: tuple[int, ...]
     """Of its random numbers; see `GenerationRequest`."""
 
@@ -57,7 +63,7 @@ class Rescorer:
         self._vocabulary = int(engine.base.model.config.get_text_config().vocab_size)
 
     def fits(self, prompt_ids: Sequence[int]) -> bool:
-        """Whether the engine would have asked the model at all; see `policies.players.answer`."""
+        """Whether the engine would have asked the model at all; see `Generation.text`."""
         return len(prompt_ids) <= self._base.context_length - self._sampling.max_new_tokens
 
     def fault(self, token_ids: Sequence[int]) -> str:
@@ -152,13 +158,9 @@ class Rescorer:
         self, logits_NV: torch.Tensor, token_N: torch.Tensor, uniform_N: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(N,) log-probabilities and (N,) misses, by the arithmetic of `token_choice`."""
-        temperature = self._sampling.temperature
-        logits_NV = logits_NV.float()
-        if temperature not in (0.0, 1.0):
-            logits_NV = logits_NV / temperature
-        logprobs_NV = torch.log_softmax(logits_NV, dim=1)
+        logprobs_NV = distribution(logits_NV, self._sampling)
         logprob_N = logprobs_NV.gather(1, token_N[:, None]).squeeze(1)
-        if temperature == 0.0:
+        if self._sampling.temperature == 0.0:
             return logprob_N, logprobs_NV.max(dim=1).values - logprob_N
         cdf_NV = logprobs_NV.exp().cumsum(dim=1)
         top_N = cdf_NV.gather(1, token_N[:, None]).squeeze(1)

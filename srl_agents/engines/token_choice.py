@@ -1,21 +1,21 @@
-"""How `generate` picks tokens and when a row ends: the two hooks that transformers offers.
+"""How a token is drawn from logits, and which texts end a reply.
 
-Each row has its own uniforms, keyed by what the row is for. So neither the order of requests
-nor the company in a batch decides which uniform a token gets.
+Each row has its own uniforms, keyed by what the row is for. So neither the order of requests nor the
+company in a batch decides which uniform a token gets.
+
+Array axes: ``R`` rows, ``V`` vocabulary.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import LogitsProcessor, StoppingCriteria
 
-from srl_envs.errors import ModelError
+from srl_agents.engines.protocol import SamplingSettings
 
 LARGEST_UNIFORM = 1 - 2**-24
 """Largest float32 below 1: with it, u * total stays below the total of the probabilities."""
@@ -26,6 +26,47 @@ def uniforms(key: tuple[int, ...], count: int) -> NDArray[np.float64]:
     text = ",".join(str(int(part)) for part in key)
     seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")
     return np.random.Generator(np.random.Philox(key=seed)).random(count)
+
+
+def distribution(logits_RV: torch.Tensor, sampling: SamplingSettings) -> torch.Tensor:
+    """(R, V) float32 log-probabilities of what may be drawn; -inf for what the filters leave out.
+
+    Greedy settings give the model's own log-probabilities. A row with a logit that is no number is
+    NaN everywhere.
+    """
+    logits_RV = logits_RV.float()
+    if sampling.temperature == 0.0:
+        return torch.log_softmax(logits_RV, dim=1)
+    if sampling.temperature != 1.0:
+        logits_RV = logits_RV / sampling.temperature
+    logprobs_RV = torch.log_softmax(logits_RV, dim=1)
+    if not filters(sampling):
+        return logprobs_RV
+    kept_RV = _kept(logprobs_RV, sampling)
+    return torch.log_softmax(logprobs_RV.masked_fill(~kept_RV, float("-inf")), dim=1)
+
+
+def filters(sampling: SamplingSettings) -> bool:
+    """Whether some tokens cannot be drawn."""
+    return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
+
+
+def _kept(logprobs_RV: torch.Tensor, sampling: SamplingSettings) -> torch.Tensor:
+    """(R, V) True for what top-k, top-p and min-p leave, in this order."""
+    sorted_RV, order_RV = logprobs_RV.sort(dim=1, descending=True, stable=True)
+    kept_RV = torch.ones_like(sorted_RV, dtype=torch.bool)
+    if sampling.top_k:
+        kept_RV[:, sampling.top_k :] = False
+    if sampling.top_p < 1:
+        probs_RV = sorted_RV.masked_fill(~kept_RV, float("-inf")).softmax(dim=1)
+        before_RV = (
+            probs_RV.cumsum(dim=1) - probs_RV
+        )  # a token stays while those above it are too few
+        kept_RV &= before_RV < sampling.top_p
+    if sampling.min_p > 0:
+        kept_RV &= sorted_RV >= sorted_RV[:, :1] + float(np.log(sampling.min_p))
+    kept_RV[:, 0] = True
+    return torch.zeros_like(kept_RV).scatter_(1, order_RV, kept_RV)
 
 
 def inverse_cdf(logprobs_RV: torch.Tensor, uniforms_R: torch.Tensor) -> torch.Tensor:
@@ -40,102 +81,16 @@ def inverse_cdf(logprobs_RV: torch.Tensor, uniforms_R: torch.Tensor) -> torch.Te
     return torch.searchsorted(cdf_RV, target_R1, right=True).squeeze(1)
 
 
-class TokenChoice(LogitsProcessor):  # type: ignore[misc]
-    """Samples every row's next token, remembers it, and forces it on greedy `generate`."""
-
-    def __init__(
-        self, uniforms_RT: torch.Tensor, temperature: float, writers: Sequence[str]
-    ) -> None:
-        """Prepare one `generate` call.
-
-        Args:
-            uniforms_RT: (R, T) float32, one uniform per row and position.
-            temperature: 0 picks the most probable token and reports log-probabilities at
-                temperature 1.
-            writers: (R,) whose rows they are, for messages.
-        """
-        self._writers = writers
-        self._uniforms_RT = uniforms_RT
-        self._temperature = temperature
-        self.tokens: list[torch.Tensor] = []
-        """(R,) int64 for each position so far."""
-        self.logprobs: list[torch.Tensor] = []
-        """(R,) float32 for each position so far."""
-
-    def __call__(
-        self,
-        input_ids: torch.Tensor,
-        scores: torch.Tensor,
-    ) -> torch.Tensor:
-        """(R, V) scores whose maximum is the chosen token.
-
-        Raises:
-            ModelError: a row's probabilities are not numbers.
-        """
-        logits_RV = scores.float()
-        if self._temperature not in (0.0, 1.0):
-            logits_RV = logits_RV / self._temperature
-        logprobs_RV = torch.log_softmax(logits_RV, dim=1)
-        broken_R = logprobs_RV[:, 0].isnan()  # one logit that is none makes its whole row so
-        if broken_R.any():
-            names = sorted({self._writers[row] for row in broken_R.nonzero().flatten().tolist()})
-            raise ModelError(
-                f"{', '.join(names)}: the probabilities of the next token are not numbers, so the "
-                "weights are broken. Train again with a lower learning rate."
-            )
-        if self._temperature == 0.0:
-            token_R = logprobs_RV.argmax(dim=1)
-        else:
-            token_R = inverse_cdf(logprobs_RV, self._uniforms_RT[:, len(self.tokens)])
-        self.tokens.append(token_R)
-        self.logprobs.append(logprobs_RV.gather(1, token_R[:, None]).squeeze(1))
-        return torch.zeros_like(scores).scatter_(1, token_R[:, None], 1.0)
-
-
-class ReplyEnd(StoppingCriteria):  # type: ignore[misc]
-    """Ends a row at an end token, at a stop text or at its own limit; remembers where."""
-
-    def __init__(
-        self, choice: TokenChoice, limits: list[int], ends: frozenset[int], stops: StopTexts
-    ) -> None:
-        """Prepare one `generate` call.
-
-        Args:
-            choice: the hook that picks the tokens of the same call.
-            limits: most tokens per row.
-            ends: ids that end a reply.
-            stops: texts that end a reply.
-        """
-        self._choice = choice
-        self._limits = limits
-        self._ends = ends
-        self._stops = stops
-        self.rows: list[list[int]] = [[] for _ in limits]
-        """Tokens of each row, none after its end."""
-        self.stopped = [False] * len(limits)
-        """True for rows that ended by token or text, not by their limit."""
-        self._open = list(range(len(limits)))
-
-    def __call__(
-        self,
-        input_ids: torch.Tensor,
-        scores: Any,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """(R,) True for rows that are done."""
-        tokens = self._choice.tokens[-1].tolist()
-        for row in self._open:
-            reply = self.rows[row]
-            reply.append(tokens[row])
-            self.stopped[row] = tokens[row] in self._ends or self._stops.ended(reply)
-        self._open = [
-            row
-            for row in self._open
-            if not self.stopped[row] and len(self.rows[row]) < self._limits[row]
-        ]
-        done_R = torch.ones(len(self.rows), dtype=torch.bool)
-        done_R[self._open] = False
-        return done_R.to(input_ids.device)
+def draw(
+    logits_RV: torch.Tensor, uniforms_R: torch.Tensor, sampling: SamplingSettings
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(R,) tokens and (R,) their log-probabilities, NaN where a row has a logit that is no number."""
+    logprobs_RV = distribution(logits_RV, sampling)
+    if sampling.temperature == 0.0:
+        token_R = logprobs_RV.argmax(dim=1)
+    else:
+        token_R = inverse_cdf(logprobs_RV, uniforms_R).clamp_(max=logprobs_RV.shape[1] - 1)
+    return token_R, logprobs_RV.gather(1, token_R[:, None]).squeeze(1)
 
 
 class StopTexts:

@@ -1,197 +1,300 @@
-"""Batched sampling with transformers' `generate`: exact tokens, their log-probabilities, any
-mixture of adapters in one batch. The embedded default engine.
+"""The embedded engine: replies of any mixture of versions of one base, in this process.
+
+A thread of its own runs the decoding loop, and ends when there is nothing to do. Coroutines hand it rows
+and wait. Between steps it runs what others ask of it, so a version is installed wholly or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
 
-from srl_agents.engines.prompt_cache import Prompts, prefill
-from srl_agents.engines.token_choice import ReplyEnd, StopTexts, TokenChoice, uniforms
-from srl_agents.models.base_model import BaseModel
-from srl_agents.models.device_memory import memory_limit
-from srl_envs.errors import ConfigError, ModelError
+from srl_agents.engines.decoding import Decoder, DecodingSettings, Row
+from srl_agents.engines.loop_thread import LoopThread
+from srl_agents.engines.protocol import (
+    Capabilities,
+    Generation,
+    GenerationRequest,
+    SamplingSettings,
+)
+from srl_agents.engines.token_choice import StopTexts, uniforms
+from srl_agents.models.base_model import BaseModel, limit_threads
+from srl_agents.models.device_memory import memory_limit, memory_of
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
+Open = Callable[[WeightUpdate], Mapping[str, torch.Tensor]]
+"""`Transport.open` of the transport that the trainer publishes with."""
 _LESS = "rollout.batch_rows or rollout.max_new_tokens, or set dtype to bfloat16"
-_CALL_COST = 32
-"""What one more decoding step costs in a call of its own, in padding tokens that it could save."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SamplingSettings:
-    """How replies are sampled. The trainer of the same base must use the same temperature."""
-
-    temperature: float = 1.0
-    """Logits are divided by it. 0 is greedy, with log-probabilities at temperature 1."""
-    max_new_tokens: int = 64
-    """Most tokens per reply; a request may ask for fewer."""
-    stop: tuple[str, ...] = ("</action>",)
-    """Texts that end a reply; they stay in it."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise ConfigError(f"temperature={self.temperature}: use 0 (greedy) or more.")
-        if self.max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens={self.max_new_tokens}: use 1 or more.")
-        if not isinstance(self.stop, tuple) or not all(self.stop):
-            raise ConfigError(f"stop={self.stop!r}: use a tuple of texts, none of them empty.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationRequest:
-    """One reply to sample."""
-
-    prompt_ids: tuple[int, ...]
-    adapter: str | None
-    """Adapter on the engine's base; None is the base itself."""
-    key: tuple[int, ...]
-    """What the reply is for; equal keys get equal random numbers."""
-    max_new_tokens: int | None = None
-    """None: the engine's."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Generation:
-    """One sampled reply."""
-
-    token_ids: tuple[int, ...]
-    """Includes the end token where there is one."""
-    logprobs: tuple[float, ...]
-    """Of each token, under the distribution that it was drawn from."""
-    finish: Literal["stop", "length"]
+_LIVE_SHARE, _CACHE_SHARE, _TOGETHER_SHARE = 0.4, 0.2, 0.2
+"""Of free memory for live rows and for prefixes; of all memory for `generate_together`, since what is
+free changes from run to run."""
 
 
 class TransformersEngine:
-    """Samples replies from a `BaseModel`."""
+    """Samples replies from a `BaseModel`.
+
+    `generate` waits without a limit on how many wait: each is one coroutine of the caller, which is
+    therefore what bounds them.
+
+    Args:
+        base: the model, and the versions that are frozen on it.
+        sampling: for requests that bring none of their own.
+        open_update: opens what `install` is given; None plays what the base has.
+        max_batch_rows: most live rows.
+        cache_bytes: of prefixes that are kept between requests; None is a share of free memory.
+        deadline_s: for requests that bring none; None waits for ever.
+        decoding: what the loop may do; ``max_rows`` in it is replaced.
+    """
 
     def __init__(
         self,
         base: BaseModel,
         sampling: SamplingSettings,
         *,
+        open_update: Open | None = None,
         max_batch_rows: int = 64,
-        max_batch_tokens: int = 32768,
+        cache_bytes: int | None = None,
+        deadline_s: float | None = None,
+        decoding: DecodingSettings | None = None,
     ) -> None:
-        """Bind to a base model.
-
-        Args:
-            base: model and adapters; shared with the trainers.
-            sampling: the same for all requests.
-            max_batch_rows: most replies in one `generate` call.
-            max_batch_tokens: most cached tokens in one call, padding included.
-        """
-        if max_batch_rows < 1 or max_batch_tokens < 1:
-            raise ConfigError("max_batch_rows and max_batch_tokens: use 1 or more.")
-        self.base = base
-        self.sampling = sampling
-        self._max_rows = max_batch_rows
-        self._max_tokens = max_batch_tokens
-        self._stops = StopTexts(base.tokenizer, sampling.stop)
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Sample one reply per request, in their order.
-
-        Raises:
-            ModelError: a prompt leaves no room for its reply in the model's context, or weights
-                give probabilities that are not numbers.
-            UnknownPolicyError: a request names an adapter that the base does not have.
-            MemoryLimitError: replies that are sampled together do not fit into memory.
-        """
-        self._check(requests)
-        replies: dict[int, Generation] = {}
-        for chunk in self._chunks(requests):
-            doing = (
-                f"generation of {len(chunk)} replies with {self.base.name} on {self.base.device}"
-            )
-            with memory_limit(doing, _LESS):
-                generated = self._generate_chunk([requests[i] for i in chunk])
-            replies.update(zip(chunk, generated, strict=True))
-        return [replies[i] for i in range(len(requests))]
-
-    def _limit(self, request: GenerationRequest) -> int:
-        most = self.sampling.max_new_tokens
-        return most if request.max_new_tokens is None else min(most, request.max_new_tokens)
-
-    def _check(self, requests: Sequence[GenerationRequest]) -> None:
-        context = self.base.context_length
-        for request in requests:
-            length, limit = len(request.prompt_ids), self._limit(request)
-            if not length or limit < 1 or length + limit > context:
-                raise ModelError(
-                    f"a prompt of {length} tokens and a reply of up to {limit} do not fit "
-                    f"{self.base.name} (1 to {context} tokens together)."
-                )
-        for adapter in {r.adapter for r in requests if r.adapter is not None}:
-            self.base.require_playable(adapter)
-
-    def _chunks(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
-        """Indices per `generate` call; prompts of like length together, adapters in runs."""
-        parts = self.base.batches([request.adapter for request in requests])
-        return [chunk for part in parts for chunk in self._chunks_of(part, requests)]
-
-    def _chunks_of(self, part: list[int], requests: Sequence[GenerationRequest]) -> list[list[int]]:
-        """The same for those requests whose adapters may be in one call."""
-        lengths = [len(request.prompt_ids) for request in requests]
-        order = sorted(part, key=lambda i: (-lengths[i], i))
-        chunks: list[list[int]] = []
-        width = 0
-        for place, i in enumerate(order):
-            room = width + self.sampling.max_new_tokens
-            padding = (width - lengths[i]) * (len(order) - place)
-            if (
-                not chunks
-                or len(chunks[-1]) >= self._max_rows
-                or (len(chunks[-1]) + 1) * room > self._max_tokens
-                or padding > _CALL_COST * self.sampling.max_new_tokens
-            ):
-                chunks.append([])
-                width = lengths[i]
-            chunks[-1].append(i)
-        return [sorted(chunk, key=lambda i: (requests[i].adapter or "", i)) for chunk in chunks]
-
-    @torch.no_grad()
-    def _generate_chunk(self, requests: list[GenerationRequest]) -> list[Generation]:
-        limits = [self._limit(request) for request in requests]
-        longest = max(limits)
-        uniforms_RT = np.stack([uniforms(request.key, longest) for request in requests])
-        choice = TokenChoice(
-            torch.from_numpy(uniforms_RT.astype(np.float32)).to(self.base.device),
-            self.sampling.temperature,
-            [request.adapter or self.base.name for request in requests],
+        self.base, self.sampling = base, sampling
+        self._open, self._deadline_s = open_update, deadline_s
+        self._decoding = replace(decoding or DecodingSettings(), max_rows=max_batch_rows)
+        self._stops: dict[tuple[str, ...], StopTexts] = {}
+        self._model = base.playing()
+        memory, per_token = memory_of(base.device), self._model.bytes_per_token
+        self._cache_bytes = cache_bytes
+        self._together_tokens = int(_TOGETHER_SHARE * memory.total) // per_token
+        self._decoder = Decoder(
+            self._model,
+            self._decoding,
+            live_tokens=int(_LIVE_SHARE * memory.free) // per_token,
+            cache_bytes=int(_CACHE_SHARE * memory.free) if cache_bytes is None else cache_bytes,
         )
-        end = ReplyEnd(choice, limits, self.base.eos_token_ids, self._stops)
-        self.base.model.eval()
-        adapters = [request.adapter for request in requests]
-        prompts = prefill(self.base, adapters, [request.prompt_ids for request in requests])
-        with self.base.mixture(adapters):
-            self._sample(prompts, longest, choice, end)
-        logprobs_RT = torch.stack(choice.logprobs, dim=1).tolist()
+        self._asked: dict[Row, Future[Row]] = {}
+        """Rows of `generate` that have no answer yet."""
+        self._in_flight: Counter[str] = Counter()
+        """Requests per version."""
+        self._retired: set[str] = set()
+        self._asleep = self._closed = False
+        self._thread = LoopThread(f"engine of {base.name}", limit_threads, self._step)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Engine`."""
+        return Capabilities(
+            token_ids=True,
+            logprobs=True,
+            seeded=True,
+            versions=True,
+            context_length=self.base.context_length,
+        )
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See `Engine`."""
+        row = self._row(request)
+        if row is None:
+            return self._no_room(request)
+        deadline_s = self._deadline_s if request.deadline_s is None else request.deadline_s
+        answer: Future[Row] = Future()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await asyncio.wrap_future(self._thread.submit(lambda: self._add(row, answer)))
+                done = await asyncio.wrap_future(answer)
+        except TimeoutError:
+            raise DeadlineError(
+                f"no reply of {row.version or self.base.name} within {deadline_s} s. Allow more, or ask "
+                "for fewer at once."
+            ) from None
+        finally:
+            if not answer.done() or answer.cancelled():
+                self._thread.submit(lambda: self._drop(row))
+        return self._generation(request, done)
+
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """See `RepeatableEngine`. Nothing computed earlier is used, and deadlines do not apply."""
+        rows = [self._row(request) for request in requests]
+        asked = [row for row in rows if row is not None]
+        if asked:
+            await asyncio.wrap_future(self._thread.submit(lambda: self._play_out(asked)))
         return [
-            Generation(
-                token_ids=tuple(reply),
-                logprobs=tuple(logprobs[: len(reply)]),
-                finish="stop" if stopped else "length",
-            )
-            for reply, logprobs, stopped in zip(end.rows, logprobs_RT, end.stopped, strict=True)
+            self._no_room(request) if row is None else self._generation(request, row)
+            for request, row in zip(requests, rows, strict=True)
         ]
 
-    def _sample(self, prompts: Prompts, longest: int, choice: TokenChoice, end: ReplyEnd) -> None:
-        self.base.model.generate(
-            input_ids=prompts.ids_RP,
-            attention_mask=prompts.mask_RP,
-            past_key_values=prompts.cache,
-            generation_config=GenerationConfig(
-                max_new_tokens=longest,
-                do_sample=False,
-                use_cache=True,
-                pad_token_id=self.base.tokenizer.pad_token_id,
-            ),
-            logits_processor=[choice],
-            stopping_criteria=[end],
+    async def install(self, update: WeightUpdate) -> None:
+        """See `Engine`."""
+        self._require_open()
+        if self._open is None:
+            raise ConfigError("this engine was made without a transport: give it open_update.")
+        name = str(update.version)
+        if name not in self.base.frozen:
+            tensors = await asyncio.to_thread(self._open, update)
+            await asyncio.wrap_future(self._thread.submit(lambda: self._freeze(name, tensors)))
+        self._retired.discard(name)
+
+    async def retire(self, version: WeightVersion) -> None:
+        """See `Engine`."""
+        name = str(version)
+        if name in self.base.frozen:
+            self._retired.add(name)
+            await asyncio.wrap_future(self._thread.submit(lambda: self._forget_if_done(name)))
+
+    async def sleep(self) -> None:
+        """See `Engine`; rows that were being written start again after `wake`."""
+        await asyncio.wrap_future(self._thread.submit(lambda: self._rest(asleep=True)))
+
+    async def wake(self) -> None:
+        """See `Engine`."""
+        await asyncio.wrap_future(self._thread.submit(lambda: self._rest(asleep=False)))
+
+    async def close(self) -> None:
+        """See `Engine`."""
+        self._closed = True
+        await asyncio.wrap_future(self._thread.submit(self._give_up))
+
+    # On the caller's thread
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ModelError(f"the engine of {self.base.name} is closed; make another one.")
+
+    def _row(self, request: GenerationRequest) -> Row | None:
+        """What the loop works on; None where the prompt leaves no room for a reply."""
+        self._require_open()
+        name = None if request.version is None else str(request.version)
+        if name is not None and (name in self._retired or name not in self.base.frozen):
+            raise UnknownVersionError(
+                f"version {name} is not installed on {self.base.name}. Installed are: "
+                f"{', '.join(v for v in self.base.frozen if v not in self._retired) or 'none'}."
+            )
+        sampling = request.sampling or self.sampling
+        prompt = self.base.encode_prompt(request.observation, request.examples)
+        if len(prompt) + sampling.max_new_tokens > self.base.context_length:
+            return None
+        if sampling.stop not in self._stops:
+            self._stops[sampling.stop] = StopTexts(self.base.tokenizer, sampling.stop)
+        stops, ends = self._stops[sampling.stop], self.base.eos_token_ids
+        return Row(
+            prompt=prompt,
+            version=name,
+            sampling=sampling,
+            uniforms=uniforms(request.key, sampling.max_new_tokens).astype(np.float32),
+            ended=lambda reply: reply[-1] in ends or stops.ended(reply),
         )
+
+    def _no_room(self, request: GenerationRequest) -> Generation:
+        prompt = self.base.encode_prompt(request.observation, request.examples)
+        return Generation(text="", version=request.version, prompt_ids=prompt, finish="length")
+
+    def _generation(self, request: GenerationRequest, row: Row) -> Generation:
+        """What a finished row says.
+
+        Raises:
+            ModelError: its weights are broken.
+        """
+        if row.finish not in ("stop", "length"):
+            raise ModelError(
+                f"{row.version or self.base.name}: the probabilities of the next token are not "
+                "numbers, so the weights are broken. Train again with a lower learning rate."
+            )
+        return Generation(
+            text=self.base.decode(row.reply),
+            version=request.version,
+            prompt_ids=row.prompt,
+            token_ids=tuple(row.reply),
+            logprobs=tuple(row.logprobs),
+            finish=row.finish,
+            cached_tokens=row.cached,
+        )
+
+    # On the loop's thread
+
+    def _add(self, row: Row, answer: Future[Row]) -> None:
+        self._require_open()
+        self._asked[row] = answer
+        if row.version is not None:
+            self._in_flight[row.version] += 1
+        self._decoder.waiting.append(row)
+
+    def _drop(self, row: Row) -> None:
+        if row in self._asked:
+            self._decoder.drop([row])
+            self._done(row)
+
+    def _done(self, row: Row) -> Future[Row]:
+        answer = self._asked.pop(row)
+        if row.version is not None:
+            self._in_flight[row.version] -= 1
+            self._forget_if_done(row.version)
+        return answer
+
+    @torch.no_grad()
+    def _step(self) -> bool:
+        """One step of the loop; whether there is more to do."""
+        if self._asleep or not self._decoder.busy:
+            return False
+        try:
+            with self._memory():
+                finished = self._decoder.step()
+        except Exception as error:  # noqa: BLE001 - whoever waits raises it, and the loop goes on
+            self._fail(error)
+            return False
+        for row in finished:
+            with suppress(InvalidStateError):  # cancelled meanwhile
+                self._done(row).set_result(row)
+        return self._decoder.busy
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell everybody that no reply will come."""
+        self._decoder.clear()
+        for row in list(self._asked):
+            with suppress(InvalidStateError):
+                self._done(row).set_exception(error)
+
+    @torch.no_grad()
+    def _play_out(self, rows: list[Row]) -> None:
+        """Write all replies on a decoder that knows nothing else."""
+        self._require_open()
+        self._model.choose(())
+        cache_bytes = self._together_tokens * self._model.bytes_per_token
+        decoder = Decoder(
+            self._model,
+            self._decoding,
+            live_tokens=self._together_tokens,
+            cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
+        )
+        decoder.waiting.extend(rows)
+        with self._memory():
+            while decoder.busy:
+                decoder.step()
+
+    def _memory(self) -> AbstractContextManager[None]:
+        doing = f"generation with {self.base.name} on {self.base.device}"
+        return memory_limit(doing, _LESS)
+
+    def _freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        if name not in self.base.frozen:
+            self.base.freeze(name, tensors)
+
+    def _forget_if_done(self, name: str) -> None:
+        if name in self._retired and not self._in_flight[name]:
+            self._decoder.forget(name)
+            self.base.forget(name)
+            self._retired.discard(name)
+
+    def _rest(self, *, asleep: bool) -> None:
+        self._asleep = asleep
+        if asleep:
+            self._decoder.waiting.extend(self._decoder.clear())
+
+    def _give_up(self) -> None:
+        self._fail(ModelError(f"the engine of {self.base.name} was closed; make another one."))

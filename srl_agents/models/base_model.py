@@ -22,11 +22,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from srl_agents.models import catalog
 from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.digests import version_of
 from srl_agents.models.full_weights import FullWeights
 from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
+from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 
 Dtype = Literal["float32", "bfloat16"]
@@ -309,9 +312,9 @@ class BaseModel:
             self.require_playable(name)
         return self._weights.mixture(adapters)
 
-    def batches(self, adapters: Sequence[str | None]) -> list[list[int]]:
-        """Places of the rows that may be in one batch, as many as memory for whole weights allows."""
-        return self._weights.batches(adapters)
+    def playing(self) -> PlayingModel:
+        """What one engine runs; it sees versions that are frozen later."""
+        return self._weights.playing()
 
     def trainable_parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The adapter's own parameters by their names in files, not copies."""
@@ -388,6 +391,19 @@ class BaseModel:
         """
         self._require_free(name)
         self._weights.freeze(name, tensors)
+
+    def freeze_adapter(self, name: str, number: int = 0) -> WeightVersion:
+        """Freeze what an adapter is now, under the name of its weights.
+
+        Args:
+            name: of the adapter.
+            number: updates that it has had.
+        """
+        tensors = self.adapter_tensors(name)
+        version = version_of(name, number, tensors)
+        if str(version) not in self.frozen:
+            self.freeze(str(version), tensors)
+        return version
 
     def load_frozen(self, name: str, folder: Path) -> None:
         """Add a version that plays what the folder holds. Whole weights stay there until needed.

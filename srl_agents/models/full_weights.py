@@ -9,7 +9,6 @@ needs them.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from peft.tuners.lora import LoraLayer
 from transformers import GenerationConfig
 
 from srl_agents.models.lora_targets import target_layers
+from srl_agents.models.playing_model import FullPlaying, PlayingModel, second_tree
 from srl_agents.models.policy_weights import (
     Parameters,
     PolicyWeights,
@@ -70,6 +70,7 @@ class FullWeights(PolicyWeights):
     def __init__(
         self, model: Any, tokenizer: Any, generation: GenerationConfig, *, frozen_in_memory: int
     ) -> None:
+        self._tree = second_tree(model)
         self._inner, self._tokenizer, self._generation = model, tokenizer, generation
         self._base: Copy = dict(model.named_parameters())
         self._alias = _aliases(model)
@@ -111,6 +112,10 @@ class FullWeights(PolicyWeights):
     def in_memory(self) -> tuple[str, ...]:
         """Versions whose tensors are in memory now."""
         return (*self._copies, *self._handed, *self._waiting)
+
+    def playing(self) -> PlayingModel:
+        """See `PolicyWeights`."""
+        return FullPlaying(second_tree(self._tree), self._copy, self._fit_together)
 
     def add(self, name: str, seed: int) -> None:
         """Copy the frozen model; there is nothing to draw from ``seed``."""
@@ -216,14 +221,9 @@ class FullWeights(PolicyWeights):
             self._inner.save_pretrained(folder, state_dict=self._buffers | self.tensors(name))
         self._generation.save_pretrained(folder)
 
-    def batches(self, names: Sequence[str | None]) -> list[list[int]]:
-        """See `PolicyWeights`; a batch reads at most as many versions on disk as may be in memory."""
-        frozen = [name for name in dict.fromkeys(names) if name in self._folders]
-        group = {name: place // self._frozen_in_memory for place, name in enumerate(frozen)}
-        parts: dict[int, list[int]] = defaultdict(list)
-        for row, name in enumerate(names):
-            parts[0 if name is None else group.get(name, 0)].append(row)
-        return list(parts.values())
+    def _fit_together(self, names: set[str | None]) -> bool:
+        """Whether those of them that are on disk may all be in memory."""
+        return len(names & self._folders.keys()) <= self._frozen_in_memory
 
     def _copy(self, name: str | None) -> Copy:
         """The tensors of a version, from disk if they are not in memory."""

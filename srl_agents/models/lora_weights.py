@@ -19,6 +19,7 @@ from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 
 from srl_agents.models.lora_targets import Targets, means, target_layers
+from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
 from srl_agents.models.policy_weights import (
     ANCHOR,
     Parameters,
@@ -32,6 +33,8 @@ from srl_agents.models.policy_weights import (
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ModelError
 
+_WRAPPER = "base_model.model."
+"""What PEFT puts before the names of layers."""
 _FILE, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
@@ -58,6 +61,7 @@ class LoRAWeights(PolicyWeights):
         self._config = LoraConfig(
             r=rank, lora_alpha=alpha, target_modules=layers, task_type="CAUSAL_LM"
         )
+        self._tree = second_tree(model)
         self.model = with_anchor(model, layers)
         self._layers: dict[str, Any] = {
             key: module
@@ -87,6 +91,16 @@ class LoRAWeights(PolicyWeights):
     def active(self) -> str | None:
         """See `PolicyWeights`."""
         return self._active
+
+    def playing(self) -> PlayingModel:
+        """See `PolicyWeights`."""
+        return LoRAPlaying(
+            second_tree(self._tree),
+            [key.removeprefix(_WRAPPER) for key in self._layers],
+            tensors=self.tensors,
+            file_name=lambda layer, part: f"{_WRAPPER}{layer}.lora_{part}.weight",
+            scaling=self._config.lora_alpha / self._config.r,
+        )
 
     def add(self, name: str, seed: int) -> None:
         """Add an adapter whose B is 0 and whose A is drawn from `seed`.

@@ -19,6 +19,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError
 
@@ -93,6 +94,10 @@ class PolicyWeights(ABC):
         """Inside, row i of a batch passes through ``names[i]``, without gradients."""
 
     @abstractmethod
+    def playing(self) -> PlayingModel:
+        """What one engine runs; it sees versions that are frozen later."""
+
+    @abstractmethod
     def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:
         """An adapter's parameters by their names in files, not copies."""
 
@@ -144,10 +149,6 @@ class PolicyWeights(ABC):
         with torch.no_grad():
             for key, tensor in tensors.items():
                 own[key].copy_(tensor)
-
-    def batches(self, names: Sequence[str | None]) -> list[list[int]]:
-        """Places of the rows that may be in one batch; all, unless memory is short."""
-        return [list(range(len(names)))]
 
 
 def check_fit(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from srl_agents.engines.transformers_engine import SamplingSettings
+from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.league.agents import model_contents
 from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel, Example

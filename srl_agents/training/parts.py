@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.models.base_model import BaseModel, Prompt

@@ -33,10 +33,8 @@ def build_policies(
     if not models:
         return policies, contents
 
-    from srl_agents.engines.transformers_engine import (  # noqa: PLC0415
-        SamplingSettings,
-        TransformersEngine,
-    )
+    from srl_agents.engines.protocol import SamplingSettings  # noqa: PLC0415
+    from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
     from srl_agents.training.contents import contents_of  # noqa: PLC0415
 

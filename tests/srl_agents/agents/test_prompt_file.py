@@ -8,7 +8,8 @@ import pytest
 
 from srl_agents.agents import ModelPolicy
 from srl_agents.agents.prompt_file import PROMPT, PromptSettings, read_prompt, write_prompt
-from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec

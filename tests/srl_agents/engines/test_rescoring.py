@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.rescoring import Rescorer, SampledReply
-from srl_agents.engines.transformers_engine import (
-    Generation,
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ModelError
@@ -34,36 +32,51 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
     return model
 
 
-def requests(base: BaseModel) -> list[GenerationRequest]:
+def requests(base: BaseModel, seed: int = 7) -> list[GenerationRequest]:
     texts = ["Reply.", "You are playing a game. " * 4, "rock", "paper scissors rock " * 6]
+    versions = [None, base.freeze_adapter("a"), base.freeze_adapter("b"), base.freeze_adapter("a")]
     return [
-        GenerationRequest(
-            prompt_ids=base.encode_prompt(text), adapter=adapter, key=(7, k, len(text))
-        )
-        for k, adapter in enumerate((None, "a", "b", "a"))
+        GenerationRequest(observation=text, version=version, key=(seed, k, len(text)))
+        for k, version in enumerate(versions)
         for text in texts
     ]
 
 
-def as_reply(request: GenerationRequest, generation: Generation) -> SampledReply:
-    return SampledReply(
-        prompt_ids=request.prompt_ids,
-        token_ids=generation.token_ids,
-        adapter=request.adapter,
-        key=request.key,
-    )
+def sampled(
+    engine: TransformersEngine, asked: list[GenerationRequest]
+) -> tuple[list[Generation], list[SampledReply]]:
+    """Replies, and what an audit would have of them."""
+    replies = asyncio.run(engine.generate_together(asked))
+    records = [
+        SampledReply(
+            prompt_ids=reply.prompt_ids,
+            token_ids=reply.token_ids,
+            adapter=None if request.version is None else str(request.version),
+            key=request.key,
+        )
+        for request, reply in zip(asked, replies, strict=True)
+    ]
+    return replies, records
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
-def test_scores_are_those_of_the_engine(base: BaseModel, temperature: float) -> None:
-    engine = TransformersEngine(
-        base, SamplingSettings(temperature=temperature, max_new_tokens=MOST), max_batch_rows=3
-    )
-    asked = requests(base)
-    replies = engine.generate(asked)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SamplingSettings(temperature=0.0, max_new_tokens=MOST),
+        SamplingSettings(temperature=0.7, max_new_tokens=MOST),
+        SamplingSettings(max_new_tokens=MOST),
+        SamplingSettings(max_new_tokens=MOST, top_k=5),
+        SamplingSettings(max_new_tokens=MOST, top_p=0.8),
+        SamplingSettings(max_new_tokens=MOST, min_p=0.1),
+        SamplingSettings(max_new_tokens=MOST, temperature=1.3, top_k=20, top_p=0.9, min_p=0.02),
+    ],
+    ids=str,
+)
+def test_scores_are_those_of_the_engine(base: BaseModel, settings: SamplingSettings) -> None:
+    engine = TransformersEngine(base, settings, max_batch_rows=3)
+    replies, records = sampled(engine, requests(base))
     scorer = Rescorer(engine)
-    scored = scorer.score([as_reply(q, g) for q, g in zip(asked, replies, strict=True)])
-    for reply, scores in zip(replies, scored, strict=True):
+    for reply, scores in zip(replies, scorer.score(records), strict=True):
         assert scores.logprobs == pytest.approx(reply.logprobs, abs=1e-4)
         assert max(scores.misses) < 1e-5
         assert scorer.fault(reply.token_ids) == ""
@@ -71,25 +84,26 @@ def test_scores_are_those_of_the_engine(base: BaseModel, temperature: float) -> 
 
 def test_another_draw_misses_its_numbers(base: BaseModel) -> None:
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=MOST))
-    asked = requests(base)[:4]
-    others = [
-        GenerationRequest(prompt_ids=q.prompt_ids, adapter=q.adapter, key=(8, *q.key))
-        for q in asked
-    ]
-    scored = Rescorer(engine).score(
-        [as_reply(q, g) for q, g in zip(asked, engine.generate(others), strict=True)]
-    )
-    assert all(max(scores.misses) > 0.01 for scores in scored)
+    _, records = sampled(engine, requests(base, seed=8)[:4])
+    lent = [replace(record, key=(7, *record.key[1:])) for record in records]
+    assert all(max(scores.misses) > 0.01 for scores in Rescorer(engine).score(lent))
+
+
+def test_a_token_that_the_filters_leave_out_misses(base: BaseModel) -> None:
+    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=MOST))
+    _, records = sampled(engine, requests(base))
+    strict = TransformersEngine(base, SamplingSettings(max_new_tokens=MOST, top_k=1))
+    scored = Rescorer(strict).score(records)
+    assert min(min(scores.logprobs) for scores in scored) == -float("inf")
+    for scores in scored:
+        for logprob, miss in zip(scores.logprobs, scores.misses, strict=True):
+            assert (miss > 0) == (logprob == -float("inf"))
 
 
 def test_another_adapter_gives_other_scores(base: BaseModel) -> None:
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=MOST))
-    request = requests(base)[5]
-    reply = engine.generate([request])[0]
-    lent = SampledReply(
-        prompt_ids=request.prompt_ids, token_ids=reply.token_ids, adapter="b", key=request.key
-    )
-    scored = Rescorer(engine).score([lent])[0]
+    (reply,), (record,) = sampled(engine, requests(base)[5:6])
+    scored = Rescorer(engine).score([replace(record, adapter="b")])[0]
     assert max(abs(x - y) for x, y in zip(scored.logprobs, reply.logprobs, strict=True)) > 0.05
 
 

@@ -1,5 +1,6 @@
 """The comparison of self-play with a league: recipes that can be built, policies read off exactly."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_both_ways_play_as_many_matches(game: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_chances_that_are_read_off_are_those_of_sampling() -> None:
     """Six replies of many, the rest is refused and goes to the fallback."""
-    from srl_agents.engines.transformers_engine import GenerationRequest
+    from srl_agents.engines.protocol import GenerationRequest
 
     reader = Reader(Path("tiny"))
     decision = Decision(BOARD, ANSWERS, fallback="3")
@@ -57,11 +58,8 @@ def test_chances_that_are_read_off_are_those_of_sampling() -> None:
     chances = dict(policy[BOARD])
     assert sum(chances.values()) == pytest.approx(1)
     chances["3"] -= refused
-    prompt = reader.base.encode_prompt(BOARD)
-    drawn = reader.engine.generate(
-        [GenerationRequest(prompt_ids=prompt, adapter=None, key=(k,)) for k in range(640)]
-    )
-    replies = [reader.base.decode(reply.token_ids) for reply in drawn]
+    asked = [GenerationRequest(observation=BOARD, version=None, key=(k,)) for k in range(640)]
+    replies = [reply.text for reply in asyncio.run(reader.engine.generate_together(asked))]
     for body, chance in chances.items():
         share = np.mean([reply == f"<action>{body}</action>" for reply in replies])
         assert share == pytest.approx(chance, abs=4 * (chance / 640) ** 0.5 + 0.002)

@@ -1,5 +1,6 @@
 """Names of models: found, fetched once, and never half there."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -7,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from srl_agents.engines.transformers_engine import (
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import catalog, smollm2
 from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ModelError, UnknownPolicyError
@@ -107,7 +105,9 @@ def test_smollm2_answers_a_question() -> None:
     base = BaseModel.load("smollm2-135m", device="cpu")
     assert base.tokenizer.pad_token_id not in base.eos_token_ids
     engine = TransformersEngine(base, SamplingSettings(temperature=0.0, max_new_tokens=12))
-    prompt = base.encode_prompt("What is the capital of France?")
-    reply = engine.generate([GenerationRequest(prompt_ids=prompt, adapter=None, key=(1,))])[0]
-    assert "Paris" in base.decode(reply.token_ids)
+    question = GenerationRequest(
+        observation="What is the capital of France?", version=None, key=(1,)
+    )
+    (reply,) = asyncio.run(engine.generate_together([question]))
+    assert "Paris" in reply.text
     assert reply.finish == "stop"

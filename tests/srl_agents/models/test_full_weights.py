@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from pathlib import Path
 
@@ -9,16 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.rescoring import Rescorer, SampledReply
-from srl_agents.engines.transformers_engine import (
-    Generation,
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.full_weights import FullWeights
+from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, ModelError
 
 IDS = torch.tensor([[5, 9, 40, 41, 7]])
@@ -161,14 +159,17 @@ def test_a_module_that_mixes_rows_is_refused(full: BaseModel) -> None:
 
 
 def sampled(base: BaseModel, *rows: str | None) -> list[Generation]:
+    """Replies of adapters, as they are now, of frozen versions and of the base."""
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=12))
-    prompts = [tuple(range(5, 12 + 2 * k)) for k in range(len(rows))]
-    return engine.generate(
-        [
-            GenerationRequest(prompt_ids=prompt, adapter=name, key=(k,))
-            for k, (prompt, name) in enumerate(zip(prompts, rows, strict=True))
-        ]
-    )
+    versions: dict[str | None, WeightVersion | None] = {None: None}
+    for name in {row for row in rows if row is not None}:
+        own = name in base.adapters
+        versions[name] = base.freeze_adapter(name) if own else WeightVersion.parse(name)
+    requests = [
+        GenerationRequest(observation="rock " * k, version=versions[name], key=(k,))
+        for k, name in enumerate(rows)
+    ]
+    return asyncio.run(engine.generate_together(requests))
 
 
 def assert_same(one: list[Generation], other: list[Generation]) -> None:
@@ -190,13 +191,14 @@ def test_sampling_a_mixed_batch_is_sampling_each_policy_alone(full: BaseModel) -
 def test_the_rescorer_scores_each_reply_by_its_own_copy(full: BaseModel) -> None:
     add_disturbed(full, "alice", "bob")
     rows = ("alice", None, "bob", "alice")
-    prompts = [tuple(range(5, 12 + 2 * k)) for k in range(len(rows))]
     replies = sampled(full, *rows)
     rescorer = Rescorer(TransformersEngine(full, SamplingSettings(max_new_tokens=12)))
     scores = rescorer.score(
         [
-            SampledReply(prompt_ids=prompt, token_ids=reply.token_ids, adapter=name, key=(k,))
-            for k, (prompt, reply, name) in enumerate(zip(prompts, replies, rows, strict=True))
+            SampledReply(
+                prompt_ids=reply.prompt_ids, token_ids=reply.token_ids, adapter=name, key=(k,)
+            )
+            for k, (reply, name) in enumerate(zip(replies, rows, strict=True))
         ]
     )
     for score, reply in zip(scores, replies, strict=True):
@@ -231,7 +233,7 @@ def test_a_saved_copy_is_a_model_for_everybody(
 
 def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_path: Path) -> None:
     full = BaseModel.load(folder, parameters="full", device="cpu", frozen_in_memory=2)
-    names = ["v1", "v2", "v3", "v4"]
+    v1, v2, v3, v4 = names = [str(WeightVersion("writer", n, f"{n:016x}")) for n in range(4)]
     expected = {}
     for seed, name in enumerate(names):
         full.add_adapter("writer", 0)
@@ -245,24 +247,21 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
     assert isinstance(weights, FullWeights)
     assert full.frozen == tuple(names)
     assert weights.in_memory == ()
-    for name in (*names, "v1", "v3", "v1"):
+    for name in (*names, v1, v3, v1):
         with full.mixture([name]):
             assert torch.equal(logits(full), expected[name])
         assert len(weights.in_memory) <= 2
-    assert weights.in_memory == ("v3", "v1")
+    assert weights.in_memory == (v3, v1)
 
-    rows = ["v1", "v2", None, "v3", "v4", "v1"]
-    parts = full.batches(rows)
-    assert sorted(place for part in parts for place in part) == [*range(6)]
-    assert all(len({rows[k] for k in part} - {None}) <= 2 for part in parts)
+    rows = [v1, v2, None, v3, v4, v1]
     mixed = sampled(full, *rows)
     for name in names:
         alone = sampled(full, *[name] * len(rows))
         of_name = [k for k, row in enumerate(rows) if row == name]
         assert_same([mixed[k] for k in of_name], [alone[k] for k in of_name])
         assert len(weights.in_memory) <= 2
-    full.forget("v1")
-    assert "v1" not in (*full.frozen, *weights.in_memory)
+    full.forget(v1)
+    assert v1 not in (*full.frozen, *weights.in_memory)
 
 
 def test_a_frozen_copy_does_not_learn(full: BaseModel, tmp_path: Path) -> None:

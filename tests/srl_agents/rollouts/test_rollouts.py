@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.engines.transformers_engine import SamplingSettings, TransformersEngine
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.random_model import build
 from srl_agents.records import Episode, MatchSpec

@@ -1,17 +1,16 @@
 """A random model and batches whose rows were really sampled."""
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from srl_agents.credit.batches import training_batch
-from srl_agents.engines.transformers_engine import (
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch, Turn
@@ -40,15 +39,20 @@ def sample_batch(
     """Replies of up to 9 tokens to random prompts, with random advantages."""
     rng = np.random.default_rng(seed)
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=9, temperature=temperature))
+    version = base.freeze_adapter(adapter)
     requests = [
         GenerationRequest(
-            prompt_ids=tuple(int(i) for i in rng.integers(3, 300, size=int(rng.integers(4, 20)))),
-            adapter=adapter,
+            observation="".join(
+                chr(i) for i in rng.integers(97, 123, size=int(rng.integers(1, 17)))
+            ),
+            version=version,
             key=(seed, row),
-            max_new_tokens=int(rng.integers(2, 10)),
+            sampling=replace(engine.sampling, max_new_tokens=int(rng.integers(2, 10))),
         )
         for row in range(rows)
     ]
+    replies = asyncio.run(engine.generate_together(requests))
+    base.forget(str(version))
     turns = [
         Turn(
             turn_index=0,
@@ -57,12 +61,12 @@ def sample_batch(
             invalid=None,
             reward=0.0,
             components={},
-            prompt_ids=request.prompt_ids,
+            prompt_ids=reply.prompt_ids,
             completion_ids=reply.token_ids,
             logprobs=reply.logprobs,
             finish=reply.finish,
         )
-        for request, reply in zip(requests, engine.generate(requests), strict=True)
+        for reply in replies
     ]
     advantages = rng.normal(size=rows)
     return training_batch(

@@ -1,0 +1,257 @@
+"""Attention of one pass over live rows: keys and values are read where they are, never copied together.
+
+A row sees nodes of the prefix tree, which it may share with others, and a tail of its own: what only its
+prompt has, and what it has written. Each is attended apart and the results are joined by their
+log-sum-exps, which is exact. Sources: arXiv:2402.05099, arXiv:2501.01005.
+
+Array axes: ``N`` tokens of a pass, ``n`` rows, ``H`` query heads, ``K`` key-value heads, ``G`` query heads
+per key-value head, ``S`` tokens of a node, ``L`` places of a tail, ``D`` head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from srl_agents.engines.prefix_tree import Node
+from srl_agents.models.playing_model import LayerInputs, PlayingModel
+
+_GRAIN = 32
+"""Tails grow by so many places at once."""
+
+
+class Tails:
+    """Keys and values that belong to one row each: one slot per row.
+
+    Args:
+        model: says shapes, type and device.
+    """
+
+    def __init__(self, model: PlayingModel) -> None:
+        self._model = model
+        self.kv = self._zeros(0, 0)
+        """(layers, 2, slots, K, L, D)."""
+
+    @property
+    def tokens(self) -> int:
+        """Places in all slots."""
+        return self.kv.shape[2] * self.kv.shape[4]
+
+    def require(self, slots: int, length: int) -> None:
+        """Make room for so many rows of so many tokens."""
+        old = self.kv
+        if slots <= old.shape[2] and length <= old.shape[4]:
+            return
+        wide = -(-max(length, old.shape[4]) // _GRAIN) * _GRAIN
+        self.kv = self._zeros(max(slots, old.shape[2]), wide)
+        self.kv[:, :, : old.shape[2], :, : old.shape[4]] = old
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a row into another slot."""
+        self.kv[:, :, target, :, :length] = self.kv[:, :, source, :, :length]
+
+    def clear(self) -> None:
+        """Give the memory back."""
+        self.kv = self._zeros(0, 0)
+
+    def _zeros(self, slots: int, length: int) -> torch.Tensor:
+        # zeros, because a masked place times 0 must be 0
+        m = self._model
+        shape = (m.layers, 2, slots, m.kv_heads, length, m.head_width)
+        return torch.zeros(shape, dtype=m.dtype, device=m.device)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Tokens of one node that a pass computes."""
+
+    node: Node
+    begin: int
+    """First token's place in the line."""
+    above: list[Node]
+    """Its parents."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """Rows that read one node in place."""
+
+    node: Node
+    level: int
+    """Of the row's results in which this one is kept."""
+    rows: torch.Tensor
+    """(n,) places among the rows of the pass."""
+
+
+@dataclass(slots=True)
+class PassAttention:
+    """What the tokens of one pass see: first those of new nodes, then one per row.
+
+    It implements `models.playing_model.RowAttention`, and stores the new keys and values.
+    """
+
+    tails: Tails
+    stretches: list[Stretch]
+    slots_n: torch.Tensor
+    """(n,) slots of the rows whose tokens stand behind the stretches, in their order."""
+    all_slots: bool
+    """Whether these are the first n slots in order, so that nothing has to be gathered."""
+    places_n: torch.Tensor
+    """(n,) where in its tail each row's token goes."""
+    lengths: list[int]
+    """The same, and one more: places in use with this token."""
+    shared: list[Shared] = field(default_factory=list)
+    copies: list[tuple[int, int, Node]] = field(default_factory=list)
+    """(slot, first place, node): nodes that rows take into their tails once they are computed."""
+    _masks: dict[tuple[int, int | None], torch.Tensor] = field(default_factory=dict)
+
+    def attend(self, inputs: LayerInputs) -> torch.Tensor:
+        """See `models.playing_model.RowAttention`."""
+        heads, tokens, width = inputs.query.shape
+        out = inputs.query.new_empty((tokens, heads, width))
+        for number, stretch in enumerate(self.stretches):
+            begin, end = stretch.begin, stretch.begin + len(stretch.node.tokens)
+            out[begin:end] = self._of_stretch(number, stretch, inputs.part(begin, end))
+        begin = tokens - len(self.lengths)
+        out[begin:] = self._of_rows(inputs.part(begin, tokens))
+        return out
+
+    def _of_stretch(self, number: int, stretch: Stretch, inputs: LayerInputs) -> torch.Tensor:
+        """(S, H, D) of a new node's tokens, which see its parents and themselves."""
+        kv = _computed(stretch.node)[inputs.layer]
+        kv[0], kv[1] = inputs.key, inputs.value
+        parts = [*(_computed(above)[inputs.layer] for above in stretch.above), kv]
+        keys, values = torch.cat(parts, dim=2) if len(parts) > 1 else kv
+        heads, length, width = inputs.query.shape
+        group = heads // keys.shape[0]
+        mask = self._stretch_mask(number, stretch, group, inputs)
+        folded = inputs.query.reshape(keys.shape[0], group * length, width)
+        out, _ = attend(folded[None], keys[None], values[None], mask, inputs.scale)
+        return out.reshape(heads, length, width).transpose(0, 1)
+
+    def _stretch_mask(
+        self, number: int, stretch: Stretch, group: int, inputs: LayerInputs
+    ) -> torch.Tensor:
+        """(1, 1, G x S, all before and S) added to the scores."""
+        mask = self._masks.get((number, inputs.window))
+        if mask is None:
+            start, device = stretch.node.start, inputs.query.device
+            own = torch.arange(start, start + len(stretch.node.tokens), device=device)[:, None]
+            seen = torch.arange(start + len(own), device=device)[None]
+            hidden = seen > own
+            if inputs.window is not None:
+                hidden |= seen <= own - inputs.window
+            mask = _additive(hidden, inputs.query).repeat(group, 1)[None, None]
+            self._masks[number, inputs.window] = mask
+        return mask
+
+    def _of_rows(self, inputs: LayerInputs) -> torch.Tensor:
+        """(n, H, D) of one token per row."""
+        tail = self.tails.kv[inputs.layer]
+        for slot, place, node in self.copies:
+            own = _computed(node)[inputs.layer]
+            tail[:, slot, :, place : place + len(node.tokens)] = own
+        rows, (kv_heads, _, width) = len(self.lengths), inputs.key.shape
+        new = torch.stack((inputs.key, inputs.value))
+        tail[:, self.slots_n, :, self.places_n] = new.permute(2, 0, 1, 3)
+        used = max(self.lengths)
+        keys, values = (tail[:, :rows] if self.all_slots else tail[:, self.slots_n])[..., :used, :]
+        queries = inputs.query.transpose(0, 1).reshape(rows, kv_heads, -1, width)
+        out, lse = attend(queries, keys, values, self._tail_mask(used, inputs), inputs.scale)
+        if self.shared:
+            out = self._joined(inputs, queries, out, lse)
+        return out.reshape(rows, -1, width)
+
+    def _joined(
+        self, inputs: LayerInputs, queries: torch.Tensor, out: torch.Tensor, lse: torch.Tensor
+    ) -> torch.Tensor:
+        """(n, K, G, D) over tails and the nodes that are read in place."""
+        levels = 2 + max(part.level for part in self.shared)
+        outs = out.new_zeros((levels, *out.shape))
+        lses = lse.new_full((levels, *lse.shape), float("-inf"))
+        outs[0], lses[0] = out, lse
+        kv_heads, group, width = queries.shape[1:]
+        for part in self.shared:
+            keys, values = _computed(part.node)[inputs.layer]
+            folded = queries[part.rows].transpose(0, 1).reshape(1, kv_heads, -1, width)
+            got, seen = attend(folded, keys[None], values[None], None, inputs.scale)
+            outs[part.level + 1, part.rows] = got.view(kv_heads, -1, group, width).transpose(0, 1)
+            lses[part.level + 1, part.rows] = seen.view(kv_heads, -1, group).transpose(0, 1)
+        weights = torch.softmax(lses, dim=0).to(out.dtype)
+        return (outs * weights[..., None]).sum(dim=0)
+
+    def _tail_mask(self, used: int, inputs: LayerInputs) -> torch.Tensor:
+        """(n, 1, 1, used) added to the scores."""
+        mask = self._masks.get((-1, inputs.window))
+        if mask is None:
+            lengths = torch.tensor(self.lengths, device=inputs.query.device)[:, None]
+            places = torch.arange(used, device=inputs.query.device)[None]
+            hidden = places >= lengths
+            if inputs.window is not None:
+                # all of a row's tokens are in its tail then, so places are positions
+                hidden |= places < lengths - inputs.window
+            mask = _additive(hidden, inputs.query)[:, None, None]
+            self._masks[-1, inputs.window] = mask
+        return mask
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, K, Q, D) attention and (B, K, Q) log-sum-exps of the scores.
+
+    Args:
+        query: (B, K, Q, D).
+        key: (B, K, S, D).
+        value: (B, K, S, D).
+        mask: added to the scores; its axes are those of (B, K, Q, S) or 1.
+        scale: of the scores.
+    """
+    if query.device.type == "cpu":
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, 0.0, False, attn_mask=mask, scale=scale
+        )
+        return out, lse
+    scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+    if mask is not None:
+        scores = scores + mask
+    lse = scores.logsumexp(dim=-1)
+    return (scores - lse[..., None]).exp().to(value.dtype) @ value, lse
+
+
+def _additive(hidden: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+    return mask.masked_fill_(hidden, float("-inf"))
+
+
+def _computed(node: Node) -> torch.Tensor:
+    if node.kv is None:
+        raise AssertionError("a node is read before it was computed")
+    return node.kv
+
+
+def shared_parts(rows: Sequence[Sequence[Node]], device: torch.device) -> list[Shared]:
+    """Which rows read which nodes together.
+
+    Args:
+        rows: the nodes that each row of a pass reads in place.
+        device: of the indices.
+    """
+    readers: dict[Node, list[int]] = {}
+    for row, nodes in enumerate(rows):
+        for node in nodes:
+            readers.setdefault(node, []).append(row)
+    free = [0] * len(rows)
+    parts = []
+    for node, places in readers.items():
+        level = max(free[row] for row in places)
+        for row in places:
+            free[row] = level + 1
+        parts.append(Shared(node, level, torch.tensor(places, device=device)))
+    return parts

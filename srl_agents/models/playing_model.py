@@ -1,0 +1,334 @@
+"""A model as an engine runs it: tokens of many rows and versions in one pass, on modules of its own.
+
+The modules are a second tree over the same tensors. So nothing that a trainer does to its own modules
+(hooks, train mode, gradient checkpointing) meets the engine, and no memory is copied. Tokens of all
+rows stand in one line without padding; what they see is decided by a function of the caller.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Protocol
+
+import torch
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from srl_envs.errors import ModelError
+
+Tensors = dict[str, torch.Tensor]
+_ATTENTION = "srl_rows"
+"""The name under which transformers finds our attention function."""
+_IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal", "output_attentions"})
+"""What models hand to attention and ours has no need of: it knows what each token sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInputs:
+    """Queries, keys and values of the tokens in line, turned by their positions."""
+
+    layer: int
+    """Its number."""
+    query: torch.Tensor
+    """(H, N, D)."""
+    key: torch.Tensor
+    """(K, N, D)."""
+    value: torch.Tensor
+    """(K, N, D)."""
+    scale: float
+    """Of the scores."""
+    window: int | None
+    """Most recent tokens that a token sees, itself included; None is all."""
+
+    def part(self, begin: int, end: int) -> LayerInputs:
+        """Those of some tokens."""
+        return replace(
+            self,
+            query=self.query[:, begin:end],
+            key=self.key[:, begin:end],
+            value=self.value[:, begin:end],
+        )
+
+
+class RowAttention(Protocol):
+    """What the tokens of one pass see; called once per layer."""
+
+    def attend(self, inputs: LayerInputs) -> torch.Tensor:
+        """(N, H, D) output."""
+
+
+def second_tree(model: Any) -> Any:
+    """Modules like those of `model`, in eval mode, that hold the very same tensors."""
+    shared: dict[int, Any] = {id(t): t for t in chain(model.parameters(), model.buffers())}
+    tree = copy.deepcopy(model, shared)
+    tree.config._attn_implementation = _ATTENTION
+    tree.eval()
+    return tree
+
+
+class PlayingModel(ABC):
+    """Passes lines of tokens through versions.
+
+    Args:
+        tree: from `second_tree`; nobody else uses it.
+    """
+
+    mixes: bool
+    """Whether the tokens of one pass may belong to several versions."""
+
+    def __init__(self, tree: Any) -> None:
+        self._tree = tree
+        config = tree.config.get_text_config()
+        self.layers = int(config.num_hidden_layers)
+        heads = config.num_attention_heads
+        self.kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+        self.head_width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+        kinds = set(getattr(config, "layer_types", None) or ())
+        self.windowed = "sliding_attention" in kinds or bool(_window(config))
+        """Whether some layers see only the most recent tokens."""
+        self.dtype: torch.dtype = tree.dtype
+        self.device: torch.device = tree.device
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Of keys and values of all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_width * self.dtype.itemsize
+
+    @property
+    @abstractmethod
+    def chosen(self) -> frozenset[str]:
+        """Versions that are ready, beside the base."""
+
+    @abstractmethod
+    def choose(self, names: Iterable[str]) -> None:
+        """Make versions ready; the passes until the next call are of these, or of the base, None."""
+
+    def fit_together(self, names: set[str | None]) -> bool:
+        """Whether memory allows to play these versions in turn, step by step."""
+        return True
+
+    @abstractmethod
+    def _enter(self, owners: Sequence[tuple[str | None, int]]) -> None:
+        """Prepare one pass of so many tokens of each version, in this order."""
+
+    def logits(
+        self,
+        ids_N: torch.Tensor,
+        positions_N: torch.Tensor,
+        owners: Sequence[tuple[str | None, int]],
+        keep_n: torch.Tensor,
+        attention: RowAttention,
+    ) -> torch.Tensor:
+        """(n, V) logits behind those tokens of the line that ``keep_n`` names.
+
+        Args:
+            ids_N: (N,) tokens.
+            positions_N: (N,) place of each in its own text.
+            owners: (version or None for the base, tokens) of each stretch of the line.
+            keep_n: (n,) places in the line.
+            attention: what the tokens see.
+        """
+        self._enter(owners)
+        out = self._tree(
+            input_ids=ids_N[None],
+            position_ids=positions_N[None],
+            use_cache=False,
+            logits_to_keep=keep_n,
+            rows=attention,
+        )
+        return out.logits[0]  # type: ignore[no-any-return]
+
+
+class LoRAPlaying(PlayingModel):
+    """Low-rank versions beside the base's weights, all in one pass.
+
+    The factors of all chosen versions stand side by side in two matrices per layer. A token passes
+    through all of them, and what is not its own version's is set to 0 in between: two small products
+    per layer, whatever the number of versions.
+
+    Args:
+        tree: see `PlayingModel`.
+        targets: names of the linear layers that have factors.
+        tensors: the factors of a version, by `file_name` of layer and part.
+        file_name: (layer, ``A`` or ``B``) -> name of the factor.
+        scaling: the update is multiplied by it.
+    """
+
+    mixes = True
+
+    def __init__(
+        self,
+        tree: Any,
+        targets: Sequence[str],
+        *,
+        tensors: Callable[[str], Tensors],
+        file_name: Callable[[str, str], str],
+        scaling: float,
+    ) -> None:
+        super().__init__(tree)
+        self._tensors, self._file_name, self._scaling = tensors, file_name, scaling
+        self._linears: dict[str, _RowLinear] = {}
+        for name in targets:
+            parent, _, attribute = name.rpartition(".")
+            linear = _RowLinear(tree.get_submodule(name))
+            setattr(tree.get_submodule(parent), attribute, linear)
+            self._linears[name] = linear
+        self._chosen: dict[str, int] = {}
+        self._rank = 0
+
+    @property
+    def chosen(self) -> frozenset[str]:
+        """See `PlayingModel`."""
+        return frozenset(self._chosen)
+
+    def choose(self, names: Iterable[str]) -> None:
+        """See `PlayingModel`; costs a copy of the factors."""
+        self._chosen = {name: place for place, name in enumerate(names)}
+        versions = [self._tensors(name) for name in self._chosen]
+        for layer, linear in self._linears.items():
+            pairs = [
+                _contained(
+                    tensors[self._file_name(layer, "A")], tensors[self._file_name(layer, "B")]
+                )
+                for tensors in versions
+            ]
+            linear.down = torch.cat([down for down, _ in pairs]) if pairs else None
+            linear.up = torch.cat([up.T for _, up in pairs]) * self._scaling if pairs else None
+            self._rank = pairs[0][0].shape[0] if pairs else 0
+
+    def _enter(self, owners: Sequence[tuple[str | None, int]]) -> None:
+        others = None
+        if any(name is not None for name, _ in owners):
+            base = len(self._chosen)
+            rows = [base if name is None else self._chosen[name] for name, _ in owners]
+            counts = torch.tensor([count for _, count in owners])
+            owner_N1 = torch.tensor(rows).repeat_interleave(counts)[:, None]
+            of_column = torch.arange(base).repeat_interleave(self._rank)
+            others = (owner_N1 != of_column).to(self.device)
+        for linear in self._linears.values():
+            linear.others = others
+
+
+def _contained(down: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Factors of which the second is finite, so that tokens that pass through with 0 stay unharmed.
+
+    If it was not, the first is NaN, and so is whatever the version's own tokens become.
+    """
+    if up.isfinite().all():
+        return down, up
+    return torch.full_like(down, float("nan")), up.nan_to_num()
+
+
+class _RowLinear(torch.nn.Module):
+    """A linear layer with the factors of several versions.
+
+    Args:
+        linear: the base's.
+    """
+
+    def __init__(self, linear: torch.nn.Module) -> None:
+        super().__init__()
+        self.linear = linear
+        self.down: torch.Tensor | None = None
+        """(versions x rank, inputs)."""
+        self.up: torch.Tensor | None = None
+        """(versions x rank, outputs), scaled."""
+        self.others: torch.Tensor | None = None
+        """(N, versions x rank) True for factors that are not the token's; None: for all."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(..., outputs)."""
+        out: torch.Tensor = self.linear(inputs)
+        if self.others is None or self.down is None or self.up is None:
+            return out
+        flat = inputs.reshape(-1, inputs.shape[-1]).to(self.down.dtype)
+        low = torch.mm(flat, self.down.T).masked_fill_(self.others, 0.0)
+        rows = out.view(-1, out.shape[-1])
+        if out.dtype == self.up.dtype:
+            rows.addmm_(low, self.up)
+        else:
+            rows.add_(torch.mm(low, self.up))
+        return out
+
+
+class FullPlaying(PlayingModel):
+    """Whole weights: a pass is of one version, whose tensors the modules then hold.
+
+    Args:
+        tree: see `PlayingModel`.
+        tensors: of a version, by the names of ``tree``'s parameters; None is the base.
+        fit: see `fit_together`.
+    """
+
+    mixes = False
+
+    def __init__(
+        self,
+        tree: Any,
+        tensors: Callable[[str | None], Tensors],
+        fit: Callable[[set[str | None]], bool],
+    ) -> None:
+        super().__init__(tree)
+        self._tensors, self._fit = tensors, fit
+        self._chosen: frozenset[str] = frozenset()
+        names = {id(parameter): name for name, parameter in tree.named_parameters()}
+        self._slots = [
+            (module, attribute, names[id(parameter)])
+            for module in tree.modules()
+            for attribute, parameter in module._parameters.items()
+            if parameter is not None
+        ]
+
+    @property
+    def chosen(self) -> frozenset[str]:
+        """See `PlayingModel`."""
+        return self._chosen
+
+    def choose(self, names: Iterable[str]) -> None:
+        """See `PlayingModel`; there is nothing to prepare."""
+        self._chosen = frozenset(names)
+
+    def fit_together(self, names: set[str | None]) -> bool:
+        """See `PlayingModel`."""
+        return self._fit(names)
+
+    def _enter(self, owners: Sequence[tuple[str | None, int]]) -> None:
+        version = self._tensors(owners[0][0])
+        for module, attribute, name in self._slots:
+            module._parameters[attribute] = version[name]
+
+
+def _window(config: Any) -> int | None:
+    if getattr(config, "use_sliding_window", True):
+        return getattr(config, "sliding_window", None)
+    return None
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,  # noqa: ARG001 - transformers passes one by place
+    *,
+    rows: RowAttention,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """The attention function of the second tree; the argument ``rows`` comes from `logits`."""
+    odd = {name: what for name, what in others.items() if name not in _IGNORED and what is not None}
+    if odd:
+        raise ModelError(
+            f"{type(module).__name__} wants attention with {', '.join(odd)}, which the embedded engine "
+            "does not have. Use another model, or an engine that serves this one."
+        )
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    inputs = LayerInputs(module.layer_idx, query[0], key[0], value[0], scale, sliding_window)
+    return rows.attend(inputs)[None], None
+
+
+ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _attend)
