@@ -45,6 +45,7 @@ class Limits:
     invalid: str
     """What happens to an invalid reply; see `srl_envs.make`."""
     max_retries: int
+    """Further tries after a malformed or illegal reply, per turn."""
     forfeit_after: int
     """Fallback moves after which a seat forfeits."""
 
@@ -64,9 +65,11 @@ class Decoding:
     """How models write."""
 
     temperature: float
+    """Of sampling; 0 is greedy."""
     max_new_tokens: int
     """An agent may use fewer."""
     stop: tuple[str, ...]
+    """Texts that end a reply."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,28 +92,38 @@ class Protocol:
     name: str
     """The environment's id."""
     version: int
+    """Of the protocol; results of different versions are not compared."""
     env: str
+    """Registered environment id."""
     env_options: dict[str, Any] = field(default_factory=dict)
+    """Options of `srl_envs.make`."""
     mode: Mode
+    """Kind of game: competitive, cooperative or mixed."""
     anchors: tuple[str, ...]
     """Bots whose mean rating is 0."""
     pool: tuple[str, ...]
     """The other references, all bots."""
     seats: int
+    """Number of seats."""
     focal_seats: tuple[int, ...]
     """How many seats the first agent of a pair holds; the second holds the rest."""
     self_play: bool
     """Whether every agent also fills a table alone."""
     seeds: int
+    """Start states that are played."""
     drawn_every: int = 2
     """Every seed of this step, the second of two for 2, derives from the entrant's ticket where there
     is one; the others are the public list's."""
     void_tries: int
     """Times a match is played before a failure of ours stops the run."""
     limits: Limits
+    """What a game may take."""
     penalties: Penalties
+    """What bad replies cost."""
     decoding: Decoding
+    """How models sample."""
     rating: RatingRules
+    """How results become ratings."""
 
     @property
     def sha256(self) -> str:

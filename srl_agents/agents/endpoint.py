@@ -60,6 +60,7 @@ class EndpointSettings:
     model: str
     """As the server calls it."""
     temperature: float = 1.0
+    """Of sampling; 0 is greedy."""
     max_new_tokens: int = 128
     """Per reply."""
     stop: tuple[str, ...] = ("</action>",)

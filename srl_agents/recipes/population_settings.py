@@ -21,6 +21,7 @@ class AgentSettings:
     name: str = ""
     """Its id; ``bot:NAME``, the adapter folder's name or the model's name if absent."""
     bot: str = ""
+    """Name of a bot of the environment, such as ``middle``."""
     adapter: str = ""
     """Folder of a snapshot, for example runs/quickstart-tiny-seed0/snapshots/alice@30."""
     lineage: str = ""
@@ -45,7 +46,9 @@ class PopulationRecipe:
     env: str
     """Registered environment id."""
     agents: tuple[AgentSettings, ...]
+    """Who plays."""
     env_options: dict[str, Any] = field(default_factory=dict)
+    """Options of `srl_envs.make`."""
     wrappers: tuple[dict[str, Any], ...] = ()
     """Wrappers of `srl_envs.wrappers` around the environment, from the inside out."""
     seed: int = 0
@@ -53,14 +56,19 @@ class PopulationRecipe:
     matches: int = 1024
     """Rounded up to whole blocks."""
     matchmaking: MatchmakingSettings = field(default_factory=MatchmakingSettings)
+    """Who meets whom."""
     teams: tuple[int, ...] = ()
     """Team per seat; empty where every seat plays for itself."""
     model: str = ""
     """Base of the adapters; needed if there is an agent that is no bot."""
     lora_rank: int = 8
+    """Of every adapter."""
     lora_alpha: float = 16.0
+    """Of every adapter: its output is multiplied by alpha / rank."""
     temperature: float = 1.0
+    """Of sampling."""
     max_new_tokens: int = 64
+    """Per reply."""
     workers: int = 0
     """Processes that play; 0 plays in the league's own."""
     batch: int = 16

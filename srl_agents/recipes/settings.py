@@ -115,6 +115,7 @@ class LeagueRecipe:
     seed: int = 0
     """Root of all randomness of the run."""
     learners: tuple[str, ...] = ("alice", "bob")
+    """Names of those that learn: letters, digits and underscores."""
     roles: dict[str, LearnerRole] = field(default_factory=dict)
     """Learner -> ``main``, ``main_exploiter`` or ``league_exploiter``; main if absent."""
     teams: tuple[int, ...] = ()
@@ -129,21 +130,29 @@ class LeagueRecipe:
     device: str = "auto"
     """``auto`` takes a GPU where there is one, else the CPU."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
+    """What learners read before each observation."""
     lora: LoRASettings = field(default_factory=LoRASettings)
+    """Shape of the learners' adapters; with ``parameters: lora`` alone."""
     full: FullSettings = field(default_factory=FullSettings)
+    """Of whole weights; with ``parameters: full`` alone."""
     warm_start: WarmStartSettings | None = None
     """Bots that learners imitate before the first update; absent: they begin as the base."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
+    """How experience is collected."""
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
+    """Whom learners meet, and how often."""
     exploiters: ExploiterSettings = field(default_factory=ExploiterSettings)
+    """When exploiters begin again; only where ``roles`` names one."""
     promotion: PromotionSettings | None = None
     """Gate that a main's snapshot passes before it is frozen; without it every snapshot is."""
     training: Annotated[AlgorithmSettings, TRAINING] = field(default_factory=GRPOSettings)
     """How learners are updated; its ``algorithm`` says which settings it has."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    """When and against whom learners are looked at."""
     scale_advantages: bool = False
     """Divide each group's advantages by their deviation."""
     credit: CreditSettings = field(default_factory=CreditSettings)
+    """How rewards become advantages."""
     coordination: Annotated[CoordinationSettings, COORDINATION] = field(
         default_factory=IndependentSettings
     )

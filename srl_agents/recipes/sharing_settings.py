@@ -31,7 +31,9 @@ class SharingSettings:
     steps: int = 1
     """Only sft and dpo: optimizer steps per round, by an optimizer of their own."""
     sft: SFTSettings = field(default_factory=lambda: SFTSettings(learning_rate=1e-4))
+    """Updates of kind ``sft``."""
     dpo: DPOSettings = field(default_factory=DPOSettings)
+    """Updates of kind ``dpo``."""
 
     def __post_init__(self) -> None:
         for name in ("every", "top", "window", "turns", "max_tokens", "steps"):

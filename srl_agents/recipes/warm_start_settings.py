@@ -24,6 +24,7 @@ class WarmStartSettings:
     updates: int = 60
     """Optimizer steps per learner."""
     training: SFTSettings = field(default_factory=SFTSettings)
+    """How learners imitate."""
 
     def __post_init__(self) -> None:
         require(bool(self.bots), "bots: name at least one.")

@@ -60,6 +60,7 @@ class DPOSettings(AlgorithmSettings):
     """``base``: adapters off; ``start``: the learner's adapter as it was when the run began, a warm
     start included; or the folder of a saved adapter."""
     pairs: PairSettings = field(default_factory=PairSettings)
+    """Which replies make a pair."""
 
     def __post_init__(self) -> None:
         AlgorithmSettings.__post_init__(self)

@@ -72,6 +72,7 @@ class AnswerSettings:
     extract: tuple[str, ...] = MARKED
     """Where the answer is looked for, in this order."""
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
+    """What counts as equal."""
 
     def __post_init__(self) -> None:
         if not self.extract:
@@ -115,9 +116,11 @@ class CodeSettings:
     for none. What it imports and defines in full stands before assert tests, too: a program that
     defines the same name again changes nothing for them."""
     language: Literal["python", "javascript"] = "python"
+    """Of the programs."""
     partial: bool = False
     """Pay the share of tests that hold; assert tests are one test."""
     limits: Limits = field(default_factory=Limits)
+    """Of one program."""
 
     def __post_init__(self) -> None:
         if self.tests == "asserts" and self.language != "python":
