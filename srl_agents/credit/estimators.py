@@ -121,7 +121,7 @@ class LeaveOneOut(GroupMean):
 class RoleMean(Estimator):
     """Against the running mean of the role, which this update's returns move afterwards."""
 
-    reads = ("baseline_decay",)
+    reads: ClassVar[tuple[str, ...]] = ("baseline_decay",)
 
     def __init__(self, settings: CreditSettings, *, scale: bool) -> None:
         super().__init__(settings, scale=scale)

@@ -9,6 +9,7 @@ def test_my_algorithm(tmp_path):
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -185,14 +186,10 @@ def _check_repetition(bench: Bench) -> None:
 def _check_neighbours(bench: Bench) -> None:
     begun = bench.begin()
     other = begun.weights(OTHER)
-    torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1]  # noqa: NPY002
+    before = _generators()
     begun.update(0)
     require(_equal(begun.weights(OTHER), other), f"{OTHER!r} moved while {LEARNER!r} learned")
-    drew = not torch.equal(torch.random.get_rng_state(), torch_state) or not np.array_equal(
-        np.random.get_state()[1],  # noqa: NPY002
-        numpy_state,
-    )
-    require(not drew, "an update draws from the process's own generators")
+    require(_generators() == before, "an update draws from the process's own generators")
 
 
 def _check_resume(bench: Bench) -> None:
@@ -276,6 +273,17 @@ def _logprobs(base: BaseModel, prompt: Sequence[int], reply: Sequence[int]) -> t
         logits = base.model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float()
     said = logits.log_softmax(-1).gather(-1, torch.tensor(reply)[:, None])[:, 0]
     return tuple(said.tolist())
+
+
+def _generators() -> list[Any]:
+    """States of the process's own generators."""
+    numpy: Any = np.random.get_state()  # noqa: NPY002 - looked at, not used
+    return [
+        torch.random.get_rng_state().tolist(),
+        numpy[1].tolist(),
+        numpy[2],
+        random.getstate(),
+    ]
 
 
 def _equal(one: Tensors, other: Tensors) -> bool:

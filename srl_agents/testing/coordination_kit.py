@@ -24,7 +24,7 @@ from srl_envs.settings import build, dump
 
 NAMES = ("alice", "bob", "carol")
 _UPDATES = 6
-_SHAPES = {
+_SHAPES: dict[str, tuple[AdapterShape, dict[str, tuple[int, ...]]]] = {
     "lora": (
         AdapterShape(base="tiny", rank=2, scaling=2.0),
         {"l.lora_A.weight": (2, 5), "l.lora_B.weight": (4, 2)},
@@ -47,7 +47,7 @@ def check_coordination(settings: CoordinationSettings, *, order_matters: bool = 
     hold(what, {"settings": _SETTINGS}, settings)
     for parameters in ("lora", "full"):
         try:
-            settings.check(learners=len(NAMES), parameters=parameters)  # type: ignore[arg-type]
+            settings.check(learners=len(NAMES), parameters=parameters)
         except ConfigError:
             continue  # a kind may refuse one sort of weights
         hold(f"{what} on {parameters} weights", PROMISES, settings, parameters)
@@ -67,7 +67,7 @@ def members_of(
         names: of the members, in training order.
     """
     shape, sizes = _SHAPES[parameters]
-    made = []
+    made: list[Member] = []
     for place, name in enumerate(names):
         generator = torch.Generator().manual_seed(100 * update + place)
         drawn = [

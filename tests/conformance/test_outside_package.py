@@ -174,3 +174,11 @@ def test_a_recipe_says_what_is_missing_where_the_package_is_not_installed() -> N
         TRAINING.convert({"algorithm": "reinforce"}, "training")
     with pytest.raises(ConfigError, match=r"No module named .nowhere..*PYTHONPATH"):
         TRAINING.convert({"algorithm": "nowhere.reinforce:ReinforceSettings"}, "training")
+
+
+def test_the_guide_shows_the_file_that_is_tested_here() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/extend.md").read_text()
+    shown = guide.split("```python\n")[1].split("```")[0]
+    assert shown == (OUTSIDE / "outside_kinds/averaging.py").read_text()
+    for family, _, _ in FAMILIES:
+        assert f"`{family.group}`" in guide
