@@ -3,6 +3,7 @@
 from srl_agents.testing.algorithm_kit import check_algorithm
 from srl_agents.testing.coordination_kit import check_coordination
 from srl_agents.testing.engine_kit import check_engine
+from srl_agents.testing.estimator_kit import check_estimator
 from srl_agents.testing.reward_kit import check_reward
 from srl_agents.testing.transport_kit import check_transport
 
@@ -10,6 +11,7 @@ __all__ = [
     "check_algorithm",
     "check_coordination",
     "check_engine",
+    "check_estimator",
     "check_reward",
     "check_transport",
 ]

@@ -25,11 +25,13 @@ from srl_agents.league.sampling import SAMPLERS
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
-from srl_agents.rewards.terms import REWARDS
+from srl_agents.rewards.terms import REWARD_SECTION, REWARDS
 from srl_agents.testing import (
     check_algorithm,
     check_coordination,
     check_engine,
+    check_estimator,
+    check_reward,
     check_transport,
 )
 from srl_agents.trainers.algorithms import ALGORITHMS, TRAINING
@@ -90,6 +92,12 @@ def test_the_algorithm_conforms(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("installed")
 def test_the_coordination_kind_conforms() -> None:
     check_coordination(COORDINATION.convert({"kind": "averaging"}, "coordination"))
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_estimator_and_the_reward_conform() -> None:
+    check_estimator(CreditSettings(estimator="group_median", level="turn"))
+    check_reward(REWARD_SECTION.convert({"kind": "brevity", "weight": 0.5}, "rewards"))
 
 
 @pytest.mark.usefixtures("installed")
