@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from srl_agents.league.names import labels
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]*(@(0|[1-9][0-9]{0,9}))?")
 """A lineage and, behind ``@``, how many steps it was trained."""
@@ -65,6 +68,34 @@ def confused(names: Iterable[str]) -> tuple[str, str] | None:
 def skeleton(name: str) -> str:
     """What is left of a name if case, punctuation and ``O0``, ``Il1`` are overlooked."""
     return re.sub(r"[_.+\-]", "", name.casefold()).translate(_ALIKE)
+
+
+def page_labels(data: Any) -> dict[str, str]:
+    """What pages show in the place of each text of their data: a version's label, if it is unique."""
+    return labels(sorted(set(_texts(data))))
+
+
+def relabelled(data: Any, names: Mapping[str, str]) -> Any:
+    """The data with names in the place of agent ids, in keys and values."""
+    if isinstance(data, str):
+        return names.get(data, data)
+    if isinstance(data, Mapping):
+        return {relabelled(key, names): relabelled(value, names) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [relabelled(value, names) for value in data]
+    return data
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _texts(value)
 
 
 def default_name(source: str) -> str:

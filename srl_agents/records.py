@@ -96,6 +96,12 @@ class WeightVersion:
         return cls(found["learner"], int(found["number"]), found["digest"])
 
 
+def label_of(agent_id: str) -> str:
+    """What people read of an agent id: a version's label, and other ids as they are."""
+    found = _VERSION.fullmatch(agent_id)
+    return agent_id if found is None else f"{found['learner']}@{int(found['number'])}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorHeader:
     """What one tensor of an update is."""
@@ -132,7 +138,8 @@ class MatchSpec:
     seed: int
     split: Split
     seats: tuple[str, ...]
-    """Policy version id per seat, for example ``alice@3``, ``bot:middle``, ``base``."""
+    """Agent id per seat: of a `WeightVersion`, for example ``alice@3-9f2c1a0b7d5e4c31``, a bot
+    (``bot:middle``), a base model's name."""
     learner_seats: tuple[int, ...] = ()
     """Seats whose tokens may be trained on; empty for evaluation."""
     purpose: Purpose = "eval"
@@ -223,7 +230,7 @@ class Trajectory:
 
     seat: int
     policy: str
-    """Policy version id."""
+    """Agent id."""
     turns: tuple[Turn, ...]
     outcome: float
     total_reward: float
@@ -277,8 +284,8 @@ class TrainingBatch:
     """
 
     learner: str
-    version: int
-    """Version of the policy that sampled the rows."""
+    versions: tuple[WeightVersion, ...]
+    """R; what wrote each row."""
     prompt_ids_RP: NDArray[np.int64]
     prompt_mask_RP: NDArray[np.bool_]
     completion_ids_RT: NDArray[np.int64]
@@ -300,7 +307,8 @@ class TrainingBatch:
             for f in fields(self)
             if isinstance(getattr(self, f.name), np.ndarray)
         }
-        return replace(self, **arrays)
+        versions = tuple(self.versions[row] for row in rows_r)
+        return replace(self, versions=versions, **arrays)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

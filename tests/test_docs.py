@@ -11,8 +11,8 @@ import pytest
 
 import srl_envs
 from srl_agents.recipes.loading import SHIPPED, load
+from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run_folder import read_recipe
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

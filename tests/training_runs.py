@@ -7,11 +7,13 @@ from typing import Any
 
 from rich.console import Console
 
+from srl_agents.league.names import find_agent
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
+from srl_agents.training.run_folder import SNAPSHOTS, snapshots_in
 
 
 class _Interrupting(ConsoleView):
@@ -49,3 +51,8 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
             for name in WALL_CLOCK:
                 values.pop(name, None)
     return records
+
+
+def snapshot(run: Path, label: str) -> Path:
+    """Folder of the frozen version that is called so, for example ``alice@2``."""
+    return run / SNAPSHOTS / find_agent(label, snapshots_in(run))

@@ -44,7 +44,7 @@ matchmaking: {block: 64, evaluation_share: 0.5, sampler: pfsp_variance}
 CHILD = """
 import sys
 from pathlib import Path
-from srl_agents.training.run_folder import read_recipe
+from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.training.population_run import PopulationRun
 run = PopulationRun(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]))
 run.run()

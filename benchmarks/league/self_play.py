@@ -55,6 +55,7 @@ from srl_agents.league.points import seat_points
 from srl_agents.league.ratings import rate
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.league.store import LeagueStore
+from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
 
@@ -222,7 +223,7 @@ def look(reader: Reader, game: Game, adapter: str | None, update: int) -> dict[s
 def versions(run: Path) -> list[tuple[int, Path]]:
     """The main's snapshots: update and folder, in order."""
     found = [
-        (int(p.name.partition("@")[2]), p)
+        (WeightVersion.parse(p.name).number, p)
         for p in (run / "snapshots").glob(f"{MAIN}@*")
         if p.suffix != ".tmp"
     ]
@@ -304,7 +305,7 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in BOTS}
     league = League(
         arena=Arena(env_id=game.env_id, options=game.options, seats=2),
-        learners=(MAIN,),
+        versions={MAIN: WeightVersion(MAIN, 0, "0" * 16)},
         start=START,
         opponents=OpponentSettings(),
         seed=0,

@@ -30,6 +30,7 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import WeightVersion, label_of
 from srl_envs.errors import IllegalMoveError
 from srl_envs.families.reasoning.math_duel import PASS, is_correct, parse_move
 from srl_envs.families.reasoning.math_duel_bots import strong_bot
@@ -92,9 +93,9 @@ def versions(run: Path, learner: str, every: int) -> list[tuple[str, Path | None
         found.append(("warm start", run / "warm_start" / learner))
     snapshots = sorted(
         (path for path in (run / "snapshots").glob(f"{learner}@*") if path.is_dir()),
-        key=lambda path: int(path.name.partition("@")[2]),
+        key=lambda path: WeightVersion.parse(path.name).number,
     )
-    return found + [(path.name, path) for path in snapshots[::-every][::-1]]
+    return found + [(label_of(path.name), path) for path in snapshots[::-every][::-1]]
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:

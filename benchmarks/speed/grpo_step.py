@@ -101,12 +101,13 @@ def ours(model: Path, rows: int, tokens: int, learners: int = 1) -> Callable[[in
         turns = [
             Turn(
                 turn_index=0, observation="", reply="", invalid=None, reward=0.0, components={},
+                version=f"{learner.name}@0-0123456789abcdef",
                 prompt_ids=g.prompt_ids, completion_ids=g.token_ids, logprobs=g.logprobs,
             )
             for g in generated
         ]  # fmt: skip
         rows_of_batch = list(zip(turns, advantages.tolist(), strict=True))
-        learner.update(training_batch(learner.name, learner.version, rows_of_batch, pad_id=0))
+        learner.update(training_batch(learner.name, rows_of_batch, pad_id=0))
         assert all(len(g.token_ids) == tokens for g in generated)
         return {
             "generate": after_generate - clock,

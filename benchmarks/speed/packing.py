@@ -63,7 +63,8 @@ def rows_of(base: BaseModel, env_id: str, group: int, limit: int) -> list[tuple[
                 if len(prompt) + len(completion) <= base.context_length:
                     turn = Turn(
                         turn_index=0, observation="", reply="", invalid=None, reward=0.0,
-                        components={}, prompt_ids=prompt, completion_ids=completion,
+                        components={}, version="learner@0-0123456789abcdef",
+                        prompt_ids=prompt, completion_ids=completion,
                         logprobs=(-1.0,) * len(completion),
                     )  # fmt: skip
                     turns.append((turn, advantage))
@@ -101,7 +102,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     )
     learner = GRPOLearner("learner", base, settings, temperature=1.0, seed=0)
     rows = rows_of(base, options.env, options.group, options.rows)
-    batch = training_batch("learner", 0, rows, base.tokenizer.pad_token_id)
+    batch = training_batch("learner", rows, base.tokenizer.pad_token_id)
     held = _peak_mib()
     learner.compute_gradients(batch)  # warm
     times = []

@@ -16,6 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from leaderboards.names import page_labels, relabelled
 from srl_agents.cli.web_page import embedded_json, shared_files
 from srl_envs.errors import StoreError, file_fault
 
@@ -45,21 +46,25 @@ def write_site(
     Raises:
         StoreError: the folder cannot be written.
     """
+    names = page_labels(data)
     try:
         for name in ("assets", "boards", "episodes"):
             (out / name).mkdir(parents=True, exist_ok=True)
         styles, scripts = _write_assets(out)
         for board in data["boards"]:
-            _write(out / "boards" / f"{board['slug']}.js", _call(f"boards/{board['slug']}", board))
+            _write(
+                out / "boards" / f"{board['slug']}.js",
+                _call(f"boards/{board['slug']}", relabelled(board, names)),
+            )
         for episode in episodes:
             name = f"episodes/{episode['match']}"
-            _write(out / f"{name}.js", _call(name, episode))
+            _write(out / f"{name}.js", _call(name, relabelled(episode, names)))
         text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False)
         _write(out / "data.json", text + "\n")
         links = "\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in styles)
         loads = "\n".join(f'<script src="assets/{name}"></script>' for name in scripts)
         shown = Template((_ASSETS / "index.html").read_text(encoding="utf-8")).substitute(
-            links=links, scripts=loads, overview=embedded_json(overview(data))
+            links=links, scripts=loads, overview=embedded_json(relabelled(overview(data), names))
         )
         _write(out / "index.html", shown)
     except OSError as error:

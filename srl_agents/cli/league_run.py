@@ -11,7 +11,8 @@ import tyro
 
 from srl_agents.recipes.loading import find_recipe
 from srl_agents.recipes.population_settings import PopulationRecipe
-from srl_agents.training.run_folder import RECIPE, read_recipe
+from srl_agents.recipes.recipe_kinds import read_recipe
+from srl_agents.training.run_folder import RECIPE
 from srl_envs.errors import ConfigError
 
 RUN = """Run a league until its recipe is done. An interrupted run continues: give the same command.

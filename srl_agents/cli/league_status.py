@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from srl_agents.league.diagnostics import Diagnostics, diagnose
+from srl_agents.league.names import labels
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
 from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
@@ -37,6 +38,8 @@ Examples:
 """
 STORE = "league.db"
 _PIPED_COLUMNS = 120
+Names = dict[str, str]
+"""Agent id -> what is shown."""
 
 
 @dataclass(frozen=True)
@@ -177,20 +180,21 @@ def _without_errors(pairs: Pairs, clean: Pairs, anchors: list[str]) -> RatingTab
 def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]:
     """Tables and lines about one environment."""
     parts: list[RenderableType] = []
+    names = labels(agents)
     if found.partners is not None:  # everybody is paid alike, so Elo would say nothing
-        parts.append(_partner_table(found, found.partners))
+        parts.append(_partner_table(found, found.partners, names))
     else:
-        parts.append(_rating_table(found, agents))
+        parts.append(_rating_table(found, agents, names))
     if found.focal:
-        parts.append(_focal_table(found.focal))
+        parts.append(_focal_table(found.focal, names))
     if found.diagnostics is not None:
-        parts += _diagnostic_parts(found.diagnostics)
+        parts += _diagnostic_parts(found.diagnostics, names)
     for agent, gain in found.gains.items() if found.partners is None else ():
         verdict = (
             "better than its start" if gain.low > 0 else "not shown to be better than its start"
         )
         parts.append(
-            f"{agent} against {agents[agent].parent}: score difference {gain.estimate:+.3f} "
+            f"{names[agent]} against {agents[agent].parent}: score difference {gain.estimate:+.3f} "
             f"\\[{gain.low:+.3f}, {gain.high:+.3f}] over {gain.clusters} seeds: {verdict}"
         )
     return parts
@@ -205,7 +209,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
+def _rating_table(found: Status, agents: dict[str, AgentVersion], names: Names) -> Table:
     clean = found.without_errors
     more = ("Elo*",) if clean is not None else ()
     columns = ("rank", "agent", "", "Elo", "±95%", "games", "W/D/L", "score", *more)
@@ -221,7 +225,7 @@ def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
         note = "before" if _is_start(row.agent, agents) else ""
         note = "after" if row.agent in found.gains else note
         cells = [
-            rank, row.agent, note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
+            rank, names[row.agent], note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
             f"{row.wins}/{row.draws}/{row.losses}", f"{row.field_score:.0%}",
         ]  # fmt: skip
         if clean is not None:
@@ -230,36 +234,37 @@ def _rating_table(found: Status, agents: dict[str, AgentVersion]) -> Table:
     return table
 
 
-def _partner_table(found: Status, partners: CrossPlay) -> Table:
+def _partner_table(found: Status, partners: CrossPlay, names: Names) -> Table:
     title = f"{found.env_id}, {found.schedule}: return with strangers, and with itself"
     table = _table(title, "agent", "cross-play", "self-play", "gap", "worst partner")
     for row in partners.ratings:
         gap = "-" if math.isnan(row.gap) else f"{row.gap:+.3f}"
         table.add_row(
-            row.agent, _interval(row.cross_play), _interval(row.self_play), gap,
-            row.worst_partner or "-",
+            names[row.agent], _interval(row.cross_play), _interval(row.self_play), gap,
+            names[row.worst_partner] if row.worst_partner else "-",
         )  # fmt: skip
     return table
 
 
-def _focal_table(rows: list[FocalReturn]) -> Table:
+def _focal_table(rows: list[FocalReturn], names: Names) -> Table:
     table = _table("returns by seats held", "agent", "seats", "own", "others'", "games")
     for row in rows:
         table.add_row(
-            row.agent, f"{row.focal_seats} of {row.seats}", _interval(row.focal),
+            names[row.agent], f"{row.focal_seats} of {row.seats}", _interval(row.focal),
             _interval(row.background), str(row.games),
         )  # fmt: skip
     return table
 
 
-def _diagnostic_parts(found: Diagnostics) -> list[RenderableType]:
+def _diagnostic_parts(found: Diagnostics, names: Names) -> list[RenderableType]:
     table = _table(
         "diagnostics", "agent", "Nash", "in support", "loses by", "exploiter", "budget"
     )  # fmt: skip
     for k, row in enumerate(found.exploitability):
         table.add_row(
-            row.agent, f"{found.nash_N[k]:.0%}", f"{found.nash_frequency_N[k]:.0%}",
-            f"{row.bound:.2f}" if row.exploiter else "-", row.exploiter or "-", row.budget,
+            names[row.agent], f"{found.nash_N[k]:.0%}", f"{found.nash_frequency_N[k]:.0%}",
+            f"{row.bound:.2f}" if row.exploiter else "-",
+            names[row.exploiter] if row.exploiter else "-", row.budget,
         )  # fmt: skip
     cyclic = f"cyclic share {found.cyclic_share:.2f}, of which chance {found.noise_share:.2f}"
     return [table, cyclic]

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from srl_agents.cli.league_status import read_status, show
+from srl_agents.league.names import labels
 from srl_agents.training.population_run import PopulationRun
 
 _LEAST_S = 1.0
@@ -80,10 +81,11 @@ class PopulationView:
         parts: list[RenderableType] = []
         for found in read_status(league.store):
             parts += show(found, agents)
+        names = labels(agents)
         for agent in league.population.mains:
             chances = sorted(league.population.chances(agent).items(), key=lambda c: -c[1])[:5]
-            liked = "  ".join(f"{name} {chance:.0%}" for name, chance in chances)
-            parts.append(f"{agent} meets {liked}")
+            liked = "  ".join(f"{names[name]} {chance:.0%}" for name, chance in chances)
+            parts.append(f"{names[agent]} meets {liked}")
         playing = len(league.store.leases())
         parts.append(
             f"block {league.population.revision} of {league.blocks}, {playing} matches are being "

@@ -49,8 +49,9 @@ def train(options: TrainOptions) -> int:
     """Exit code: 0 trained (or there was nothing left to do)."""
     from safetensors import SafetensorError
 
+    from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
-    from srl_agents.training.run_folder import check_folder, read_recipe
+    from srl_agents.training.run_folder import check_folder
 
     overrides = list(options.set)
     if options.seed is not None:

@@ -8,25 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.records import TrainingBatch, Turn
+from srl_agents.records import TrainingBatch, Turn, WeightVersion
 from srl_envs.errors import ShapeError
 
 
-def training_batch(
-    learner: str, version: int, rows: Sequence[tuple[Turn, float]], pad_id: int
-) -> TrainingBatch:
+def training_batch(learner: str, rows: Sequence[tuple[Turn, float]], pad_id: int) -> TrainingBatch:
     """One row per turn; the turn's advantage is given to each of its tokens.
 
     Args:
         learner: whose turns they are.
-        version: of the policy that sampled them.
         rows: turns that the policy wrote, each with its advantage. A turn may carry reward 0
             or advantage 0; it still counts in the token mean of the loss.
         pad_id: fills prompts on the left and completions on the right.
 
     Raises:
-        ShapeError: there are no rows, or a turn has no tokens (a scripted policy's), or as many
-            log-probabilities as tokens are not there.
+        ShapeError: there are no rows, or a turn has no tokens (a scripted policy's), has not as many
+            log-probabilities as tokens, or does not say which version of the learner wrote it.
     """
     if not rows:
         raise ShapeError(f"no turns of {learner!r} to train on; play more episodes per update.")
@@ -45,7 +42,7 @@ def training_batch(
     completion_mask_RT = _pad([(True,) * len(c) for c in completions], False, np.bool_)
     return TrainingBatch(
         learner=learner,
-        version=version,
+        versions=tuple(_author(turn, learner) for turn, _ in rows),
         prompt_ids_RP=_pad(prompts, pad_id, np.int64, left=True),
         prompt_mask_RP=_pad([(True,) * len(p) for p in prompts], False, np.bool_, left=True),
         completion_ids_RT=_pad(completions, pad_id, np.int64),
@@ -55,6 +52,17 @@ def training_batch(
             completion_mask_RT, np.array([[advantage] for _, advantage in rows]), 0.0
         ).astype(np.float32),
     )
+
+
+def _author(turn: Turn, learner: str) -> WeightVersion:
+    """The version of the learner that wrote a turn."""
+    version = WeightVersion.parse(turn.version) if turn.version else None
+    if version is None or version.learner != learner:
+        raise ShapeError(
+            f"turn {turn.turn_index} was written by {turn.version or 'no version'}; {learner!r} learns "
+            "from what versions of it wrote."
+        )
+    return version
 
 
 def _pad(

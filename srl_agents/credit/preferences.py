@@ -97,8 +97,6 @@ class PreferenceBatch:
     """Pairs for one learner's update."""
 
     learner: str
-    version: int
-    """Of the learner when the pairs were made."""
     pairs: tuple[Preference, ...]
 
     @property

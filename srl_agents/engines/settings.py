@@ -67,7 +67,10 @@ class TransformersSettings(EngineSettings):
         )
 
         engine: Engine = TransformersEngine(
-            site.base, site.sampling, max_batch_rows=site.batch_rows
+            site.base,
+            site.sampling,
+            open_update=site.open_update,
+            max_batch_rows=site.batch_rows,
         )
         return engine
 

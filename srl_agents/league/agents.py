@@ -24,7 +24,7 @@ class AgentVersion:
     """One immutable version of an agent; what sits in a seat."""
 
     agent_id: str
-    """Policy version id as in `MatchSpec.seats`, for example ``alice@3`` or ``bot:middle``."""
+    """As in `MatchSpec.seats`: ``str`` of a `WeightVersion`, ``bot:middle``, a base model's name."""
     lineage: str
     """Who it is a version of, for example ``alice``; a learning curve joins one lineage."""
     parent: str | None = None

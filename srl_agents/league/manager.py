@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from srl_agents.league.intervals import Floats
-from srl_agents.league.names import lineage, live_key, version_id
+from srl_agents.league.names import lineage, live_key
 from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points, seat_points
 from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp
 from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentSettings
-from srl_agents.records import Episode, MatchSpec, Purpose, Split
+from srl_agents.records import Episode, MatchSpec, Purpose, Split, WeightVersion, label_of
 from srl_envs.core import Mode
 
 FINAL_SEEDS = 1_000_000
@@ -53,8 +53,8 @@ class League:
 
     Args:
         arena: the environment.
-        learners: names, in training order.
-        start: policy id that every learner starts as (the base model).
+        versions: learner -> its version at the beginning, in training order.
+        start: agent id of what every learner is compared with (the base model).
         opponents: how training opponents are drawn.
         seed: root of all schedules.
         roles: learner -> role; ``main`` by default.
@@ -65,7 +65,7 @@ class League:
         self,
         *,
         arena: Arena,
-        learners: Sequence[str],
+        versions: Mapping[str, WeightVersion],
         start: str,
         opponents: OpponentSettings,
         seed: int,
@@ -73,28 +73,31 @@ class League:
         exploiters: ExploiterSettings | None = None,
     ) -> None:
         self.arena = arena
-        self.learners = tuple(learners)
+        self.versions: dict[str, WeightVersion] = dict(versions)
+        """Learner -> its present version; whoever trains it says so here."""
+        self.learners = tuple(versions)
         self.start = start
         self.opponents = opponents
         self.seed = seed
         given = roles or {}
-        self.roles: dict[str, LearnerRole] = {name: given.get(name, "main") for name in learners}
+        self.roles: dict[str, LearnerRole] = {
+            name: given.get(name, "main") for name in self.learners
+        }
         self.exploiters = exploiters or ExploiterSettings()
         self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
-        self.versions: dict[str, int] = dict.fromkeys(learners, 0)
         self.past: list[str] = [start]
-        self.best: dict[str, str] = dict.fromkeys(learners, start)
+        self.best: dict[str, str] = dict.fromkeys(self.learners, start)
         """Last version of each learner that passed its gate, or the start."""
-        self._games = PairRecord({name: {} for name in learners})
+        self._games = PairRecord({name: {} for name in self.learners})
         self._cells = PairRecord()
         self._ordinals: dict[str, int] = {}
-        self._frozen_at: dict[str, int] = dict.fromkeys(learners, 0)
+        self._frozen_at: dict[str, int] = dict.fromkeys(self.learners, 0)
         self._counted: set[str] = set()
         self._choose = find_sampler(opponents.past_sampler, opponents.sampler_options)
 
     def live(self, learner: str) -> str:
-        """Policy id of a learner's present version."""
-        return version_id(learner, self.versions[learner])
+        """Agent id of a learner's present version."""
+        return str(self.versions[learner])
 
     # --- versions ----------------------------------------------------------------------------
 
@@ -152,7 +155,7 @@ class League:
         if role == "main":
             return False
         if role == "league_exploiter":
-            place = (self.learners.index(learner), self.versions[learner])
+            place = (self.learners.index(learner), self.versions[learner].number)
             if self._rng(*place, 1).random() >= self.exploiters.reset_chance:
                 return False
         self._games.clear(learner)
@@ -231,13 +234,15 @@ class League:
     ) -> list[MatchSpec]:
         """Mirrored pairs of a promotion gate, from pair ``first`` on; they never feed a rating."""
         seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
-        return self.evaluation_matches(f"gate/{candidate}", [(candidate, opponent)], seeds, "gate")
+        return self.evaluation_matches(
+            f"gate/{label_of(candidate)}", [(candidate, opponent)], seeds, "gate"
+        )
 
     def payoff_matches(self, version: str) -> list[MatchSpec]:
         """Mirrored pairs of a new snapshot against the whole pool, for `payoff_NN`."""
         others = [(version, other) for other in self.past if other != version]
         seeds = range(PAYOFF_SEEDS, PAYOFF_SEEDS + self.opponents.payoff_pairs)
-        return self.evaluation_matches(f"payoff/{version}", others, seeds, "payoff")
+        return self.evaluation_matches(f"payoff/{label_of(version)}", others, seeds, "payoff")
 
     # --- results -----------------------------------------------------------------------------
 
@@ -262,7 +267,7 @@ class League:
     def state(self) -> dict[str, Any]:
         """What schedules depend on, as JSON values."""
         return {
-            "versions": self.versions,
+            "versions": {name: str(version) for name, version in self.versions.items()},
             "past": self.past,
             "games": self._games.state(),
             "best": self.best,
@@ -272,15 +277,16 @@ class League:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state`; a state without the newer parts is one from before they existed."""
-        self.versions = {name: int(state["versions"][name]) for name in self.learners}
+        """The inverse of `state`."""
+        self.versions = {
+            name: WeightVersion.parse(str(state["versions"][name])) for name in self.learners
+        }
         self.past = list(state["past"])
         self._games = PairRecord({name: state["games"][name] for name in self.learners})
-        self._cells = PairRecord(state.get("cells"))
-        self.best |= state.get("best", {})
-        self._frozen_at |= state.get("frozen_at", {})
-        mine = [v for v in self.past if v != self.start]
-        self._ordinals = dict(state.get("ordinals", {v: k for k, v in enumerate(mine)}))
+        self._cells = PairRecord(state["cells"])
+        self.best = dict(state["best"])
+        self._frozen_at = dict(state["frozen_at"])
+        self._ordinals = dict(state["ordinals"])
 
     # --- who sits where ----------------------------------------------------------------------
 

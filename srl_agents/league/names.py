@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 
-def version_id(learner: str, version: int) -> str:
-    """Policy id of one version of a learner."""
-    return f"{learner}@{version}"
+from srl_agents.records import label_of
+from srl_envs.errors import ConfigError, nearest
+
+
+def labels(agent_ids: Iterable[str]) -> dict[str, str]:
+    """Agent id -> what tables show: its label, or the whole id where two would read alike."""
+    ids = list(dict.fromkeys(agent_ids))
+    count = Counter(map(label_of, ids))
+    return {name: label if count[label := label_of(name)] == 1 else name for name in ids}
+
+
+def find_agent(text: str, agent_ids: Iterable[str]) -> str:
+    """The agent id that somebody means by an id or by a label.
+
+    Raises:
+        ConfigError: nobody is called so, or several are.
+    """
+    ids = list(dict.fromkeys(agent_ids))
+    if text in ids:
+        return text
+    found = [name for name in ids if label_of(name) == text]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(f"{text!r} may be {' or '.join(found)}: give the whole id.")
+    known = [*map(label_of, ids)]
+    raise ConfigError(
+        f"no agent {text!r}.{nearest(text, known)} There are: {', '.join(known) or 'none'}."
+    )
 
 
 def lineage(policy: str) -> str:

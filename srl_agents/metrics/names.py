@@ -19,6 +19,7 @@ MEANINGS = {
     "invalid_share": "share of replies that were malformed or illegal",
     "reply_tokens": "mean tokens per reply",
     "rows": "turns trained on",
+    "version_lag": "mean steps between the version that wrote a row and the one that learns from it",
     "flat_groups": "share of groups (per seat) in which all attempts earned the same",
     "baseline": "mean running mean that returns were compared with (role_baseline and gae)",
     "beta": "weight of the team's term (unless credit.mode is individual)",
@@ -72,6 +73,7 @@ MEANINGS = {
     "memory/allocated_gb": "GB that torch had allocated at most (GPU), or that the process holds (CPU)",
     "generate_s": "seconds spent playing (all learners)",
     "train_s": "seconds spent in updates (all learners)",
+    "publish_s": "seconds spent on naming and installing new versions (all learners)",
     "tokens_per_s": "tokens sampled per second of play",
 }
 
@@ -90,7 +92,7 @@ REWARD_SPREAD = ("mean", "std", "min", "max")
 """What follows ``reward/`` and is no component's name."""
 _COMPONENT = "reward/"
 
-WALL_CLOCK = ("generate_s", "train_s", "tokens_per_s", "memory/allocated_gb")
+WALL_CLOCK = ("generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb")
 """Metrics that differ between two equal runs."""
 
 

@@ -11,6 +11,7 @@ from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
+from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
 from srl_agents.league.modes import resolve
 from srl_agents.league.promotion import PromotionSettings
 from srl_agents.league.settings import (
@@ -28,6 +29,7 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportSettings
 from srl_envs import spec
 from srl_envs.registry import no_bot
 
@@ -81,6 +83,16 @@ class RolloutSettings:
     """Per reply."""
     temperature: float = 1.0
     """Of sampling; the trainer uses the same."""
+    top_k: int = 0
+    """Samples from only so many of the most probable tokens; 0 takes all. The trainer's probabilities
+    stay those of all tokens, for this filter and the next two: ``sampler_kl`` shows the difference."""
+    top_p: float = 1.0
+    """Samples from only the most probable tokens that together have this probability."""
+    min_p: float = 0.0
+    """Samples from only tokens of at least this share of the largest probability."""
+    order: Literal["exact", "free"] = "exact"
+    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: nobody waits
+    for the slowest; repeatable in seeds and schedule, not in rounding."""
     concurrency: int = 128
     """Matches that are live at once."""
     batch_rows: int = 64
@@ -95,6 +107,9 @@ class RolloutSettings:
             self.temperature > 0,
             f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
         )
+        require(self.top_k >= 0, f"top_k={self.top_k}: use 0 (all tokens) or more.")
+        require(0 < self.top_p <= 1, f"top_p={self.top_p}: use more than 0, at most 1.")
+        require(0 <= self.min_p <= 1, f"min_p={self.min_p}: use 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +186,10 @@ class LeagueRecipe:
     """The newest, to resume from."""
     keep_best_checkpoints: int = 1
     """Besides, those with the highest score in a look at the same update; 0 keeps none."""
+    engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
+    """What samples replies; its ``kind`` says which settings it has."""
+    transport: Annotated[TransportSettings, TRANSPORT] = field(default_factory=SharedSettings)
+    """How new weights reach the engine; its ``kind`` says which settings it has."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 

@@ -97,7 +97,7 @@ class LearnedReward:
         metrics = {"reward_model/pairs": float(len(pairs))}
         if not pairs:
             return metrics
-        batch = PreferenceBatch(learner=NAME, version=self.learner.version, pairs=tuple(pairs))
+        batch = PreferenceBatch(learner=NAME, pairs=tuple(pairs))
         for number, part in enumerate(self.learner.steps(batch)):
             seen = self.learner.compute_gradients(part)
             self.learner.apply_gradients()

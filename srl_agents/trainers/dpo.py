@@ -175,4 +175,4 @@ class PreferencePairs:
         values |= counts
         if not pairs:
             return None, values
-        return PreferenceBatch(learner=learner, version=own.version, pairs=tuple(pairs)), values
+        return PreferenceBatch(learner=learner, pairs=tuple(pairs)), values

@@ -71,7 +71,7 @@ class AdvantageRows:
         if not rows:
             return None, values
         own = self.learners[learner]
-        batch = training_batch(learner, own.version, rows, own.base.tokenizer.pad_token_id)
+        batch = training_batch(learner, rows, own.base.tokenizer.pad_token_id)
         batch, more = weighed(self.credit.settings, own, batch, teaching)
         return batch, values | more
 

@@ -273,7 +273,6 @@ class CriticRows:
         settings = own.settings
         rows = training_batch(
             learner,
-            own.version,
             [(paid.turn, 0.0) for paid in turns],
             own.base.tokenizer.pad_token_id,
         )

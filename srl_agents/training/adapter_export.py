@@ -19,6 +19,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.policy_weights import Parameters
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import label_of
 from srl_agents.training.model_cards import base_of, model_card
 from srl_agents.training.run_folder import CHECKPOINTS, RECIPE
 from srl_envs import spec as env_spec
@@ -139,5 +140,5 @@ def _against(pairs: Pairs, version: str) -> Sequence[str]:
         except ConfigError:  # the two never met
             continue
         low, high = max(gap.low, -1.0), min(gap.high, 1.0)
-        rows.append(f"| `{other}` | {gap.estimate:+.2f} [{low:+.2f}, {high:+.2f}] |")
+        rows.append(f"| `{label_of(other)}` | {gap.estimate:+.2f} [{low:+.2f}, {high:+.2f}] |")
     return rows

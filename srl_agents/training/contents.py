@@ -39,9 +39,20 @@ def contents_of(
         sampling={
             "temperature": sampling.temperature,
             "max_new_tokens": sampling.max_new_tokens,
+            **_filters(sampling),
         },
         parser=env_id,
     )
+
+
+def _filters(sampling: SamplingSettings) -> dict[str, float]:
+    """Those that take anything away."""
+    untouched = SamplingSettings()
+    return {
+        name: getattr(sampling, name)
+        for name in ("top_k", "top_p", "min_p")
+        if getattr(sampling, name) != getattr(untouched, name)
+    }
 
 
 def base_sha256(folder: Path) -> str:

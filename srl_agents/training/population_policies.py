@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import Examples, read_prompt
 from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_agents.records import WeightVersion
 from srl_envs import spec
 from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.models.base_model import BaseModel
 
 
 def build_policies(
@@ -44,10 +48,9 @@ def build_policies(
     )
     engine = TransformersEngine(base, sampling)
     for number, (name, folder) in enumerate(models.items()):
-        adapter = f"agent_{number}" if folder else None  # a name of ours: ids may hold dots
+        version: WeightVersion | None = None
         examples: Examples = ()
-        if adapter is not None:
-            base.load_adapter(adapter, Path(folder))
+        if folder:
             prompt = read_prompt(Path(folder))
             if prompt.system is not None:
                 raise ConfigError(
@@ -55,6 +58,20 @@ def build_policies(
                     "population share one base, which has none."
                 )
             examples = prompt.pairs
-        policies[name] = ModelPolicy(engine, adapter, examples)
+            version = _freeze(base, f"agent_{number}", Path(folder), examples)
+        policies[name] = ModelPolicy(engine, version, examples)
+        adapter = None if version is None else str(version)
         contents[name] = contents_of(base, adapter, sampling, env_id, examples)
     return policies, contents
+
+
+def _freeze(base: BaseModel, name: str, folder: Path, examples: Examples) -> WeightVersion:
+    """Add what a folder holds to the base, under a name of ours: agents' ids may hold dots."""
+    from srl_agents.models.digests import version_of  # noqa: PLC0415 - torch comes with it
+
+    base.load_frozen(name, folder)
+    tensors = base.adapter_tensors(name)
+    base.forget(name)
+    version = version_of(name, 0, tensors, examples)
+    base.freeze(str(version), tensors)
+    return version

@@ -19,7 +19,7 @@ from srl_agents.league.promotion import (
     loses_to_anchors,
     sequential_test,
 )
-from srl_agents.records import Episode, MatchSpec
+from srl_agents.records import Episode, MatchSpec, label_of
 
 Play = Callable[[str, Sequence[MatchSpec]], list[Episode]]
 PARTNERS = 3
@@ -46,9 +46,9 @@ class PromotionGate:
         """Whether the learner's present version replaces its best, and a line that says why."""
         candidate, best = self.league.live(learner), self.league.best[learner]
         if candidate == best:
-            return False, f"{candidate} is the best already"
+            return False, f"{label_of(candidate)} is the best already"
         verdict = self._against_best(learner, candidate, best)
-        against = f"{candidate} against {best}: {verdict.pairs} pairs, "
+        against = f"{label_of(candidate)} against {label_of(best)}: {verdict.pairs} pairs, "
         if verdict.decision != "promote":
             return False, f"{against}not shown to be better"
         anchors = [name for name in self.anchors if name not in (candidate, best)]
@@ -70,7 +70,8 @@ class PromotionGate:
 
     def _batch(self, learner: str, candidate: str, best: str, first: int) -> Floats:
         """Pair scores of some pairs, in the order of their seeds."""
-        phase, pairs = f"gate: {candidate} against {best}", self.settings.batch_pairs
+        phase = f"gate: {label_of(candidate)} against {label_of(best)}"
+        pairs = self.settings.batch_pairs
         if self.league.arena.mode != "cooperative":
             played = self._play(phase, self.league.gate_matches(candidate, best, first, pairs))
             return np.array(list(self._by_seed(played, candidate).values()))
@@ -107,7 +108,7 @@ class PromotionGate:
         rows: list[tuple[float, float, int]] = []
         for anchor in anchors:
             new, old = (
-                self._returns(f"gate: {who} against {anchor}", who, [anchor], 0, pairs)
+                self._returns(f"gate: {label_of(who)} against {anchor}", who, [anchor], 0, pairs)
                 for who in (candidate, best)
             )
             rows += [(new[seed], old[seed], seed) for seed in new if seed in old]

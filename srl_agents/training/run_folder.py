@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from srl_agents.recipes.loading import load
-from srl_agents.recipes.population_settings import PopulationRecipe
+from srl_agents.recipes.recipe_kinds import Recipe
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
-RECIPE, CHECKPOINTS = "recipe.yaml", "checkpoints"
+RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 _UNFINISHED = f"{RECIPE}.tmp"
-Recipe = LeagueRecipe | PopulationRecipe
+_MOST_NAMED = 5
+"""Keys that a refusal names."""
+_FREE = (
+    "updates", "device", "transport", "rollout.concurrency", "rollout.batch_rows", "report_to",
+    "keep_checkpoints", "keep_best_checkpoints", "checkpoint_every", "full.snapshots_in_memory",
+    "evaluation.final_pairs",
+)  # fmt: skip
+"""What a league's run may go on with in another way: where and how it is computed, what is kept, and how
+long it lasts. Other batches and devices round differently."""
+_FREE_LOOKS = ("evaluation.every", "evaluation.pairs")
+"""Besides, where samplers of opponents do not read what looks show."""
+_FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")
 
 
 def check_folder(recipe: Recipe, folder: Path) -> None:
-    """Refuse a folder that holds something else than a run of this recipe.
+    """Refuse a folder that holds something else than a run that this recipe may continue.
 
     Raises:
         ConfigError: it holds another run, or no run but other files.
     """
     path = folder / RECIPE
     if path.is_file():
-        if not _same(path, recipe):
-            raise ConfigError(
-                f"{folder} holds a run of another recipe or seed. "
-                f"Choose another folder with --out, or delete it."
-            )
+        _check_recipe(recipe, path)
     elif folder.exists() and (
         not folder.is_dir() or any(found.name != _UNFINISHED for found in folder.iterdir())
     ):
@@ -43,33 +50,60 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
 def write_recipe(recipe: Recipe, folder: Path) -> None:
     """Mark a folder as a run of this recipe; a kill leaves the old file or the new one, whole."""
     temporary = folder / _UNFINISHED
-    temporary.write_text(_text(recipe))
+    temporary.write_text(yaml.safe_dump(dump(recipe), sort_keys=False))
     temporary.replace(folder / RECIPE)
 
 
-def _same(path: Path, recipe: Recipe) -> bool:
-    """Whether the folder's recipe means the same; settings that are newer than it have defaults."""
+def snapshots_in(folder: Path) -> list[str]:
+    """Ids of the versions that a run froze."""
+    return sorted(
+        path.name
+        for path in (folder / SNAPSHOTS).glob("*@*")
+        if path.is_dir() and not path.name.endswith(".tmp") and not path.name.startswith(".")
+    )
+
+
+def _check_recipe(recipe: Recipe, path: Path) -> None:
+    """Refuse settings that would make another run of what is there."""
     try:
-        if path.read_text() == _text(recipe):
-            return True
-    except UnicodeDecodeError:
-        return False
-    try:
-        return load(type(recipe), path) == recipe
-    except ConfigError:
-        return False
+        known = load(type(recipe), path)  # settings that are newer than the file have defaults
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is of another recipe, which this one cannot continue: {error} Choose another folder "
+            "with --out."
+        ) from None
+    there, here = dict(_flat(dump(known))), dict(_flat(dump(recipe)))
+    free = _free_keys(recipe)
+    changed = [
+        key
+        for key in {**there, **here}
+        if there.get(key) != here.get(key) and not any(_within(key, kept) for kept in free)
+    ]
+    if changed:
+        told = [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed]
+        more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+        raise ConfigError(
+            f"{path.parent} holds a run with other settings: {'; '.join(told[:_MOST_NAMED])}{more}. Set "
+            "them back to continue it, or choose another folder with --out."
+        )
 
 
-def _text(recipe: Recipe) -> str:
-    return yaml.safe_dump(dump(recipe), sort_keys=False)
+def _free_keys(recipe: Recipe) -> tuple[str, ...]:
+    """Settings whose change still continues the same run."""
+    if not isinstance(recipe, LeagueRecipe):
+        return _FREE_OF_POPULATIONS
+    looks = _FREE_LOOKS if recipe.opponents.prior == "even" else ()
+    return (*_FREE, *looks)
 
 
-def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe of either kind: one with ``agents`` is a population's, the others train.
+def _within(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
 
-    Raises:
-        ConfigError: the file does not parse, or a key, type or value is wrong.
-    """
-    if "agents" in read_yaml(path):
-        return load(PopulationRecipe, path, overrides)
-    return load(LeagueRecipe, path, overrides)
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and plain values of nested settings; an empty section is a value."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

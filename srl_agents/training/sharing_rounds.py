@@ -153,7 +153,7 @@ class Sharing:
             batch = DemonstrationBatch(learner=name, demonstrations=tuple(rows))
         else:
             pairs = tuple(notice.item for notice in notices)
-            batch = PreferenceBatch(learner=name, version=learner.version, pairs=pairs)
+            batch = PreferenceBatch(learner=name, pairs=pairs)
         loss = 0.0
         for _ in range(self.settings.steps):
             loss = reader.update(batch)["loss"]

@@ -1,22 +1,34 @@
-"""Versions of the learners of a run: named, told to the store, frozen, dropped, started again."""
+"""Versions of the learners of a run: named, published, told to the store, frozen, dropped, started again.
+
+Nothing plays under a name whose weights move: a learner's own adapter is never sampled from. What plays
+is a version that was published after a step and installed on the engine, until it is withdrawn.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from srl_agents import checkpoints
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import Examples, read_prompt, write_prompt
-from srl_agents.engines.transformers_engine import TransformersEngine
+from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.league.manager import BOT, League
+from srl_agents.league.names import lineage
 from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.digests import version_of
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.contents import contents_of
 from srl_agents.training.promotion_gate import Play, PromotionGate
+from srl_agents.training.run_folder import SNAPSHOTS
+from srl_agents.transports.protocol import Transport
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
 
@@ -24,7 +36,7 @@ _MEND = "Restore it from a backup, or start the run in another folder."
 
 
 class LeagueVersions:
-    """Keeps policies, adapters, the store and the league's pool in step.
+    """Keeps policies, engine, store and the league's pool in step.
 
     Make it before a checkpoint is loaded: it notes the weights that exploiters go back to.
 
@@ -32,9 +44,16 @@ class LeagueVersions:
         recipe: of the run.
         league: whose pool it is.
         learners: by name.
+        base: has the learners' adapters.
         engine: what model policies sample with.
+        sampling: of the engine.
+        transport: carries weights to it.
+        wait: runs what the engine is asked for, in its event loop.
         store: learns of every version that plays.
         folder: of the run; adapters are saved below it.
+        policies: agent id -> policy; kept up to date.
+        drawn_as: agent id -> what its random numbers belong to; kept up to date. Labels, so that
+            weights that differ in rounding draw the same.
         play: plays matches and stores them, for gates and payoffs.
         say: shows a line.
         shown: learner -> examples in its prompts, as they are at any moment.
@@ -46,20 +65,27 @@ class LeagueVersions:
         league: League,
         learners: dict[str, AdapterLearner[Any]],
         *,
-        engine: TransformersEngine,
+        base: BaseModel,
+        engine: Engine,
+        sampling: SamplingSettings,
+        transport: Transport,
+        wait: Callable[[Coroutine[Any, Any, None]], None],
         store: LeagueStore,
         folder: Path,
+        policies: dict[str, Policy],
+        drawn_as: dict[str, str],
         play: Play,
         say: Callable[[str], None],
         shown: Mapping[str, Examples],
     ) -> None:
         self.recipe, self.league, self.learners = recipe, league, learners
-        self.engine, self.base, self.store = engine, engine.base, store
-        self.folder, self._play, self._say = folder, play, say
-        self._shown = shown
-        self.policies: dict[str, Policy] = {recipe.model: ModelPolicy(engine)}
+        self.engine, self.base, self.transport, self._wait = engine, base, transport, wait
+        self.store, self.folder, self._sampling = store, folder, sampling
+        self.policies, self._drawn_as = policies, drawn_as
+        self._play, self._say, self._shown = play, say, shown
+        policies[recipe.model] = ModelPolicy(engine)
         for bot in env_spec(recipe.env).bots:
-            self.policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
+            policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
         self._first = {
             name: (self.base.adapter_tensors(name), learner.state())
             for name, learner in learners.items()
@@ -72,17 +98,58 @@ class LeagueVersions:
         self._known = {agent.agent_id for agent in store.agents()}
         self._add_anchors()
 
-    def name_live(self) -> None:
-        """Register the learners' present versions under their version ids."""
-        live = {self.league.live(name): name for name in self.learners}
-        for policy, name in live.items():
-            # a version that is frozen already keeps its own adapter: the learner's moves on
-            examples = self._shown.get(name, ())
-            self.policies.setdefault(policy, ModelPolicy(self.engine, name, examples))
-            self._add(name)
-        keep = {*live, *self.league.past, self.recipe.model}
-        for policy in [p for p in self.policies if p not in keep and not p.startswith(BOT)]:
-            del self.policies[policy]
+    # --- live versions -----------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Name the present weights of all learners, install them, and tell league and store."""
+        for name in self.learners:
+            self._publish(name)
+
+    def withdraw(self) -> None:
+        """Retire the live versions, because their learners' weights are about to change.
+
+        Those in the pool stay: they have tensors of their own.
+        """
+        for name in self.learners:
+            self._withdraw(name)
+
+    def _publish(self, name: str) -> None:
+        learner, shown = self.learners[name], self._shown.get(name, ())
+        tensors = self.base.trainable_parameters(name)
+        version = version_of(name, learner.version, tensors, shown)
+        previous, self.league.versions[name] = self.league.versions[name], version
+        if str(version) not in self.policies:
+            self._install(version, tensors, previous, shown)
+        self._add(name)
+
+    def _withdraw(self, name: str) -> None:
+        version = self.league.versions[name]
+        if str(version) not in self.league.past:
+            self._retire(str(version))
+
+    def _install(
+        self,
+        version: WeightVersion,
+        tensors: Mapping[str, torch.Tensor],
+        previous: WeightVersion | None,
+        shown: Examples,
+    ) -> None:
+        update = self.transport.publish(version, tensors, previous, shown)
+        self._wait(self.engine.install(update))
+        self._seat(version, shown)
+
+    def _seat(self, version: WeightVersion, shown: Examples) -> None:
+        """Let an installed version play."""
+        self.policies[str(version)] = ModelPolicy(self.engine, version, shown)
+        self._drawn_as[str(version)] = version.label
+
+    def _retire(self, version: str) -> None:
+        self.policies.pop(version, None)
+        self._drawn_as.pop(version, None)
+        self._wait(self.engine.retire(WeightVersion.parse(version)))
+        self.transport.release(WeightVersion.parse(version))
+
+    # --- frozen versions ---------------------------------------------------------------------
 
     def snapshot(self, learner: str, done: int, *, last: bool) -> None:
         """Freeze a version that earned it or waited long enough; exploiters then start again.
@@ -102,7 +169,6 @@ class LeagueVersions:
         if self._gate is None:
             self._freeze(learner, done)
             return
-        self.name_live()
         passed, reason = self._gate.passes(learner)
         self._say(f"gate: {reason}")
         if passed:
@@ -111,7 +177,7 @@ class LeagueVersions:
             self._freeze(learner, done)
 
     def load_frozen(self) -> None:
-        """Load the adapters of the league's pool, after a checkpoint.
+        """Load the versions of the league's pool, after a checkpoint.
 
         Raises:
             CheckpointError: one is gone or damaged.
@@ -127,8 +193,6 @@ class LeagueVersions:
 
     def _freeze(self, learner: str, done: int) -> None:
         """Save the learner's adapter under its version and let the league use it as an opponent."""
-        # whoever starts again at once never plays under this id as a live version
-        self._add(learner)
         frozen, dropped = self.league.freeze(learner, done)
         folder = self._folder_of(frozen)
         if not folder.is_dir() or checkpoints.changed_files(folder):
@@ -141,50 +205,74 @@ class LeagueVersions:
             checkpoints.keep_frozen(temporary, folder)
         self._load(frozen)
         for version in dropped:
-            self.policies.pop(version, None)
-            self.base.forget(version)
+            self._retire(version)
         if self.league.opponents.payoff_pairs:
-            self.name_live()
-            episodes = self._play(f"payoffs of {frozen}", self.league.payoff_matches(frozen))
+            episodes = self._play(
+                f"payoffs of {label_of(frozen)}", self.league.payoff_matches(frozen)
+            )
             self.league.report(episodes)
 
-    def _load(self, version: str) -> None:
-        folder = self._folder_of(version)
-        if version not in self.base.frozen:
-            checkpoints.check_frozen(folder, _MEND)
-            self.base.load_frozen(version, folder)
+    def _load(self, agent: str) -> None:
+        """Let a version of the pool play what its folder holds.
+
+        Whole weights stay on disk until a batch needs them; a live one was an alias of the learner's.
+        """
+        folder, version = self._folder_of(agent), WeightVersion.parse(agent)
+        whole = self.recipe.parameters == "full"
+        if agent in self.policies and not whole:
+            return
+        checkpoints.check_frozen(folder, _MEND)
+        if agent in self.policies:
+            self._retire(agent)
         prompt = read_prompt(folder)
         own = prompt.pairs[len(self.recipe.prompt.examples) :]  # the recipe's are the base's
-        self.policies[version] = ModelPolicy(self.engine, version, own)
+        self.base.load_frozen(agent, folder)
+        tensors = self.base.adapter_tensors(agent)
+        found = version_of(version.learner, version.number, tensors, own)
+        if found != version:
+            raise CheckpointError(
+                f"{folder} holds weights with digest {found.digest}, which are those of another "
+                f"version. {_MEND}"
+            )
+        if whole:
+            self._seat(version, own)
+        else:
+            self.base.forget(agent)
+            self._install(version, tensors, None, own)
 
     def _start_again(self, learner: str) -> None:
         """Back to the first weights, under a version of its own: the frozen one keeps its id."""
         weights, (tensors, state) = self._first[learner]
+        number = self.learners[learner].version + 1
+        self._withdraw(learner)
         self.base.set_adapter_tensors(learner, weights)
-        version = self.learners[learner].version + 1
         self.learners[learner].load_state(tensors, state)
-        self.learners[learner].version = self.league.versions[learner] = version
-        self._say(f"{learner} starts again from its first weights as {self.league.live(learner)}")
+        self.learners[learner].version = number
+        self._publish(learner)
+        label = self.league.versions[learner].label
+        self._say(f"{learner} starts again from its first weights as {label}")
 
     def _folder_of(self, version: str) -> Path:
-        return self.folder / "snapshots" / version
+        return self.folder / SNAPSHOTS / version
+
+    # --- the store ---------------------------------------------------------------------------
 
     def _add(self, learner: str) -> None:
         """Make the learner's present version known to the store."""
-        version = self.league.live(learner)
-        if version in self._known:  # of this run, perhaps before it was interrupted
+        version = self.league.versions[learner]
+        if str(version) in self._known:  # of this run, perhaps before it was interrupted
             return
         self.store.add_agent(
             AgentVersion(
-                agent_id=version,
-                lineage=learner,
+                agent_id=str(version),
+                lineage=lineage(str(version)),
                 parent=self.recipe.model,
                 role=self.league.roles[learner],
-                step=self.league.versions[learner],
+                step=version.number,
                 spec=self._contents(learner),
             )
         )
-        self._known.add(version)
+        self._known.add(str(version))
 
     def _add_anchors(self) -> None:
         """The start and the bots."""
@@ -208,4 +296,4 @@ class LeagueVersions:
     def _contents(self, adapter: str | None) -> dict[str, Any]:
         env_id = self.league.arena.env_id
         examples = () if adapter is None else self._shown.get(adapter, ())
-        return contents_of(self.base, adapter, self.engine.sampling, env_id, examples)
+        return contents_of(self.base, adapter, self._sampling, env_id, examples)

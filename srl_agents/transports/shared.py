@@ -6,11 +6,13 @@ version from its engines before that step; `SharedTransport.open` refuses it aft
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_agents.transports.updates import headers_of, require_version
 from srl_envs.errors import ModelError
 
 
@@ -23,7 +25,7 @@ class SharedTransport:
 
     def __init__(self, *, alias: bool = False) -> None:
         self.alias = alias
-        self._held: dict[WeightVersion, dict[str, torch.Tensor]] = {}
+        self._held: dict[WeightVersion, tuple[WeightUpdate, dict[str, torch.Tensor]]] = {}
 
     def publish(
         self,
@@ -35,24 +37,26 @@ class SharedTransport:
         """See `Transport`."""
         headers = headers_of(tensors)
         require_version(version, tensors, shown, "publish")
-        if self.alias:
-            self._held[version] = {name: tensor.detach() for name, tensor in tensors.items()}
-        else:
-            self._held[version] = {
-                name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()
-            }
-        return WeightUpdate(
+        kept = {
+            name: tensor.detach() if self.alias else tensor.detach().to("cpu", copy=True)
+            for name, tensor in tensors.items()
+        }
+        update = WeightUpdate(
             version=version, previous=previous, shown=tuple(shown), tensors=headers, handle="memory"
         )
+        self._held[version] = (update, kept)
+        return update
 
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         """See `Transport`; a version that the trainer overwrote is refused."""
-        tensors = self._held.get(update.version)
-        if tensors is None:
+        known, tensors = self._held.get(update.version, (None, {}))
+        if known is None or replace(known, previous=update.previous) != update:
             raise ModelError(
-                f"{update.version} is not in this process: it was released or never published here."
+                f"{update.version} is not in this process as the update says: it was released, or "
+                "another one was published here."
             )
-        require_update(update, tensors, "memory of this process")
+        if self.alias:  # nobody else can write to copies
+            require_version(update.version, tensors, update.shown, "the trainer's memory")
         return dict(tensors)
 
     def release(self, version: WeightVersion) -> None:

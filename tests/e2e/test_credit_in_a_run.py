@@ -39,9 +39,9 @@ def run(tmp_path: Path, *settings: str) -> tuple[LeagueTraining, dict[str, float
     path.write_text(RECIPE)
     with ConsoleView("run", 1, Console(quiet=True)) as view:
         training = LeagueTraining(load(LeagueRecipe, path, settings), tmp_path / "run", view)
-        specs = training.league.training_matches(0, 2, 8)
-        training.versions.name_live()
-        episodes = training.runner.play(specs)
+        specs = training.parts.league.training_matches(0, 2, 8)
+        training.parts.versions.publish()
+        episodes = training.parts.matches.rollouts.play(specs)
         training.run()
         training.close()
     return training, read_lines(tmp_path / "run/metrics.jsonl")[0]["learners"]["alice"], episodes
@@ -116,7 +116,8 @@ def test_a_potential_pays_minus_itself_before_the_first_turn(
         tmp_path,
         "credit={level: turn, estimator: role_baseline, baseline_decay: 0, potential: potentials:of}",
     )
-    for env_id, seat, learner, turn, mean, count in training.credit.state()["estimator"][
+    state = training.parts.credit.state()["estimator"]
+    for env_id, seat, learner, turn, mean, count in state[
         "baselines"
     ]:
         paid = [e.trajectories[seat].total_reward - (seat / 4 + 1.0) for e in episodes]

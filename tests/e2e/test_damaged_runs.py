@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save_file
 
 from srl_agents.checkpoints.frozen import HASHES, changed_files
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import CheckpointError, ModelError, StoreError
-from tests.training_runs import metrics_of, train_run
+from tests.training_runs import metrics_of, snapshot, train_run
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +33,7 @@ evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 1
 checkpoint_every: 1
 """
-SNAPSHOT = "snapshots/alice@1/adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"
 WARM = "warm_start/alice/adapter_model.safetensors"
 
 
@@ -64,20 +66,24 @@ def flip(file: Path) -> None:
 
 
 def test_a_damaged_snapshot_is_named_and_not_played(recipe: LeagueRecipe, run: Path) -> None:
-    flip(run / SNAPSHOT)
-    with pytest.raises(CheckpointError, match=f"damaged on disk .*{SNAPSHOT}.* from a backup"):
+    weights = snapshot(run, "alice@1") / WEIGHTS
+    flip(weights)
+    with pytest.raises(CheckpointError, match=f"damaged on disk .*{weights}.* from a backup"):
         train_run(recipe, run)
-    flip(run / SNAPSHOT)
+    flip(weights)
     train_run(recipe, run)
     assert [record["update"] for record in metrics_of(run)] == [1, 2, 3]
 
 
 def test_a_damaged_snapshot_of_a_lost_update_is_written_again(
-    recipe: LeagueRecipe, run: Path
+    recipe: LeagueRecipe, run: Path, tmp_path: Path
 ) -> None:
     """It was frozen after the last checkpoint, so the weights that it held come again."""
-    later = run / SNAPSHOT.replace("@1", "@2")
-    shutil.copytree((run / SNAPSHOT).parent, later.parent)
+    shutil.copytree(run, tmp_path / "whole")
+    train_run(recipe, tmp_path / "whole")
+    whole = snapshot(tmp_path / "whole", "alice@2")
+    later = run / "snapshots" / whole.name / WEIGHTS
+    shutil.copytree(whole, later.parent)
     flip(later)
     assert changed_files(later.parent) == [later.name]
     damaged = later.read_bytes()
@@ -100,11 +106,16 @@ def test_a_damaged_warm_start_is_named_and_made_again(recipe: LeagueRecipe, run:
 def test_a_run_from_before_there_were_hashes_goes_on(recipe: LeagueRecipe, run: Path) -> None:
     for file in run.rglob(HASHES):
         file.unlink()
-    good = (run / SNAPSHOT).read_bytes()
-    (run / SNAPSHOT).write_bytes(good[:100])
-    with pytest.raises(ModelError, match=f"{SNAPSHOT} is no whole safetensors file"):
+    weights = snapshot(run, "alice@1") / WEIGHTS
+    good = weights.read_bytes()
+    weights.write_bytes(good[:100])
+    with pytest.raises(ModelError, match=f"{weights} is no whole safetensors file"):
         train_run(recipe, run)
-    (run / SNAPSHOT).write_bytes(good)
+    others = {name: tensor + 1 for name, tensor in load_tensors(good).items()}
+    save_file(others, weights)
+    with pytest.raises(CheckpointError, match="which are those of another version"):
+        train_run(recipe, run)
+    weights.write_bytes(good)
     train_run(recipe, run)
 
 

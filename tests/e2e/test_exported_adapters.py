@@ -21,7 +21,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.adapter_export import AdapterExport
 from srl_agents.training.model_cards import base_of
 from srl_agents.training.run import LeagueTraining
-from tests.training_runs import train_run
+from tests.training_runs import snapshot, train_run
 
 RECIPE = """
 name: leaving
@@ -56,16 +56,16 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         assert "| `bot:random` |" in card
         assert "connect_four-v0" in card
         assert (adapter / "recipe.yaml").read_text() == (run / "recipe.yaml").read_text()
-        assert read_prompt(adapter) == read_prompt(run / "snapshots/alice@2") == recipe.prompt
+        assert read_prompt(adapter) == read_prompt(snapshot(run, "alice@2")) == recipe.prompt
         assert f"in `{PROMPT}`" in card
         # the base lies inside the package: a path of this machine would be nobody else's
         assert str(resolve("tiny")) not in card + (adapter / "adapter_config.json").read_text()
         assert 'from_pretrained(resolve("tiny"))' in card
 
         ids = torch.tensor([[3, 1, 4, 1, 5]])
-        training.base.activate("alice")
+        training.parts.base.activate("alice")
         with torch.no_grad():
-            ours = training.base.model(ids).logits
+            ours = training.parts.base.model(ids).logits
         plain = AutoModelForCausalLM.from_pretrained(resolve("tiny"))
         bare = plain(ids).logits
         with torch.no_grad():
@@ -77,13 +77,13 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         first = checkpoints.load(next((run / "checkpoints").glob("step-*")))
         weights = {"alice.adapter": {k: v * 0 for k, v in first.tensors["alice.adapter"].items()}}
         checkpoints.save(run / "checkpoints", 1, weights, {}, score=2.0, keep_best=1)
-        last = training.base.adapter_tensors("alice")
-        live = {"alice": training.league.live("alice")}
-        export = AdapterExport(recipe, run, training.base, training.store, shown={})
+        last = training.parts.base.adapter_tensors("alice")
+        live = {"alice": training.parts.league.live("alice")}
+        export = AdapterExport(recipe, run, training.parts.base, training.parts.store, shown={})
         paths = export.write(live)
         assert [path.name for path in paths] == ["alice", "alice-best"]
         assert "after update 1" in (run / "adapters/alice-best/README.md").read_text()
-        now = training.base.adapter_tensors("alice")
+        now = training.parts.base.adapter_tensors("alice")
         assert all(torch.equal(now[key], last[key]) for key in last)
         best = PeftModel.from_pretrained(
             AutoModelForCausalLM.from_pretrained(resolve("tiny")), str(paths[1])
@@ -92,7 +92,7 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
             torch.testing.assert_close(best.eval()(ids).logits, bare)
 
         shown = {"alice": (("a board", "<action>1</action>"),)}
-        export = AdapterExport(recipe, run, training.base, training.store, shown=shown)
+        export = AdapterExport(recipe, run, training.parts.base, training.parts.store, shown=shown)
         (path,) = export.write(live)  # the best had other examples, which nobody kept
         assert read_prompt(path).pairs == (*recipe.prompt.pairs, *shown["alice"])
     finally:

@@ -63,7 +63,7 @@ class Run:
             self.training.close()
 
     def weights(self) -> Weights:
-        return {name: self.training.base.adapter_tensors(name) for name in ("alice", "bob")}
+        return {name: self.training.parts.base.adapter_tensors(name) for name in ("alice", "bob")}
 
     def learners(self) -> list[dict[str, dict[str, float]]]:
         return [line["learners"] for line in read_lines(self.folder / "metrics.jsonl")]
@@ -141,7 +141,7 @@ def test_a_learner_whose_attempts_all_earn_the_same_keeps_its_weights(tmp_path: 
     """Full cooperation in a zero-sum game pays everyone nothing."""
     run = Run(tmp_path / "run", "credit={mode: cooperative, cooperation: 1, estimator: group}")
     run.train()
-    assert run.training.league.versions == {"alice": 0, "bob": 0}
+    assert [v.label for v in run.training.parts.league.versions.values()] == ["alice@0", "bob@0"]
     for name in ("alice", "bob"):
         assert equal(run.weights()[name], run.first[name])
         assert [line[name]["flat_groups"] for line in run.learners()] == [1, 1]
@@ -190,12 +190,12 @@ def test_a_learner_that_never_plays_stays_and_moves_nobody(
         whole = Run(tmp_path / "apart", alone)
     whole.train()
     run = Run(tmp_path / "run", f"coordination={coordination}", alone)
-    matches: Matches = run.training.league.training_matches
+    matches: Matches = run.training.parts.league.training_matches
 
     def without_alice(update: int, start_states: int, attempts: int) -> list[MatchSpec]:
         return [m for m in matches(update, start_states, attempts) if m.schedule == "train/bob"]
 
-    run.training.league.training_matches = without_alice  # type: ignore[method-assign]
+    run.training.parts.league.training_matches = without_alice  # type: ignore[method-assign]
     run.train()
     assert [line["alice"].get("reward") for line in run.learners()] == [None, None]
     assert run.said.getvalue().count("alice takes no step: it played no valid episode") == 1

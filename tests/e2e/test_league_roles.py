@@ -14,6 +14,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import label_of
 from srl_agents.training.run import LeagueTraining
 
 # checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them
@@ -61,7 +62,7 @@ def run(recipe: LeagueRecipe, folder: Path, last: int = 0) -> dict[str, Any]:
             training.run()
         finally:
             training.close()
-        return json.loads(json.dumps(training.league.state()))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(training.parts.league.state()))  # type: ignore[no-any-return]
 
 
 def digest(folder: Path) -> str:
@@ -81,7 +82,7 @@ def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> Non
     assert digest(tmp_path / "crashed") == digest(tmp_path / "calm")
     with LeagueStore(tmp_path / "calm/league.db", mode="read") as store:
         purposes = Counter(spec.purpose for spec, _ in store.matches())
-        agents = {agent.agent_id: agent for agent in store.agents()}
+        agents = {label_of(agent.agent_id): agent for agent in store.agents()}
     assert {"gate", "payoff", "exploit", "eval"} <= set(purposes)
     # a reset exploiter is what it was at first, and its snapshot is what it became
     assert agents["eve@2"].contents == agents["eve@0"].contents != agents["eve@1"].contents
@@ -102,4 +103,5 @@ def test_a_snapshot_that_never_played_live_may_be_met(tmp_path: Path) -> None:
     with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
         agents = {agent.agent_id for agent in store.agents()}
     snapshots = {folder.name for folder in (tmp_path / "run/snapshots").iterdir()}
-    assert "eve@1" in snapshots <= agents
+    assert "eve@1" in map(label_of, snapshots)
+    assert snapshots <= agents

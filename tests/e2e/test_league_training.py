@@ -17,12 +17,14 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from srl_agents.agents import ModelPolicy
+from srl_agents.league.names import find_agent
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import label_of
 from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import SandboxError
 from srl_envs.families.board.connect_four import ConnectFour
@@ -138,17 +140,17 @@ def test_frozen_versions_do_not_move_with_their_learner(recipe: Path, tmp_path: 
     with ConsoleView("run", 8, Console(quiet=True)) as view:
         training = LeagueTraining(load(LeagueRecipe, recipe, ["updates=3"]), tmp_path / "run", view)
         training.run()
-    frozen = {v for v in training.league.past if v != "tiny"}
-    assert {"alice@2", "bob@2"} <= frozen
+    frozen = {v for v in training.parts.league.past if v != "tiny"}
+    assert {"alice@2", "bob@2"} <= {*map(label_of, frozen)}
     for version in frozen:
-        policy = training.policies[version]
+        policy = training.parts.versions.policies[version]
         assert isinstance(policy, ModelPolicy)
         assert policy.adapter == version
         saved = load_file(tmp_path / "run/snapshots" / version / "adapter_model.safetensors")
-        played = training.base.adapter_tensors(version)
+        played = training.parts.base.adapter_tensors(version)
         assert all(torch.equal(saved[name], played[name]) for name in saved)
-    moved = training.base.adapter_tensors("alice")
-    old = training.base.adapter_tensors("alice@2")
+    moved = training.parts.base.adapter_tensors("alice")
+    old = training.parts.base.adapter_tensors(find_agent("alice@2", frozen))
     assert any(not torch.equal(moved[name], old[name]) for name in old)
     training.close()
 

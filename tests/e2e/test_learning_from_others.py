@@ -100,14 +100,14 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: s
 def shown_with_their_snapshots(training: LeagueTraining, run: Path) -> None:
     """A version that was shown examples keeps them, in the pool and in its folder."""
     for name in ("alice", "bob"):
-        live = training.league.live(name)
-        policy = training.policies[live]
+        live = training.parts.league.live(name)
+        policy = training.parts.versions.policies[live]
         assert isinstance(policy, ModelPolicy)
         recipes, *shared = read_prompt(run / "snapshots" / live).pairs
-        assert (recipes,) == training.base.prompt.examples == training.recipe.prompt.pairs
+        assert (recipes,) == training.parts.base.prompt.examples == training.recipe.prompt.pairs
         assert policy.examples == tuple(shared)
-        assert training.sharing is not None
-        assert policy.examples == training.sharing.shown[name] != ()
+        assert training.parts.sharing is not None
+        assert policy.examples == training.parts.sharing.shown[name] != ()
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from srl_envs.errors import ShapeError
 def turn(tokens: int, invalid: str | None = None) -> Turn:
     return Turn(
         turn_index=0, observation="", reply="", invalid=invalid, reward=0.0, components={},
+        version="alice@0-0123456789abcdef",
         prompt_ids=(1, 2), completion_ids=tuple(range(3, 3 + tokens)), logprobs=(-1.0,) * tokens,
     )  # fmt: skip
 
 
 def judge(turns: list[PaidTurn], values: list[list[float]], **options: Any) -> Any:
-    batch = training_batch("alice", 0, [(paid.turn, 0.0) for paid in turns], pad_id=0)
+    batch = training_batch("alice", [(paid.turn, 0.0) for paid in turns], pad_id=0)
     values_RT = np.zeros(batch.completion_mask_RT.shape)
     for row, own in enumerate(values):
         values_RT[row, : len(own)] = own
@@ -112,7 +113,7 @@ def test_explained_variance_by_hand() -> None:
 
 def test_turns_and_values_must_fit_the_rows() -> None:
     turns = [PaidTurn(turn(1), 1.0, 0)]
-    batch = training_batch("alice", 0, [(turns[0].turn, 0.0)], pad_id=0)
+    batch = training_batch("alice", [(turns[0].turn, 0.0)], pad_id=0)
     with pytest.raises(ShapeError, match="2 turns for 1 rows"):
         judged(batch, turns * 2, np.zeros((1, 1)))
     with pytest.raises(ShapeError, match="values_RT"):

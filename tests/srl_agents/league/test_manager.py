@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.names import lineage
 from srl_agents.league.settings import OpponentSettings
-from srl_agents.records import Episode, MatchSpec, Trajectory
+from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
 from srl_envs.errors import ConfigError
+
+
+def named(learner: str, number: int) -> WeightVersion:
+    return WeightVersion(learner, number, digest([learner, number])[:16])
+
+
+def agent(learner: str, number: int) -> str:
+    return str(named(learner, number))
 
 
 def make_league(
@@ -28,7 +36,7 @@ def make_league(
 ) -> League:
     return League(
         arena=Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams),
-        learners=learners,
+        versions={name: named(name, 0) for name in learners},
         roles=roles,
         start="tiny",
         opponents=OpponentSettings(**opponents),  # type: ignore[arg-type]
@@ -82,9 +90,9 @@ def test_learners_hold_every_seat_equally_often() -> None:
 
 def test_only_live_learners_learn() -> None:
     league = make_league(bots={"random": 1.0})
-    league.versions["alice"] = 3
+    league.versions["alice"] = named("alice", 3)
     for spec in league.training_matches(0, 32, 1):
-        live = {"alice@3", "bob@0"}
+        live = {agent("alice", 3), agent("bob", 0)}
         assert spec.learner_seats == tuple(i for i, name in enumerate(spec.seats) if name in live)
         assert spec.learner_seats
 
@@ -92,7 +100,7 @@ def test_only_live_learners_learn() -> None:
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        ({"mirror": 1, "live": 0, "past": 0}, {"alice@0", "bob@0"}),
+        ({"mirror": 1, "live": 0, "past": 0}, {agent("alice", 0), agent("bob", 0)}),
         ({"mirror": 0, "live": 0, "past": 1}, {"tiny"}),
         ({"mirror": 0, "live": 0, "past": 0, "bots": {"random": 1.0}}, {"bot:random"}),
     ],
@@ -103,19 +111,22 @@ def test_opponents_come_from_the_kinds_with_weight(
     for spec in make_league(**weights).training_matches(0, 16, 1):
         learner = spec.schedule.removeprefix("train/")
         others = list(spec.seats)
-        others.remove(f"{learner}@0")
+        others.remove(agent(learner, 0))
         assert set(others) <= expected
 
 
 def test_evaluation_is_mirrored_and_never_learns() -> None:
-    specs = make_league().evaluation_matches("eval/1", [("alice@0", "tiny")], range(5))
+    specs = make_league().evaluation_matches("eval/1", [(agent("alice", 0), "tiny")], range(5))
     by_seed: dict[int, list[tuple[str, ...]]] = {}
     for spec in specs:
         assert spec.split == "eval"
         assert spec.learner_seats == ()
         by_seed.setdefault(spec.seed, []).append(spec.seats)
     assert set(by_seed) == set(range(5))
-    assert all(sorted(s) == [("alice@0", "tiny"), ("tiny", "alice@0")] for s in by_seed.values())
+    assert all(
+        sorted(s) == [(agent("alice", 0), "tiny"), ("tiny", agent("alice", 0))]
+        for s in by_seed.values()
+    )
 
 
 def test_final_seeds_were_never_looked_at() -> None:
@@ -139,24 +150,24 @@ def test_the_pool_keeps_the_newest_and_always_the_start() -> None:
     league = make_league(past_limit=2)
     gone = []
     for version in range(1, 6):
-        league.versions["alice"] = version
+        league.versions["alice"] = named("alice", version)
         frozen, dropped = league.freeze("alice")
-        assert frozen == f"alice@{version}"
+        assert frozen == agent("alice", version)
         gone += dropped
-    assert league.past == ["tiny", "alice@4", "alice@5"]
-    assert gone == ["alice@1", "alice@2", "alice@3"]
+    assert league.past == ["tiny", agent("alice", 4), agent("alice", 5)]
+    assert gone == [agent("alice", 1), agent("alice", 2), agent("alice", 3)]
 
 
 def test_hard_opponents_are_met_more_often() -> None:
     league = make_league(mirror=0, live=0, past=1)
-    league.versions["bob"] = 1
+    league.versions["bob"] = named("bob", 1)
     league.freeze("bob")
-    league.versions["bob"] = 2
-    spec = league.evaluation_matches("x", [("alice@0", "tiny")], range(1))[0]
-    for other, outcome in (("tiny", 1.0), ("bob@1", -1.0)):
+    league.versions["bob"] = named("bob", 2)
+    spec = league.evaluation_matches("x", [(agent("alice", 0), "tiny")], range(1))[0]
+    for other, outcome in (("tiny", 1.0), (agent("bob", 1), -1.0)):
         for attempt in range(20):
             played = MatchSpec(
-                env_id=spec.env_id, seed=1, split="train", seats=("alice@0", other),
+                env_id=spec.env_id, seed=1, split="train", seats=(agent("alice", 0), other),
                 learner_seats=(0,), attempt=attempt,
             )  # fmt: skip
             league.report([episode(played, (outcome, -outcome))])
@@ -165,14 +176,14 @@ def test_hard_opponents_are_met_more_often() -> None:
         for spec in league.training_matches(0, 400, 1)
         if spec.schedule == "train/alice"
     )
-    assert met["bob@1"] > 5 * met["tiny"] > 0
+    assert met[agent("bob", 1)] > 5 * met["tiny"] > 0
 
 
 def test_void_episodes_and_with_even_priors_evaluations_move_nothing() -> None:
     league = make_league(prior="even")
     before = json.dumps(league.state())
     train = league.training_matches(0, 4, 1)
-    evals = league.evaluation_matches("eval/1", [("alice@0", "tiny")], range(2))
+    evals = league.evaluation_matches("eval/1", [(agent("alice", 0), "tiny")], range(2))
     league.report([episode(s, (1.0, -1.0), void=True) for s in train])
     league.report([episode(s, (1.0, -1.0)) for s in evals])
     assert json.dumps(league.state()) == before
@@ -180,7 +191,7 @@ def test_void_episodes_and_with_even_priors_evaluations_move_nothing() -> None:
 
 def test_state_survives_json_and_continues_alike() -> None:
     league = make_league(bots={"random": 1.0})
-    league.versions["alice"] = 2
+    league.versions["alice"] = named("alice", 2)
     league.freeze("alice")
     league.report([episode(s, (1.0, -1.0)) for s in league.training_matches(0, 8, 2)])
     other = make_league(bots={"random": 1.0})
@@ -195,7 +206,11 @@ def test_held_out_bots_are_refused_in_training() -> None:
 
 
 def test_lineage() -> None:
-    assert (lineage("alice@12"), lineage("tiny"), lineage("bot:x")) == ("alice", "tiny", "bot:x")
+    assert (lineage(agent("alice", 12)), lineage("tiny"), lineage("bot:x")) == (
+        "alice",
+        "tiny",
+        "bot:x",
+    )
 
 
 def met_by(league: League, learner: str, update: int = 0, states: int = 200) -> Counter[str]:
@@ -248,28 +263,28 @@ def test_an_exploiter_meets_the_main_and_learns_alone() -> None:
     league = make_league(mirror=1, live=1, past=0, **EVE)
     for spec in league.training_matches(0, 16, 1):
         if spec.schedule == "train/eve":
-            assert sorted(spec.seats) == ["alice@0", "eve@0"]
+            assert sorted(spec.seats) == [agent("alice", 0), agent("eve", 0)]
             assert spec.purpose == "exploit"
-            assert [spec.seats[k] for k in spec.learner_seats] == ["eve@0"]
+            assert [spec.seats[k] for k in spec.learner_seats] == [agent("eve", 0)]
         else:  # a main never trains against the exploiter as it is
-            assert set(spec.seats) == {"alice@0"}
+            assert set(spec.seats) == {agent("alice", 0)}
 
 
 def test_an_exploiter_goes_to_the_past_while_the_main_is_too_hard() -> None:
     league = make_league(**EVE)
-    league.versions["alice"] = 1
+    league.versions["alice"] = named("alice", 1)
     league.freeze("alice")
-    league.versions["alice"] = 2
-    assert set(met_by(league, "eve")) == {"alice@2"}
-    beat(league, "eve@0", "alice@2", 0.0, games=60)
-    assert set(met_by(league, "eve")) == {"alice@1"}
+    league.versions["alice"] = named("alice", 2)
+    assert set(met_by(league, "eve")) == {agent("alice", 2)}
+    beat(league, agent("eve", 0), agent("alice", 2), 0.0, games=60)
+    assert set(met_by(league, "eve")) == {agent("alice", 1)}
 
 
 def test_an_exploiter_is_done_when_it_beats_every_main() -> None:
     league = make_league(learners=("alice", "bob", "eve"), roles={"eve": "main_exploiter"})
-    beat(league, "eve@0", "alice@0", 1.0)
+    beat(league, agent("eve", 0), agent("alice", 0), 1.0)
     assert not league.beats_mains("eve")
-    beat(league, "eve@0", "bob@0", 0.9)
+    beat(league, agent("eve", 0), agent("bob", 0), 0.9)
     assert league.beats_mains("eve")
     assert league.starts_again("eve")
     assert not league.beats_mains("eve")  # its record went with its weights
@@ -283,7 +298,7 @@ def test_league_exploiters_start_again_sometimes_and_always_alike() -> None:
         league = make_league(seed, learners=("a", "x"), roles={"x": "league_exploiter"})
         out = []
         for version in range(200):
-            league.versions["x"] = version
+            league.versions["x"] = named("x", version)
             out.append(league.starts_again("x"))
         return out
 
@@ -293,22 +308,22 @@ def test_league_exploiters_start_again_sometimes_and_always_alike() -> None:
 
 def test_a_league_exploiter_meets_all_that_is_frozen() -> None:
     league = make_league(learners=("alice", "x"), roles={"x": "league_exploiter"})
-    league.versions["alice"] = 1
+    league.versions["alice"] = named("alice", 1)
     league.freeze("alice")
-    assert set(met_by(league, "x")) == {"tiny", "alice@1"}
+    assert set(met_by(league, "x")) == {"tiny", agent("alice", 1)}
 
 
 def test_verification_meets_exploiters_that_win_then_forgotten_versions() -> None:
     league = make_league(mirror=0, live=0, past=0, verify=1, **EVE)
     assert met_by(league, "alice") == Counter()  # nobody beats it: itself
     for learner in ("alice", "eve"):
-        league.versions[learner] = 1
+        league.versions[learner] = named(learner, 1)
         league.freeze(learner)
-        league.versions[learner] = 2
-    beat(league, "alice@2", "alice@1", 0.3)
-    assert set(met_by(league, "alice")) == {"alice@1"}
-    beat(league, "alice@2", "eve@1", 0.0)
-    assert set(met_by(league, "alice")) == {"eve@1"}
+        league.versions[learner] = named(learner, 2)
+    beat(league, agent("alice", 2), agent("alice", 1), 0.3)
+    assert set(met_by(league, "alice")) == {agent("alice", 1)}
+    beat(league, agent("alice", 2), agent("eve", 1), 0.0)
+    assert set(met_by(league, "alice")) == {agent("eve", 1)}
 
 
 def test_candidates_wait_and_are_overdue() -> None:
@@ -321,12 +336,12 @@ def test_candidates_wait_and_are_overdue() -> None:
 
 def test_the_best_never_leaves_the_pool() -> None:
     league = make_league(past_limit=1)
-    league.versions["alice"] = 1
+    league.versions["alice"] = named("alice", 1)
     league.promote("alice")
     for version in range(1, 5):
-        league.versions["alice"] = version
+        league.versions["alice"] = named("alice", version)
         league.freeze("alice")
-    assert league.past == ["tiny", "alice@1", "alice@4"]
+    assert league.past == ["tiny", agent("alice", 1), agent("alice", 4)]
 
 
 # --- kinds of game ---------------------------------------------------------------------------
@@ -335,9 +350,9 @@ def test_the_best_never_leaves_the_pool() -> None:
 def test_strangers_come_from_other_lineages() -> None:
     league = make_league(mode="cooperative", mirror=0, live=0, past=1, strangers=True)
     for learner in ("alice", "bob"):
-        league.versions[learner] = 1
+        league.versions[learner] = named(learner, 1)
         league.freeze(learner)
-    assert set(met_by(league, "alice")) == {"tiny", "bob@1"}
+    assert set(met_by(league, "alice")) == {"tiny", agent("bob", 1)}
 
 
 def test_cooperative_points_are_returns() -> None:
@@ -378,16 +393,16 @@ def test_teams_are_filled_with_itself_half_of_the_time() -> None:
 
 def test_payoffs_of_snapshots_decide_whom_nash_meets() -> None:
     league = make_league(mirror=0, live=0, past_sampler="nash", payoff_pairs=10)
-    league.versions["bob"] = 1
+    league.versions["bob"] = named("bob", 1)
     league.freeze("bob")
-    specs = league.payoff_matches("bob@1")
+    specs = league.payoff_matches(agent("bob", 1))
     assert len(specs) == 20
     assert {s.purpose for s in specs} == {"payoff"}
     assert not any(s.learner_seats for s in specs)
-    wins = [(1.0, -1.0) if s.seats[0] == "bob@1" else (-1.0, 1.0) for s in specs]
+    wins = [(1.0, -1.0) if s.seats[0] == agent("bob", 1) else (-1.0, 1.0) for s in specs]
     league.report([episode(s, w) for s, w in zip(specs, wins, strict=True)])
     met = met_by(league, "alice")
-    assert met["bob@1"] > 20 * met["tiny"] > 0 or met["tiny"] <= 5
+    assert met[agent("bob", 1)] > 20 * met["tiny"] > 0 or met["tiny"] <= 5
 
 
 def test_nash_without_payoffs_is_refused() -> None:
@@ -397,47 +412,45 @@ def test_nash_without_payoffs_is_refused() -> None:
 
 def test_new_parts_of_the_state_survive_json() -> None:
     league = make_league(payoff_pairs=2, **EVE)
-    league.versions["alice"] = 1
+    league.versions["alice"] = named("alice", 1)
     league.freeze("alice", 5)
     league.promote("alice")
-    specs = league.payoff_matches("alice@1")
+    specs = league.payoff_matches(agent("alice", 1))
     league.report([episode(s, (1.0, -1.0)) for s in specs])
     other = make_league(payoff_pairs=2, **EVE)
     other.load_state(json.loads(json.dumps(league.state())))
     assert other.state() == league.state()
-    assert other.best["alice"] == "alice@1"
+    assert other.best["alice"] == agent("alice", 1)
 
 
-def test_a_state_from_before_there_were_roles_is_read() -> None:
+def test_a_state_whose_versions_have_no_digest_is_refused() -> None:
     league = make_league()
-    old = {"versions": {"alice": 1, "bob": 1}, "past": ["tiny", "bob@1"],
-           "games": {"alice": {}, "bob": {"tiny": [3, 1.5]}}}  # fmt: skip
-    league.load_state(old)
-    assert league.live("alice") == "alice@1"
-    assert league.freeze("bob")[0] == "bob@1"
+    old = league.state() | {"versions": {"alice": 1, "bob": 1}}
+    with pytest.raises(ConfigError, match="'1' is no version"):
+        league.load_state(old)
 
 
 def test_ratings_from_looks_tell_who_is_hard_before_any_game() -> None:
     league = make_league(mirror=0, live=0, past=1, prior="ratings")
     for version in (1, 2):
-        league.versions["bob"] = version
+        league.versions["bob"] = named("bob", version)
         looks = league.evaluation_matches(
-            f"eval/{version}", [(f"bob@{version}", "tiny")], range(30)
+            f"eval/{version}", [(agent("bob", version), "tiny")], range(30)
         )
         wins = (1.0, -1.0) if version == 2 else (-1.0, 1.0)
         league.report([episode(s, wins if s.seats[0] != "tiny" else wins[::-1]) for s in looks])
         league.freeze("bob", version)
-    final = league.round_robin("eval/final", ["bob@1", "tiny"], 30)
+    final = league.round_robin("eval/final", [agent("bob", 1), "tiny"], 30)
     before = json.dumps(league.state())
     league.report([episode(s, (1.0, -1.0)) for s in final])
     assert json.dumps(league.state()) == before
     met = met_by(league, "alice", states=400)
-    assert met["bob@2"] > 1.5 * met["bob@1"] > 0
+    assert met[agent("bob", 2)] > 1.5 * met[agent("bob", 1)] > 0
 
 
 def test_old_games_fade() -> None:
     league = make_league(decay=0.9, **EVE)
-    beat(league, "eve@0", "alice@0", 0.5, games=100)  # won 50, then lost 50
+    beat(league, agent("eve", 0), agent("alice", 0), 0.5, games=100)  # won 50, then lost 50
     (cell,) = league.state()["games"]["eve"].values()
     assert cell[0] == pytest.approx(10, abs=0.01)
     assert cell[1] < 0.1

@@ -61,6 +61,7 @@ def sample_batch(
             invalid=None,
             reward=0.0,
             components={},
+            version=f"{adapter}@0-0123456789abcdef",
             prompt_ids=reply.prompt_ids,
             completion_ids=reply.token_ids,
             logprobs=reply.logprobs,
@@ -71,7 +72,6 @@ def sample_batch(
     advantages = rng.normal(size=rows)
     return training_batch(
         adapter,
-        0,
         [(turn, float(a)) for turn, a in zip(turns, advantages, strict=True)],
         base.tokenizer.pad_token_id,
     )

@@ -63,7 +63,7 @@ def pairs(count: int = 5, seed: int = 0) -> tuple[Preference, ...]:
 
 
 def batch(some: tuple[Preference, ...], name: str = "alice") -> PreferenceBatch:
-    return PreferenceBatch(learner=name, version=0, pairs=some)
+    return PreferenceBatch(learner=name, pairs=some)
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ def turn(
 ) -> Turn:
     return Turn(
         turn_index=0, observation="", reply="", invalid=None, reward=reward, components={},
+        version="alice@0-0123456789abcdef",
         prompt_ids=prompt, completion_ids=reply,
         logprobs=sampled or (-5.0,) * len(reply), finish="stop",
     )  # fmt: skip

@@ -168,7 +168,7 @@ def test_dpo_is_the_sigmoid_of_log_ratios_to_the_untouched_base(
     ]
     loss = -torch.nn.functional.logsigmoid(0.5 * (ratio[0] - ratio[1]))
     loss.backward()
-    batch = PreferenceBatch(learner="alice", version=0, pairs=(pair(LONG, SHORT),))
+    batch = PreferenceBatch(learner="alice", pairs=(pair(LONG, SHORT),))
     got = agent.compute_gradients(batch)
     assert got["loss"] == pytest.approx(loss.item(), abs=1e-6)
     assert_gradients(agent.gradients, plain)

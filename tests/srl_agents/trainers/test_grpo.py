@@ -521,6 +521,7 @@ def test_a_policy_learns(tmp_path: Path) -> None:
                     invalid=None,
                     reward=0.0,
                     components={},
+                    version="alice@0-0123456789abcdef",
                     prompt_ids=request.prompt_ids,
                     completion_ids=reply.token_ids,
                     logprobs=reply.logprobs,
@@ -530,7 +531,7 @@ def test_a_policy_learns(tmp_path: Path) -> None:
             )
             for request, reply, advantage in zip(requests, replies, advantages, strict=True)
         ]
-        agent.update(training_batch("alice", agent.version, rows, base.tokenizer.pad_token_id))
+        agent.update(training_batch("alice", rows, base.tokenizer.pad_token_id))
     assert means[0] < 0.4
     assert np.mean(means[-3:]) > 0.9
 

@@ -48,7 +48,7 @@ def judged_batch(batch: TrainingBatch, seed: int = 0) -> CriticBatch:
 
     return CriticBatch(
         learner=batch.learner,
-        version=batch.version,
+        versions=batch.versions,
         prompt_ids_RP=batch.prompt_ids_RP,
         prompt_mask_RP=batch.prompt_mask_RP,
         completion_ids_RT=batch.completion_ids_RT,

@@ -50,7 +50,7 @@ def pairs(count: int = 5, seed: int = 0) -> tuple[Preference, ...]:
 
 
 def batch(some: tuple[Preference, ...]) -> PreferenceBatch:
-    return PreferenceBatch(learner=NAME, version=0, pairs=some)
+    return PreferenceBatch(learner=NAME, pairs=some)
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing")

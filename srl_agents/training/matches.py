@@ -1,0 +1,74 @@
+"""Plays the matches of a run: shared out to its processes, stored, and refused where most are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srl_agents.coordination.processes import Processes
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView
+from srl_agents.records import Episode, MatchSpec
+from srl_agents.rollouts import Finished, Rollouts
+from srl_envs.episode import Transcript
+from srl_envs.errors import SandboxError
+
+
+class Matches:
+    """What every phase that plays goes through.
+
+    Args:
+        rollouts: plays.
+        store: gets every result.
+        processes: play a part each, and hear of the others'.
+        view: shows progress.
+    """
+
+    def __init__(
+        self, rollouts: Rollouts, *, store: LeagueStore, processes: Processes, view: ConsoleView
+    ) -> None:
+        self.rollouts, self.store = rollouts, store
+        self.processes, self.view = processes, view
+
+    def play(
+        self,
+        phase: str,
+        specs: Sequence[MatchSpec],
+        finished: Finished | None = None,
+        *,
+        most_void: float = 0.5,
+    ) -> list[Episode]:
+        """Play and store; all processes return the same.
+
+        Args:
+            phase: what to show meanwhile.
+            specs: the matches.
+            finished: called with each match.
+            most_void: share of matches that may be lost before nothing can be concluded from the rest.
+
+        Raises:
+            SandboxError: more could not be finished.
+        """
+        mine = [spec for number, spec in enumerate(specs) if self.processes.mine(number)]
+        self.view.phase(phase, len(mine))
+        alone = self.processes.size == 1
+        ended: list[tuple[Episode, Transcript]] = []
+
+        def keep(episode: Episode, transcript: Transcript) -> None:
+            ended.append((episode, transcript))
+
+        played = self.rollouts.play(mine, self.view.advance, finished if alone else keep)
+        episodes = self.processes.interleave(played)
+        if finished is not None and not alone:
+            for episode, transcript in (
+                match for part in self.processes.gather(ended) for match in part
+            ):
+                finished(episode, transcript)
+        self.store.report_many((episode.spec, episode.result()) for episode in episodes)
+        void = [episode for episode in episodes if not episode.valid]
+        if len(void) > most_void * len(episodes):
+            raise SandboxError(
+                f"{len(void)} of {len(episodes)} episodes could not be finished, the first with: "
+                f"{void[0].fault}. Fix the cause and give the same command: the run continues from its "
+                "checkpoint."
+            )
+        return episodes

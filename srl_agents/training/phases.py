@@ -1,0 +1,183 @@
+"""One update of a league run: named phases in a fixed order, each of which reads what earlier ones left.
+
+``play`` matches, ``judge`` the episodes, ``credit`` them, ``update`` the weights, ``publish`` the new
+versions, ``look`` at them on eval seeds, ``report`` the metrics, take a ``snapshot``, write a
+``checkpoint``. A phase changes the parts and the `Update`, and knows no other phase.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from srl_agents.metrics import Record, Sink
+from srl_agents.metrics.play import reward_statistics
+from srl_agents.models.device_memory import allocated_gb
+from srl_agents.records import Episode, TrainingBatch, WeightVersion
+from srl_agents.rewards.learned_reward import rule_reward
+from srl_agents.trainers.learner import Batch
+from srl_agents.training import evaluation, state
+from srl_agents.training.parts import Parts
+from srl_agents.training.step import take_steps
+
+
+@dataclass(kw_only=True, slots=True)
+class Update:
+    """One update while it is made."""
+
+    number: int
+    """From 1."""
+    sinks: Sequence[Sink]
+    """Get its record."""
+    episodes: list[Episode] = field(default_factory=list)
+    """As the game paid them."""
+    valued: list[Episode] = field(default_factory=list)
+    """As the recipe's rewards value them."""
+    judged: list[Episode] = field(default_factory=list)
+    """The same with what a reward model adds, for credit."""
+    components: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By learner, what each component of the recipe's rewards brought."""
+    batches: dict[str, Batch] = field(default_factory=dict)
+    """By learner, of those that have something to learn from."""
+    learners: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Metrics of each learner."""
+    run: dict[str, float] = field(default_factory=dict)
+    """Metrics of the run."""
+    score: float | None = None
+    """Mean points per game of the learners in this update's look, if there was one."""
+
+
+Phase = Callable[[Parts, Update], None]
+
+
+def play(parts: Parts, update: Update) -> None:
+    """Play for all learners, with the versions that are installed."""
+    rollout = parts.recipe.rollout
+    specs = parts.league.training_matches(
+        update.number - 1, rollout.start_states, rollout.group_size
+    )
+    started = time.monotonic()
+    update.episodes = parts.matches.play(f"update {update.number}: playing", specs)
+    elapsed = time.monotonic() - started
+    parts.league.report(update.episodes)
+    last = update.number == parts.recipe.updates
+    parts.collapse.observe(update.number, update.episodes, _live(parts), last=last)
+    tokens = sum(sum(e.result().tokens) for e in update.episodes)
+    update.run |= {
+        "generate_s": elapsed,
+        "tokens_per_s": tokens / max(elapsed, 1e-9),
+        "void": float(sum(not e.valid for e in update.episodes)),
+    }
+
+
+def judge(parts: Parts, update: Update) -> None:
+    """Value the episodes by the recipe's rewards, and let a reward model add its opinion."""
+    parts.view.phase(f"update {update.number}: training", len(parts.learners))
+    live = _live(parts)
+    update.valued = update.episodes
+    if parts.rewards is not None:
+        update.valued, components = parts.rewards.judged(update.episodes, live)
+        update.components = {live[agent]: values for agent, values in components.items()}
+    update.judged = update.valued
+    if parts.learned_reward is not None:
+        update.judged, metrics = parts.learned_reward.judged(update.valued, live)
+        update.run |= metrics
+
+
+def credit(parts: Parts, update: Update) -> None:
+    """Turn rewards into every learner's rows, before anybody's weights move."""
+    for name, learner in parts.learners.items():
+        live = parts.league.live(name)
+        batch, metrics = parts.experience.batch(name, update.judged, live)
+        if update.judged is not update.episodes and "reward" in metrics:
+            metrics["reward"] = rule_reward(update.episodes, live)
+        if isinstance(batch, TrainingBatch):
+            metrics["version_lag"] = _lag(batch.versions, learner.version)
+        metrics |= reward_statistics(update.episodes, live)
+        update.learners[name] = metrics | update.components.get(name, {})
+        if batch is not None:
+            update.batches[name] = batch
+    parts.idle.say(update.number, update.learners, set(update.batches))
+
+
+def step(parts: Parts, update: Update) -> None:
+    """Take the optimizer steps; then learn from others and teach the reward model."""
+    started, live = time.monotonic(), _live(parts)
+    parts.versions.withdraw()
+    update.run |= take_steps(parts, update.batches, update.learners)
+    if parts.learned_reward is not None:
+        update.run |= parts.learned_reward.learn(update.valued, live)
+    if parts.sharing is not None:
+        read = parts.sharing.after_update(update.number, update.valued, live)
+        for name, values in read.items():
+            update.learners[name] |= values
+    update.run["train_s"] = time.monotonic() - started
+    update.run["memory/allocated_gb"] = allocated_gb(parts.base.device)
+
+
+def publish(parts: Parts, update: Update) -> None:
+    """Name the new versions and install them: from now on they play."""
+    started = time.monotonic()
+    parts.versions.publish()
+    update.run["publish_s"] = time.monotonic() - started
+
+
+def look(parts: Parts, update: Update) -> None:
+    """Measure the new versions, where the recipe wants it now."""
+    every = parts.recipe.evaluation.every
+    if every and update.number % every == 0:
+        update.score = evaluation.look(parts, update.number, update.learners)
+
+
+def report(parts: Parts, update: Update) -> None:
+    """Tell everybody who listens."""
+    record = Record(
+        update=update.number,
+        updates=parts.recipe.updates,
+        run=update.run,
+        learners=update.learners,
+    )
+    for sink in update.sinks:
+        sink.write(record)
+
+
+def snapshot(parts: Parts, update: Update) -> None:
+    """Freeze versions as opponents, where it is time."""
+    last = update.number == parts.recipe.updates
+    if last or update.number % parts.recipe.snapshot_every == 0:
+        for name in parts.learners:
+            parts.versions.snapshot(name, update.number, last=last)
+
+
+def checkpoint(parts: Parts, update: Update) -> None:
+    """Write what the run can go on from, where it is time."""
+    last = update.number == parts.recipe.updates
+    if last or update.number % parts.recipe.checkpoint_every == 0:
+        state.save(parts, update.number, update.score)
+
+
+PHASES: Mapping[str, Phase] = {
+    "play": play,
+    "judge": judge,
+    "credit": credit,
+    "update": step,
+    "publish": publish,
+    "look": look,
+    "report": report,
+    "snapshot": snapshot,
+    "checkpoint": checkpoint,
+}
+"""In the order in which they run."""
+
+
+def _live(parts: Parts) -> dict[str, str]:
+    """Agent id -> learner."""
+    return {parts.league.live(name): name for name in parts.learners}
+
+
+def _lag(versions: Sequence[WeightVersion], now: int) -> float:
+    """Mean steps between the versions that wrote rows and the one that learns from them."""
+    return float(np.mean([now - version.number for version in versions]))

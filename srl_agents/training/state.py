@@ -1,0 +1,111 @@
+"""What a checkpoint of a league run holds: all that later updates depend on, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from srl_agents import checkpoints
+from srl_agents.checkpoints import Checkpoint
+from srl_agents.training.parts import Parts
+from srl_agents.training.run_folder import CHECKPOINTS
+from srl_envs.errors import CheckpointError, ConfigError
+
+COORDINATION = "coordination"
+"""Group of a checkpoint's tensors."""
+Groups = dict[str, dict[str, Any]]
+"""Named tensors by group."""
+
+
+def save(parts: Parts, done: int, score: float | None) -> None:
+    """Write a checkpoint.
+
+    Args:
+        parts: of the run.
+        done: updates so far.
+        score: of the learners in this update's look, if there was one.
+    """
+    tensors, state = _gathered(parts)
+    recipe = parts.recipe
+    checkpoints.save(
+        parts.folder / CHECKPOINTS,
+        done,
+        tensors,
+        state,
+        keep=recipe.keep_checkpoints,
+        score=score,
+        keep_best=recipe.keep_best_checkpoints,
+    )
+
+
+def restore(parts: Parts) -> int:
+    """Go to the newest whole checkpoint; returns the number of updates that it holds.
+
+    Raises:
+        CheckpointError: no checkpoint is whole, or it is of an older SRL, or a snapshot is gone.
+        ConfigError: it holds more updates than the recipe asks for.
+    """
+    found = checkpoints.latest(parts.folder / CHECKPOINTS)
+    if found is None:
+        return 0
+    checkpoint = checkpoints.load(found)
+    if checkpoint.step > parts.recipe.updates:
+        raise ConfigError(
+            f"updates={parts.recipe.updates}: the run in {parts.folder} has {checkpoint.step} already. "
+            f"Give {checkpoint.step} or more, or another folder with --out."
+        )
+    try:
+        _take_over(parts, checkpoint)
+    except (KeyError, ConfigError) as error:
+        lack = f"has no {error}" if isinstance(error, KeyError) else f"is not as expected: {error}"
+        raise CheckpointError(
+            f"{found} was written by an older SRL and {lack}: finish the run with that version, or "
+            "start it in another folder."
+        ) from error
+    parts.versions.load_frozen()
+    parts.view.say(f"resuming after update {checkpoint.step} of {parts.recipe.updates}")
+    return checkpoint.step
+
+
+def _gathered(parts: Parts) -> tuple[Groups, dict[str, Any]]:
+    """Everything, as tensors and JSON values."""
+    tensors: Groups = {}
+    state: dict[str, Any] = {
+        "league": parts.league.state(),
+        "learners": {},
+        "credit": parts.credit.state(),
+        "collapse": parts.collapse.state(),
+    }
+    shared, state["coordination"] = parts.coordinator.state()
+    if shared:
+        tensors[COORDINATION] = shared
+    if parts.sharing is not None:
+        groups, state["sharing"] = parts.sharing.state()
+        tensors |= groups
+    if parts.learned_reward is not None:
+        groups, state["reward_model"] = parts.learned_reward.state()
+        tensors |= groups
+    for name, learner in parts.learners.items():
+        own = parts.base.trainable_parameters(name)
+        tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
+        tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
+    return tensors, state
+
+
+def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
+    """Be where the checkpoint was written."""
+    tensors, state = checkpoint.tensors, checkpoint.state
+    parts.league.load_state(state["league"])
+    for name, learner in parts.learners.items():
+        parts.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
+        learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
+    parts.credit.load_state(state["credit"])
+    parts.collapse.load_state(state["collapse"])
+    parts.coordinator.load_state(
+        tensors.get(COORDINATION, {}),
+        state["coordination"],
+        like=dict(parts.base.trainable_parameters(parts.recipe.learners[0])),
+    )
+    if parts.sharing is not None:
+        parts.sharing.load_state(tensors, state["sharing"])
+    if parts.learned_reward is not None:
+        parts.learned_reward.load_state(tensors, state["reward_model"])

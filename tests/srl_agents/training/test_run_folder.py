@@ -1,0 +1,96 @@
+"""A folder's run goes on with settings that compute the same, and refuses others by their keys."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.league.settings import EvaluationSettings, OpponentSettings
+from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
+from srl_agents.recipes.settings import LeagueRecipe, RolloutSettings
+from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.training.run_folder import RECIPE, check_folder, snapshots_in, write_recipe
+from srl_envs.errors import ConfigError
+
+RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"updates": 40},
+        {"device": "cpu"},
+        {"rollout": RolloutSettings(concurrency=7, batch_rows=3)},
+        {"keep_checkpoints": 5, "keep_best_checkpoints": 0, "checkpoint_every": 1},
+        {"report_to": ("trackio",)},
+        {"transport": "files"},
+        {"evaluation": EvaluationSettings(final_pairs=1)},
+    ],
+)
+def test_what_is_computed_alike_may_change(changes: dict[str, Any], tmp_path: Path) -> None:
+    write_recipe(RUN, tmp_path)
+    check_folder(replace(RUN, **changes), tmp_path)
+
+
+def test_other_settings_are_refused_by_their_keys(tmp_path: Path) -> None:
+    there = replace(RUN, training=GRPOSettings(learning_rate=1e-3))
+    write_recipe(there, tmp_path)
+    here = replace(RUN, training=GRPOSettings(learning_rate=1e-4), seed=3, updates=99)
+    with pytest.raises(ConfigError) as caught:
+        check_folder(here, tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} holds a run with other settings: seed: 0 there, 3 here; training.learning_rate: "
+        "0.001 there, 0.0001 here. Set them back to continue it, or choose another folder with --out."
+    )
+    assert "delete" not in str(caught.value)
+
+
+def test_a_section_that_comes_or_goes_is_named(tmp_path: Path) -> None:
+    write_recipe(RUN, tmp_path)
+    with pytest.raises(ConfigError, match=r"teams: \[\] there, \[0, 1\] here"):
+        check_folder(replace(RUN, teams=(0, 1)), tmp_path)
+
+
+def test_looks_that_samplers_read_may_not_change(tmp_path: Path) -> None:
+    fewer = EvaluationSettings(every=3, pairs=2)
+    for prior, refused in (("ratings", True), ("even", False)):
+        run = replace(RUN, opponents=OpponentSettings(prior=prior))
+        write_recipe(run, tmp_path)
+        with (
+            pytest.raises(ConfigError, match=r"evaluation\.pairs: 20") if refused else nullcontext()
+        ):
+            check_folder(replace(run, evaluation=fewer), tmp_path)
+
+
+def test_a_population_goes_on_with_more_matches_and_workers(tmp_path: Path) -> None:
+    agents = (AgentSettings(bot="random"), AgentSettings(bot="middle"))
+    population = PopulationRecipe(name="p", env="nim-v0", agents=agents)
+    write_recipe(population, tmp_path)
+    check_folder(replace(population, matches=9999, workers=2, lease_s=5.0), tmp_path)
+    with pytest.raises(ConfigError, match=r"temperature: 1\.0 there, 0\.5 here"):
+        check_folder(replace(population, temperature=0.5), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["name: other\n", "{", "\udcff"])
+def test_a_file_that_is_no_such_recipe_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / RECIPE).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match=r"recipe\.yaml is of another recipe"):
+        check_folder(RUN, tmp_path)
+
+
+def test_settings_that_are_newer_than_the_folder_have_their_defaults(tmp_path: Path) -> None:
+    write_recipe(RUN, tmp_path)
+    path = tmp_path / RECIPE
+    kept = [line for line in path.read_text().splitlines() if not line.startswith("transport")]
+    path.write_text("\n".join(kept))
+    check_folder(RUN, tmp_path)
+
+
+def test_unfinished_snapshots_are_none(tmp_path: Path) -> None:
+    for name in ("bob@2-0123456789abcdef", "bob@2-0123456789abcdef.tmp", ".tmp-bob@1-0123"):
+        (tmp_path / "snapshots" / name).mkdir(parents=True)
+    assert snapshots_in(tmp_path) == ["bob@2-0123456789abcdef"]
