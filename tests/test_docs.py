@@ -13,6 +13,8 @@ import srl_envs
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rewards.terms import REWARD_SECTION
+from srl_agents.testing import check_reward
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -76,6 +78,39 @@ def test_the_sections_of_the_guide_of_sharing_are_valid(tmp_path: Path) -> None:
     recipe = load(LeagueRecipe, path)
     assert recipe.training.algorithm == "dpo"
     assert None not in (recipe.warm_start, recipe.sharing, recipe.reward_model)
+
+
+def test_the_rewards_of_the_guide_are_valid(tmp_path: Path) -> None:
+    section = next(b for b in blocks(ROOT / "docs/guides/rewards.md", "yaml") if "terms:" in b)
+    path = tmp_path / "guide.yaml"
+    path.write_text(f"name: a\nmodel: tiny\nenv: connect_four-v0\n{section}")
+    rewards = load(LeagueRecipe, path).rewards
+    assert rewards is not None
+    assert rewards.mask_overlong
+    assert list(rewards.terms) == ["tidy", "short", "price"]
+
+
+def test_the_reward_of_the_guide_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = [b for b in blocks(ROOT / "docs/guides/rewards.md", "python") if "RewardTerm" in b]
+    (tmp_path / "mentions_of_the_guide.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"kind": "mentions_of_the_guide:Mentions", "word": "please", "weight": 0.1}
+    check_reward(REWARD_SECTION.convert(settings, "rewards.terms.polite"))
+
+
+def test_the_wrappers_of_the_guide_are_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (section,) = blocks(ROOT / "docs/guides/wrappers.md", "yaml")
+    (tmp_path / "potentials_of_the_guide.py").write_text(
+        "def middle_column(text, seat): return 0.0"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    section = section.replace("my_package.potentials", "potentials_of_the_guide")
+    path = tmp_path / "guide.yaml"
+    path.write_text(f"name: a\nmodel: tiny\nenv: connect_four-v0\n{section}")
+    kinds = [wrapper["kind"] for wrapper in load(LeagueRecipe, path).wrappers]
+    assert kinds == ["HistoryWindow", "TurnLimit", "PotentialShaping"]
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)

@@ -97,7 +97,7 @@ def test_the_coordination_kind_conforms() -> None:
 @pytest.mark.usefixtures("installed")
 def test_the_estimator_and_the_reward_conform() -> None:
     check_estimator(CreditSettings(estimator="group_median", level="turn"))
-    check_reward(REWARD_SECTION.convert({"kind": "brevity", "weight": 0.5}, "rewards"))
+    check_reward(REWARD_SECTION.convert({"kind": "brevity", "weight": 0.5}, "rewards.terms.short"))
 
 
 @pytest.mark.usefixtures("installed")
@@ -171,6 +171,7 @@ def test_a_run_trains_with_all_of_it(by: str, tmp_path: Path) -> None:
     ]
     assert [record["run"].get("averaged") for record in records] == [None, 1.0]
     assert all(record["learners"]["alice"]["grad_norm"] > 0 for record in records)
+    assert all(record["learners"]["alice"]["reward/short"] > 0 for record in records)
     again = python(
         "-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run"
     )  # its recipe is read back
