@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from recorded import episode, turn
 
 from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.preferences import PairSettings, paid_pairs
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.rewards.settings import RewardSettings
 from srl_agents.rewards.terms import Judge, Played, RewardTerm
@@ -158,6 +159,16 @@ def test_replies_that_were_cut_move_the_baseline_and_learn_nothing() -> None:
     paid, _ = credit.paid_turns(judged, "alice", "alice@1")
     assert [p.turn.reply for p in paid] == ["ended"]
     assert not any(t.masked for e in rewards().judged(attempts, POLICIES)[0] for t in _turns(e))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_replies_that_were_cut_make_no_pairs(masked: bool) -> None:
+    attempts = [
+        episode(turn("cut", 8, outcome=1.0), attempt=0),
+        episode(turn("ended", 2, outcome=0.0), attempt=1),
+    ]
+    judged, _ = rewards(mask_overlong=masked).judged(attempts, POLICIES)
+    assert len(paid_pairs(judged, POLICIES, PairSettings())) == (0 if masked else 1)
 
 
 def _turns(played: Any) -> Any:
