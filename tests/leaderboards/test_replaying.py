@@ -8,7 +8,7 @@ from leaderboards.record import MatchRecord
 from leaderboards.replaying import replay_match
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts import Runner
+from srl_agents.rollouts import Rollouts
 from srl_envs.episode import Transcript
 
 WRAPPERS = [
@@ -20,7 +20,7 @@ WRAPPERS = [
 def recorded(spec: MatchSpec) -> MatchRecord:
     kept: list[tuple[Episode, Transcript]] = []
     policies = {name: ScriptedPolicy(name.removeprefix("bot:")) for name in spec.seats}
-    runner = Runner(policies, root_seed=0)
+    runner = Rollouts(policies, root_seed=0)
     try:
         runner.play([spec], finished=lambda episode, transcript: kept.append((episode, transcript)))
     finally:
