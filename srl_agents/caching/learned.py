@@ -1,0 +1,157 @@
+"""Our policy: keep the blocks whose use per unit of space and time is expected to be highest.
+
+It learns reuse times per class of block (`srl_agents.caching.reuse_times`) and ranks every leaf by class
+and age. What it assumes: blocks of one class are used again independently of each other, with hazards
+that change slower than ages pass. Everything else is learned from the requests that it sees.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Sequence
+from typing import Generic
+
+from srl_agents.caching.cache_policy import Key, Knowledge, Value
+from srl_agents.caching.prefix_tree import Block, PrefixTree
+from srl_agents.caching.reuse_times import AGE_STARTS, AGES, EPOCHS, ReuseTimes, age_bucket
+
+_SHORTEST_HORIZON, _CAPACITIES = 2**17, 16
+"""Reuse times are learned up to so many accesses, or so many capacities if that is more."""
+_EPOCHS_PER_LESSON = 2
+
+# classes: first use (last block of its prompt | by the reply's length), later uses by count, session over
+_LAST, _REPLY, _COUNT, _OVER = 0, 1, 5, 9
+_KINDS, _TURNS = 10, 3
+_SHARED = object()
+"""Stands for the session of a block that several sessions used."""
+
+
+class _Past(Generic[Key]):
+    """What is remembered of a block, cached or not."""
+
+    __slots__ = ("count", "epoch", "kind", "session")
+
+    def __init__(self, session: Hashable | None) -> None:
+        self.count = -1
+        self.epoch = 0
+        self.kind = 0
+        self.session = session
+
+
+class LearnedReuse(PrefixTree[Key, Value]):
+    """Lowest worth first; O(log n) per access, deterministic."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        horizon = max(_SHORTEST_HORIZON, _CAPACITIES * capacity)
+        self._accesses_per_epoch = -(-horizon // EPOCHS)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._times = ReuseTimes(_KINDS * _TURNS, self._accesses_per_epoch)
+        self._accesses = 0
+        self._pasts: dict[Key, _Past[Key]] = {}
+        self._used_in: list[list[Key]] = [[] for _ in range(EPOCHS)]
+        self._cells: list[dict[Key, Block[Key, Value]]] = [
+            {} for _ in range(_KINDS * _TURNS * AGES)
+        ]
+        self._moves: dict[int, list[Block[Key, Value]]] = {}
+        """Epoch -> leaves whose age then enters the next bucket."""
+        self._learn()
+
+    def begin(self, keys: Sequence[Key], knowledge: Knowledge) -> None:
+        """Keep what the whole request has in common."""
+        self._last = len(keys) - 1
+        self._knowledge = knowledge
+        reply, ahead = knowledge.reply_tokens, knowledge.turns_ahead
+        self._first_kind = _REPLY + (
+            0 if reply is None else 1 if reply <= 32 else 2 if reply <= 128 else 3
+        )
+        self._turn = 0 if ahead is None else 1 if ahead <= 1 else 2
+
+    def enter(self, block: Block[Key, Value]) -> None:
+        """A block that was never touched is the first to go."""
+        block.place = -1
+
+    def use(self, key: Key, block: Block[Key, Value] | None, depth: int) -> None:
+        """Learn from the block's return, and classify it anew."""
+        self._tick()
+        if block is not None:
+            self.withdraw(block)
+        session = self._knowledge.session
+        past = self._pasts.get(key)
+        if past is None:
+            past = self._pasts[key] = _Past(session)
+        else:
+            self._times.came_back(past.kind, past.epoch)
+            if past.session != session:
+                past.session = _SHARED
+        past.count += 1
+        past.kind = self._kind(past, depth) * _TURNS + self._turn
+        past.epoch = self._times.epoch
+        self._times.used(past.kind)
+        self._used_in[past.epoch % EPOCHS].append(key)
+
+    def _kind(self, past: _Past[Key], depth: int) -> int:
+        if self._knowledge.ends and past.session is not _SHARED:
+            return _OVER
+        if past.count == 0:
+            return _LAST if depth == self._last else self._first_kind
+        return _COUNT + min(3, past.count.bit_length() - 1)
+
+    def offer(self, block: Block[Key, Value]) -> None:
+        """Put the leaf into the cell of its class and age."""
+        self.withdraw(block)
+        past = self._pasts.get(block.key)
+        if past is None:  # inserted and not touched, or forgotten: nothing speaks for it
+            cell = len(self._cells) - 1
+        else:
+            bucket = age_bucket(min(self._times.epoch - past.epoch, EPOCHS - 1))
+            cell = past.kind * AGES + bucket
+            if bucket + 1 < AGES:
+                due = past.epoch + int(AGE_STARTS[bucket + 1])
+                self._moves.setdefault(due, []).append(block)
+        block.place = cell
+        self._cells[cell][block.key] = block
+        if not self._listed[cell]:
+            self._listed[cell] = True
+            heapq.heappush(self._order, (self._worth[cell], cell))
+
+    def withdraw(self, block: Block[Key, Value]) -> None:
+        """Take it out of its cell."""
+        if block.place >= 0:
+            del self._cells[block.place][block.key]
+            block.place = -1
+
+    def next_leaf(self) -> Block[Key, Value]:
+        """The longest in the cell of the lowest worth."""
+        while not self._cells[self._order[0][1]]:
+            self._listed[heapq.heappop(self._order)[1]] = False
+        return next(iter(self._cells[self._order[0][1]].values()))
+
+    def _tick(self) -> None:
+        self._accesses += 1
+        if self._accesses % self._accesses_per_epoch:
+            return
+        self._times.advance()
+        epoch = self._times.epoch
+        oldest = self._used_in[epoch % EPOCHS]
+        self._used_in[epoch % EPOCHS] = []
+        for key in oldest:
+            past = self._pasts.get(key)
+            if past is not None and epoch - past.epoch >= EPOCHS and key not in self._blocks:
+                del self._pasts[key]
+        for block in self._moves.pop(epoch, ()):
+            if block.place >= 0:
+                self.offer(block)
+        if epoch % _EPOCHS_PER_LESSON == 0:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Rank the cells by what has been learned."""
+        self._worth: list[float] = self._times.worth().ravel().tolist()
+        self._worth[-1] = 0.0
+        self._listed = [bool(cell) for cell in self._cells]
+        self._order = [(self._worth[cell], cell) for cell, on in enumerate(self._listed) if on]
+        heapq.heapify(self._order)

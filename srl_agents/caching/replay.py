@@ -1,0 +1,115 @@
+"""Replay a trace through one cache and count its hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.caching.cache_policy import NOTHING_KNOWN, CachePolicy, Knowledge
+from srl_agents.caching.farthest import FarthestNextUse
+from srl_agents.caching.learned import LearnedReuse
+from srl_agents.caching.recency import LRU, S3FIFO, DecayedLFU, SegmentedLRU
+from srl_agents.caching.traces import Request, Trace
+from srl_envs.errors import ConfigError, nearest
+
+Known = Literal["nothing", "sessions", "ends"]
+"""What a policy is told: nothing, which session asks, or also that a session is over."""
+BlockPolicy = CachePolicy[int, bool]
+
+_ONLINE: dict[str, Callable[[int], BlockPolicy]] = {
+    "lru": LRU,
+    "segmented-lru": SegmentedLRU,
+    "decayed-lfu": DecayedLFU,
+    "s3-fifo": S3FIFO,
+    "learned": LearnedReuse,
+}
+POLICIES = (*_ONLINE, "oracle")
+
+
+def make_policy(name: str, capacity: int, trace: Trace) -> BlockPolicy:
+    """The policy of this name; only the oracle reads ``trace``.
+
+    Raises:
+        ConfigError: no policy has this name.
+    """
+    if name == "oracle":
+        return FarthestNextUse(capacity, [request.blocks for request in trace.requests])
+    if name not in _ONLINE:
+        raise ConfigError(
+            f"policy={name!r}: no such policy.{nearest(name, POLICIES)} There are {', '.join(POLICIES)}."
+        )
+    return _ONLINE[name](capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay counted."""
+
+    hits_R: NDArray[np.int64]
+    """(R,) blocks of each request that were cached, with everything before them."""
+    blocks_R: NDArray[np.int64]
+    """(R,) blocks of each request."""
+    evicted: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the blocks asked for."""
+        return float(self.hits_R.sum() / self.blocks_R.sum())
+
+
+def knowledge_of(request: Request, known: Known, *, replies: bool = True) -> Knowledge:
+    """What a policy is told of a request."""
+    told = request.session if known != "nothing" else None
+    return Knowledge(
+        session=told,
+        ends=known == "ends" and request.ends,
+        reply_tokens=request.reply_tokens if replies else None,
+    )
+
+
+def admit(policy: BlockPolicy, request: Request, knowledge: Knowledge = NOTHING_KNOWN) -> int:
+    """Serve one request: count its cached prefix, cache the rest, and trim to the capacity.
+
+    The blocks of a running request are in memory anyway, so trimming comes last: what was just computed
+    may be the first to go (bypass).
+
+    Returns:
+        Blocks of the cached prefix.
+    """
+    chain = request.blocks
+    hits = 0
+    for key in chain:
+        if policy.get(key) is None:
+            break
+        hits += 1
+    for key in chain[hits:]:
+        policy.insert(key, True)
+    policy.touch(chain, knowledge)
+    return hits
+
+
+def replay(
+    trace: Trace,
+    policy: BlockPolicy,
+    *,
+    known: Known = "nothing",
+    replies: bool = True,
+    progress: Callable[[int], Any] | None = None,
+) -> Replay:
+    """Replay every request in order; ``progress`` is called with the number of each finished one."""
+    hits_R = np.zeros(len(trace.requests), dtype=np.int64)
+    evicted = 0
+    for number, request in enumerate(trace.requests):
+        hits_R[number] = admit(policy, request, knowledge_of(request, known, replies=replies))
+        over = len(policy) - policy.capacity
+        if over > 0:
+            policy.evict(over)
+            evicted += over
+        if progress is not None:
+            progress(number)
+    blocks_R = np.array([len(request.blocks) for request in trace.requests], dtype=np.int64)
+    return Replay(hits_R, blocks_R, evicted)
