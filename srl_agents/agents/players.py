@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
-from srl_agents.records import Served
+from srl_agents.engines.protocol import Engine, Example, GenerationRequest
+from srl_agents.records import Served, WeightVersion
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
 
@@ -63,13 +64,32 @@ class ScriptedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """A language model: one version of it on an engine."""
+    """A language model behind an engine, whichever engine it is."""
 
     engine: Engine
     version: WeightVersion | None = None
-    """None is the model as the engine loaded it."""
+    """None is the model as it was loaded, or as it is served."""
     examples: tuple[Example, ...] = ()
-    """Shown before every observation; part of what the policy is."""
+    """Shown before every observation, behind those of the engine's own prompt; part of what the policy
+    is."""
+
+    def request(
+        self, observation: str, key: tuple[int, ...], session: str = ""
+    ) -> GenerationRequest:
+        """What the engine is asked for one turn.
+
+        Args:
+            observation: what the reply answers.
+            key: what the reply is for; equal keys get equal random numbers.
+            session: of one seat of one match; a hint for caches.
+        """
+        return GenerationRequest(
+            observation=observation,
+            examples=self.examples,
+            version=self.version,
+            key=key,
+            session=session,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,13 +171,8 @@ class Match:
         """What a model in this seat is asked; a bot replies at once, and nobody is asked."""
         policy, text = self._policies[seat], self._text(seat)
         if isinstance(policy, ModelPolicy):
-            request = GenerationRequest(
-                observation=text,
-                examples=policy.examples,
-                version=policy.version,
-                key=(*self._key, seat, len(self._turns[seat])),
-                session=f"{self._session}/{seat}",
-            )
+            key = (*self._key, seat, len(self._turns[seat]))
+            request = policy.request(text, key, f"{self._session}/{seat}")
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)
