@@ -79,6 +79,8 @@ class Load:
     """Of these seconds, with at least one request in flight."""
     full_s: float
     """Of these seconds, with as many in flight as the capacity allows."""
+    occupancy: float
+    """Mean number of requests in flight over these seconds, divided by the capacity."""
 
 
 class _Request:
@@ -262,7 +264,7 @@ class _Meter:
         self._capacity = capacity
         self._first_s: float | None = None
         self._last_s = 0.0
-        self._busy_s = self._full_s = 0.0
+        self._busy_s = self._full_s = self._requests_s = 0.0
         self._most = 0
         self.replies = 0
 
@@ -271,19 +273,22 @@ class _Meter:
         now = time.perf_counter()
         if self._first_s is None:
             self._first_s = self._last_s = now
-        self._busy_s += (now - self._last_s) * (in_flight > 0)
-        self._full_s += (now - self._last_s) * (in_flight == self._capacity)
-        self._last_s = now
+        passed_s, self._last_s = now - self._last_s, now
+        self._busy_s += passed_s * (in_flight > 0)
+        self._full_s += passed_s * (in_flight == self._capacity)
+        self._requests_s += passed_s * in_flight
         self._most = max(self._most, in_flight)
 
     def load(self, in_flight: int) -> Load:
         self.pass_time(in_flight)
+        wall_s = self._last_s - (self._first_s or 0.0)
         return Load(
             replies=self.replies,
             most_in_flight=self._most,
-            wall_s=self._last_s - (self._first_s or 0.0),
+            wall_s=wall_s,
             busy_s=self._busy_s,
             full_s=self._full_s,
+            occupancy=self._requests_s / (wall_s * self._capacity) if wall_s else 0.0,
         )
 
 

@@ -1,0 +1,210 @@
+"""Many live matches at once: is the engine kept at its limit, and what does a match cost?
+
+    python -m benchmarks.speed.live_matches [--part load|orders|duels|sandbox] [--json FILE]
+
+No model: a scripted engine answers after a latency from a heavy-tailed distribution, so what is
+measured is the asking, and the numbers are shares and ratios.
+
+- ``load``: 2,000 matches of a short game live at once, more than the engine has places. Share of the
+  time in which every place is taken, until the last match was admitted; memory per live match.
+- ``orders``: the same matches in ``free`` and in ``exact``; replies per second, and their ratio.
+- ``duels``: 200 live code duels, whose steps run programs in the sandbox; share of the time in which
+  the engine has something to do, in both orders.
+- ``sandbox``: code duels one at a time and twelve at once, with an engine that answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from srl_agents.agents.players import ModelPolicy
+from srl_agents.engines.protocol import GenerationRequest
+from srl_agents.engines.scripted import Latency, Load, ScriptedEngine, key_uniform
+from srl_agents.records import MatchSpec
+from srl_agents.rollouts import Order, Rollouts
+from srl_envs import make_bot
+
+SHORT_GAME, ORDERS_GAME, CODE_GAME = "kuhn_poker-v0", "nim-v0", "code_duel-v0"
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Played:
+    """One call of `Rollouts.play`."""
+
+    wall_s: float
+    load: Load
+    """Of the whole call."""
+    steady: Load
+    """Until the last match was admitted; of the whole call where all were admitted at once."""
+    live_bytes: int
+    """Resident memory when the first match ended, above that before the call."""
+    void: int
+
+
+def any_heap(request: GenerationRequest) -> str:
+    """A random reply to `ORDERS_GAME`, most of them legal; a function of the key, as ``exact`` needs."""
+    choices = ("1 1", "2 1", "3 1", "1 2")
+    return f"<action>{choices[int(key_uniform(request.key) * len(choices))]}</action>"
+
+
+def bot_reply(env_id: str) -> Callable[[GenerationRequest], str]:
+    """Replies of the strong bot."""
+    bot = make_bot(env_id, "strong", seed=0)
+    return lambda request: bot(request.observation)
+
+
+def resident_bytes() -> int:
+    """Of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def play(
+    env_id: str,
+    count: int,
+    engine: ScriptedEngine,
+    order: Order,
+    concurrency: int,
+    *,
+    warm_up: int = 0,
+) -> Played:
+    """Play that many matches between two seats of the engine.
+
+    Args:
+        env_id: of the game.
+        count: matches.
+        engine: answers.
+        order: of play.
+        concurrency: live matches.
+        warm_up: matches before the clock starts, with an engine that answers at once.
+    """
+    rollouts = Rollouts(
+        {"model": ModelPolicy(engine)}, root_seed=0, order=order, concurrency=concurrency
+    )
+    specs = [
+        MatchSpec(env_id=env_id, seed=number, split="train", seats=("model",) * 2, number=number)
+        for number in range(count + warm_up)
+    ]
+    seen: list[tuple[Load, int]] = []
+
+    def finished(*_: object) -> None:
+        seen.append((engine.load, resident_bytes() if not seen else 0))
+
+    if warm_up:  # imports and caches are no part of what a match needs
+        quick = Rollouts({"model": ModelPolicy(ScriptedEngine(bot_reply(env_id)))}, root_seed=0)
+        quick.play(specs[count:])
+        quick.close()
+    before = resident_bytes()
+    started = time.perf_counter()
+    episodes = rollouts.play(specs[:count], finished=finished)
+    wall_s = time.perf_counter() - started
+    rollouts.close()
+    last_admitted = count - concurrency
+    return Played(
+        wall_s=wall_s,
+        load=engine.load,
+        steady=seen[last_admitted - 1][0] if last_admitted > 0 else engine.load,
+        live_bytes=seen[0][1] - before,
+        void=sum(not episode.valid for episode in episodes),
+    )
+
+
+def measure_load(live: int) -> Result:
+    """So many live matches, an engine with half as many places, and a heavy tail."""
+    latency = Latency(kind="lognormal", median_s=live / 1000, tail=1.0)
+    engine = ScriptedEngine(bot_reply(SHORT_GAME), latency=latency, capacity=live // 2)
+    played = play(SHORT_GAME, live * 3 // 2, engine, "free", live, warm_up=8)
+    return {
+        "live_matches": live,
+        "places": live // 2,
+        "latency": asdict(latency),
+        "replies_per_s": played.load.replies / played.wall_s,
+        "share_of_time_at_limit": played.steady.full_s / played.steady.wall_s,
+        "share_of_time_at_limit_to_the_end": played.load.full_s / played.load.wall_s,
+        "kb_per_live_match": played.live_bytes / live / 1000,
+        "void": played.void,
+    }
+
+
+def measure_orders(rounds: int) -> Result:
+    """The same matches in both orders, turn by turn; the best round of each."""
+    latency = Latency(kind="lognormal", median_s=0.05, tail=1.0)
+    rates: dict[Order, list[float]] = {"free": [], "exact": []}
+    for _ in range(rounds):
+        for order, found in rates.items():
+            engine = ScriptedEngine(any_heap, latency=latency, capacity=128)
+            played = play(ORDERS_GAME, 256, engine, order, 128)
+            found.append(played.load.replies / played.wall_s)
+    return {
+        "latency": asdict(latency),
+        "replies_per_s": {order: max(found) for order, found in rates.items()},
+        "ratio": max(rates["free"]) / max(rates["exact"]),
+    }
+
+
+def measure_duels(live: int) -> Result:
+    """Code duels, and an engine with few places."""
+    latency = Latency(kind="lognormal", median_s=0.5, tail=0.5)
+    orders: tuple[Order, ...] = ("free", "exact")
+    result: Result = {"live_matches": live, "places": 16, "latency": asdict(latency)}
+    for order in orders:
+        engine = ScriptedEngine(bot_reply(CODE_GAME), latency=latency, capacity=16)
+        played = play(CODE_GAME, live, engine, order, live)
+        result[order] = {
+            "wall_s": played.wall_s,
+            "engine_busy_share": played.load.busy_s / played.wall_s,
+            "places_taken_share": played.load.occupancy * played.load.wall_s / played.wall_s,
+            "void": played.void,
+        }
+    return result
+
+
+def measure_sandbox(rounds: int) -> Result:
+    """Twelve code duels, one at a time and all at once, turn by turn; the best round of each."""
+    walls: dict[int, list[float]] = {1: [], 12: []}
+    for _ in range(rounds):
+        for live, found in walls.items():
+            engine = ScriptedEngine(bot_reply(CODE_GAME))
+            found.append(play(CODE_GAME, 12, engine, "free", live).wall_s)
+    return {
+        "wall_s": {live: min(found) for live, found in walls.items()},
+        "ratio": min(walls[1]) / min(walls[12]),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write where asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", action="append", choices=("load", "orders", "duels", "sandbox"))
+    parser.add_argument("--live", type=int, default=2000, help="live matches of `load`")
+    parser.add_argument("--duels", type=int, default=200, help="live matches of `duels`")
+    parser.add_argument("--rounds", type=int, default=3, help="of `orders` and `sandbox`")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    options = parser.parse_args()
+    parts: dict[str, Callable[[], Result]] = {
+        "load": lambda: measure_load(options.live),
+        "orders": lambda: measure_orders(options.rounds),
+        "duels": lambda: measure_duels(options.duels),
+        "sandbox": lambda: measure_sandbox(options.rounds),
+    }
+    results = {}
+    for name in options.part or list(parts):
+        results[name] = parts[name]()
+        print(name, json.dumps(results[name], indent=1))
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
