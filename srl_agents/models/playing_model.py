@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
@@ -268,7 +268,7 @@ class FullPlaying(PlayingModel):
     def __init__(
         self,
         tree: Any,
-        tensors: Callable[[str | None], Tensors],
+        tensors: Callable[[str | None], Mapping[str, torch.Tensor]],
         fit: Callable[[set[str | None]], bool],
     ) -> None:
         super().__init__(tree)

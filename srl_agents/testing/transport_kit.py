@@ -12,6 +12,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -134,7 +135,7 @@ def check_other_update(make: Make, folder: Path) -> None:
         "other examples": replace(update, shown=(("a board", "a reply"),)),
     }
     for what, asked in wrong.items():
-        _require_refused(lambda asked=asked: transport.open(asked), f"{what}: opened all the same")
+        _require_refused(partial(transport.open, asked), f"{what}: opened all the same")
     _require_opens(transport, update, _tensors(1), "refusing damaged the version")
     transport.close()
 

@@ -107,12 +107,12 @@ def check_reach(base: BaseModel, reach: AttentionReach) -> None:
         ) from error
     finally:
         backbone.train(training)
-    error = float((shared - alone).norm() / alone.norm())
-    if not error <= _TOLERATED:
+    difference = float((shared - alone).norm() / alone.norm())
+    if not difference <= _TOLERATED:
         kinds = ", ".join(
             f"{kind} over {window}" for kind, window in reach.windows.items() if window
         )
         raise ConfigError(
             f"share_prefixes: {base.name} ({config.model_type}{', ' + kinds if kinds else ''}) reads "
-            f"shared prefixes otherwise than rows: hidden states differ by {error:.0%}. {_INSTEAD}"
+            f"shared prefixes otherwise than rows: hidden states differ by {difference:.0%}. {_INSTEAD}"
         )

@@ -46,6 +46,9 @@ class _Shared:
     one of them keeps three busy.
     """
 
+    _turn: int
+    _alive: list[Callable[[], CodeExecutor | None]]
+
     def __init__(self) -> None:
         self.forget()
 
@@ -63,7 +66,7 @@ class _Shared:
         """Start over, in a forked process: another thread of its parent may have held the lock."""
         self._lock = threading.Lock()
         self._turn = -1
-        self._alive: list[Callable[[], CodeExecutor | None]] = [lambda: None] * _SERVERS
+        self._alive = [lambda: None] * _SERVERS
 
 
 _SHARED = _Shared()

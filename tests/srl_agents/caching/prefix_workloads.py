@@ -19,7 +19,14 @@ def trace_of(paths: list[list[int]]) -> Trace:
             key = 4 * key + step
             blocks.append(key)
         rows.append(
-            Request(float(number), len(blocks), 20 * path[-1], tuple(blocks), f"s{path[0]}", path[-1] == 2)
+            Request(
+                float(number),
+                len(blocks),
+                20 * path[-1],
+                tuple(blocks),
+                f"s{path[0]}",
+                path[-1] == 2,
+            )
         )
     return Trace(tuple(rows), tokens_per_block=1)
 

@@ -168,7 +168,9 @@ def test_a_decayed_count_forgets_old_fame() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_learned_policy_closes_part_of_the_gap_where_long_replies_end_sessions(seed: int) -> None:
+def test_the_learned_policy_closes_part_of_the_gap_where_long_replies_end_sessions(
+    seed: int,
+) -> None:
     trace = chat_trace(1500, seed)
     learned = replay(trace, LearnedReuse(200)).hit_rate
     lru = replay(trace, LRU(200)).hit_rate

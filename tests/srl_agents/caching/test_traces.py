@@ -26,7 +26,9 @@ GOOD: dict[str, Any] = {"timestamp": 5, "input_length": 3, "output_length": 1, "
 
 def lines(tmp_path: Path, *rows: object) -> Path:
     path = tmp_path / "trace.jsonl"
-    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    path.write_text(
+        "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+    )
     return path
 
 
