@@ -45,5 +45,5 @@ def _hash_of(tensors: Mapping[str, torch.Tensor]) -> Any:
     for name, tensor in sorted(tensors.items()):
         hashed.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        hashed.update(memoryview(flat.view(torch.uint8).numpy()))  # numpy has no bfloat16
+        hashed.update(flat.view(torch.uint8).numpy().data)  # numpy has no bfloat16
     return hashed
