@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from srl_agents.engines.protocol import Generation, GenerationRequest, RepeatableEngine
 from srl_agents.records import WeightUpdate
-from srl_agents.testing.engine_trial import Trial, require
+from srl_agents.testing.advice import require
+from srl_agents.testing.engine_trial import Trial
 from srl_envs.errors import DeadlineError, ModelError, UnknownVersionError
 from srl_envs.testing import ConformanceError
 

@@ -10,16 +10,11 @@ from typing import TypeVar
 
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.testing.advice import require
 from srl_envs.errors import UnknownVersionError
 from srl_envs.testing import ConformanceError
 
 T = TypeVar("T")
-
-
-def require(kept: bool, message: str) -> None:
-    """Raise `ConformanceError` with ``message`` unless ``kept``."""
-    if not kept:
-        raise ConformanceError(message)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import pytest
 from broken_engines import Sound
 
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.testing.advice import hold
 from srl_agents.testing.engine_kit import CHECKS, check_engine
 from srl_agents.testing.engine_trial import Trial
 from srl_envs.errors import ConfigError
@@ -44,8 +45,8 @@ def test_every_check_has_a_fault_that_it_must_find() -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_each_fault_is_found(fault: type[Sound]) -> None:
     name = (fault.__doc__ or "").partition(":")[0]
-    with pytest.raises(ConformanceError, match=rf"(?s){fault.__name__}.*What to do: ") as caught:
-        CHECKS[name](trial(fault))
+    with pytest.raises(ConformanceError, match=f"(?s)my engine, {name}: .*What to do: ") as caught:
+        hold("my engine", {name: CHECKS[name]}, trial(fault))
     assert CHECKS[name].advice in str(caught.value)
 
 
