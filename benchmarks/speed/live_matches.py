@@ -5,8 +5,9 @@
 No model: a scripted engine answers after a latency from a heavy-tailed distribution, so what is
 measured is the asking, and the numbers are shares and ratios.
 
-- ``load``: 2,000 matches of a short game live at once, more than the engine has places. Share of the
-  time in which every place is taken, until the last match was admitted; memory per live match.
+- ``load``: 2,000 matches of a short game live at once, from the first that ends until the last is
+  admitted. Requests in flight, once with a place in the engine for each match and once with a place for
+  every fourth; share of the time in which every place is taken; memory per live match.
 - ``orders``: the same matches in ``free`` and in ``exact``; replies per second, and their ratio.
 - ``duels``: 200 live code duels, whose steps run programs in the sandbox; share of the time in which
   the engine has something to do, in both orders.
@@ -20,6 +21,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Order, Rollouts
 from srl_envs import make_bot
 
-SHORT_GAME, ORDERS_GAME, CODE_GAME = "kuhn_poker-v0", "nim-v0", "code_duel-v0"
+SHORT_GAME, ORDERS_GAME, CODE_GAME = "negotiation-v0", "nim-v0", "code_duel-v0"
 Result = dict[str, Any]
 
 
@@ -41,11 +43,6 @@ class Played:
 
     wall_s: float
     load: Load
-    """Of the whole call."""
-    steady: Load
-    """Until the last match was admitted; of the whole call where all were admitted at once."""
-    live_bytes: int
-    """Resident memory when the first match ended, above that before the call."""
     void: int
 
 
@@ -67,70 +64,66 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def play(
-    env_id: str,
-    count: int,
-    engine: ScriptedEngine,
-    order: Order,
-    concurrency: int,
-    *,
-    warm_up: int = 0,
-) -> Played:
-    """Play that many matches between two seats of the engine.
-
-    Args:
-        env_id: of the game.
-        count: matches.
-        engine: answers.
-        order: of play.
-        concurrency: live matches.
-        warm_up: matches before the clock starts, with an engine that answers at once.
-    """
-    rollouts = Rollouts(
-        {"model": ModelPolicy(engine)}, root_seed=0, order=order, concurrency=concurrency
-    )
-    specs = [
+def matches(env_id: str, count: int) -> list[MatchSpec]:
+    """Of two seats of the engine."""
+    return [
         MatchSpec(env_id=env_id, seed=number, split="train", seats=("model",) * 2, number=number)
-        for number in range(count + warm_up)
+        for number in range(count)
     ]
-    seen: list[tuple[Load, int]] = []
 
-    def finished(*_: object) -> None:
-        seen.append((engine.load, resident_bytes() if not seen else 0))
 
-    if warm_up:  # imports and caches are no part of what a match needs
-        quick = Rollouts({"model": ModelPolicy(ScriptedEngine(bot_reply(env_id)))}, root_seed=0)
-        quick.play(specs[count:])
-        quick.close()
-    before = resident_bytes()
+def play(env_id: str, count: int, engine: ScriptedEngine, order: Order, concurrency: int) -> Played:
+    """Play that many matches between two seats of the engine."""
+    policies = {"model": ModelPolicy(engine)}
+    rollouts = Rollouts(policies, root_seed=0, order=order, concurrency=concurrency)
     started = time.perf_counter()
-    episodes = rollouts.play(specs[:count], finished=finished)
+    episodes = rollouts.play(matches(env_id, count))
     wall_s = time.perf_counter() - started
     rollouts.close()
-    last_admitted = count - concurrency
-    return Played(
-        wall_s=wall_s,
-        load=engine.load,
-        steady=seen[last_admitted - 1][0] if last_admitted > 0 else engine.load,
-        live_bytes=seen[0][1] - before,
-        void=sum(not episode.valid for episode in episodes),
-    )
+    void = sum(not episode.valid for episode in episodes)
+    return Played(wall_s=wall_s, load=engine.load, void=void)
 
 
-def measure_load(live: int) -> Result:
-    """So many live matches, an engine with half as many places, and a heavy tail."""
-    latency = Latency(kind="lognormal", median_s=live / 1000, tail=1.0)
-    engine = ScriptedEngine(bot_reply(SHORT_GAME), latency=latency, capacity=live // 2)
-    played = play(SHORT_GAME, live * 3 // 2, engine, "free", live, warm_up=8)
+class _Enough(Exception):
+    """All matches were admitted: from here on fewer are live."""
+
+
+def measure_load(live: int, places: int, median_s: float) -> Result:
+    """Keep so many matches live from the first that ends until the last is admitted.
+
+    Args:
+        live: matches.
+        places: of the engine.
+        median_s: of its latency.
+    """
+    play(SHORT_GAME, 8, ScriptedEngine(bot_reply(SHORT_GAME)), "free", 8)  # imports and caches
+    latency = Latency(kind="lognormal", median_s=median_s, tail=1.0)
+    engine = ScriptedEngine(bot_reply(SHORT_GAME), latency=latency, capacity=places)
+    policies = {"model": ModelPolicy(engine)}
+    rollouts = Rollouts(policies, root_seed=0, order="free", concurrency=live)
+    looks: list[tuple[Load, int]] = []
+
+    def finished(*_: object) -> None:
+        looks.append((engine.load, resident_bytes()))
+        if len(looks) == live:
+            raise _Enough
+
+    before = resident_bytes()
+    with suppress(_Enough):
+        rollouts.play(matches(SHORT_GAME, 2 * live), finished=finished)
+    rollouts.close()
+    (first, all_live_bytes), (last, _) = looks[0], looks[-1]
+    wall_s = last.wall_s - first.wall_s
+    in_flight_s = last.occupancy * last.wall_s - first.occupancy * first.wall_s
     return {
         "live_matches": live,
-        "places": live // 2,
+        "places": places,
         "latency": asdict(latency),
-        "replies_per_s": played.load.replies / played.wall_s,
-        "share_of_time_at_limit": played.steady.full_s / played.steady.wall_s,
-        "share_of_time_at_limit_to_the_end": played.load.full_s / played.load.wall_s,
-        "kb_per_live_match": played.live_bytes / live / 1000,
-        "void": played.void,
+        "seconds": wall_s,
+        "replies_per_s": (last.replies - first.replies) / wall_s,
+        "mean_in_flight": places * in_flight_s / wall_s,
+        "share_of_time_at_places": (last.full_s - first.full_s) / wall_s,
+        "kb_per_live_match": (all_live_bytes - before) / live / 1000,
     }
 
 
@@ -192,7 +185,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
     parts: dict[str, Callable[[], Result]] = {
-        "load": lambda: measure_load(options.live),
+        "load": lambda: {
+            "a place for each": measure_load(options.live, options.live, 4.0),
+            "a place for every fourth": measure_load(options.live, options.live // 4, 1.0),
+        },
         "orders": lambda: measure_orders(options.rounds),
         "duels": lambda: measure_duels(options.duels),
         "sandbox": lambda: measure_sandbox(options.rounds),
