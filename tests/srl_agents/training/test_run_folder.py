@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
@@ -85,8 +86,9 @@ def test_a_file_that_is_no_such_recipe_is_named(text: str, tmp_path: Path) -> No
 def test_settings_that_are_newer_than_the_folder_have_their_defaults(tmp_path: Path) -> None:
     write_recipe(RUN, tmp_path)
     path = tmp_path / RECIPE
-    kept = [line for line in path.read_text().splitlines() if not line.startswith("transport")]
-    path.write_text("\n".join(kept))
+    older = yaml.safe_load(path.read_text())
+    del older["transport"]
+    path.write_text(yaml.safe_dump(older))
     check_folder(RUN, tmp_path)
 
 
