@@ -8,6 +8,7 @@ from typing import Any
 
 from leaderboards.protocol import BOT, HELD_OUT, Protocol
 from leaderboards.registration import Committed
+from srl_agents.agents.contents import ENDPOINT, SHOWN, bot_contents
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
 from srl_agents.league.agents import AgentVersion
 from srl_envs.errors import ConfigError
@@ -15,12 +16,6 @@ from srl_envs.settings import build, dump
 
 SAMPLER = "inverse-cdf/1"
 """How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
-SHOWN = "shown"
-"""Key of a model's prompt, word for word, in its spec; ``prompt`` holds the hash."""
-ENDPOINT = "endpoint"
-"""Key of where a served model is, in its spec; and, with a colon, what its source begins with."""
-API = "openai-chat"
-"""How endpoints are asked."""
 
 Contents = dict[str, Any]
 """All that an agent's replies depend on, as `leaderboards.schemas` describes it."""
@@ -33,7 +28,7 @@ def bot_version(name: str, protocol: Protocol) -> AgentVersion:
         agent_id=name,
         lineage=name,
         role="anchor" if bot in protocol.anchors else "heldout" if name == HELD_OUT else "frozen",
-        spec={"bot": bot, "env": protocol.env},
+        spec=bot_contents(bot, protocol.env),
     )
 
 

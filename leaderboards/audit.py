@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leaderboards.agent_specs import is_model, shown_to
-from leaderboards.agents import Built, Entrant, build_agents
+from leaderboards.agents import Built, Entrant, LoadedModel, build_agents
 from leaderboards.bases import base_source
 from leaderboards.bundle import Bundle, adapter_folder
 from leaderboards.claims import disagreement
 from leaderboards.intake import ADAPTER_WEIGHTS, BundleError
 from leaderboards.protocol import ROOT_SEED
 from leaderboards.record import MatchRecord
-from srl_agents.agents import ModelPolicy
-from srl_agents.agents.resolver import adapter_shape
+from srl_agents.agents.grammar import ModelName, parse
+from srl_agents.agents.resolver import Candidate, adapter_shape
 from srl_agents.league.agents import AgentVersion
 from srl_agents.models.catalog import resolve
 from srl_agents.rollouts.seeds import sampling_key
@@ -72,20 +72,22 @@ class Auditor:
         unknown = set(sources) - {agent.agent_id for agent in models}
         if unknown:
             raise ConfigError(f"--model {min(unknown)}=...: the bundle has no such model.")
-        self._policies: dict[str, ModelPolicy] = {}
+        self._models: dict[str, LoadedModel] = {}
         self._contents = {agent.agent_id: agent.contents for agent in bundle.agents}
         for agent in models:
             given = sources.get(agent.agent_id)
-            built = _built(bundle, agent, given) if given else _from_bundle(bundle, agent)
+            built = (
+                _built(bundle, agent, _given(agent.agent_id, given))
+                if given
+                else _from_bundle(bundle, agent)
+            )
             # a base may lie in a folder of another name; its weights are hashed beside its name
             declared = {k: v for k, v in agent.spec.items() if k != "base"}
             loaded = next(v for v in built.versions if v.agent_id == agent.agent_id)
             found = {k: v for k, v in loaded.spec.items() if k != "base"}
             if wrong := disagreement(declared, found, f"agent {agent.agent_id}"):
                 raise BundleError(f"manifest.json: {wrong} in {given or 'the weights declared'}.")
-            policy = built.policies[agent.agent_id]
-            if isinstance(policy, ModelPolicy):
-                self._policies[agent.agent_id] = policy
+            self._models[agent.agent_id] = built.models[agent.agent_id]
         self._waiting: list[_Turn] = []
         self.turns = self.tokens = 0
         """Scored so far."""
@@ -123,9 +125,9 @@ class Auditor:
         """Check what waits; returns as `add`."""
         turns, self._waiting = self._waiting, []
         faults: dict[TurnPlace, str] = {}
-        for agent, policy in self._policies.items():
+        for agent, model in self._models.items():
             mine = [turn for turn in turns if turn.agent == agent]
-            faults |= _faults(policy, mine)
+            faults |= _faults(model, mine)
             self.turns += len(mine)
             self.tokens += sum(len(turn.token_ids) for turn in mine)
         if not faults:
@@ -134,11 +136,23 @@ class Auditor:
         return first[0], f"seat {first[1]}, turn {first[2]}: {faults[first]}"
 
 
-def _built(bundle: Bundle, agent: AgentVersion, source: str) -> Built:
-    """The agent as it plays, from this source."""
+def _built(bundle: Bundle, agent: AgentVersion, name: ModelName) -> Built:
+    """The agent as it plays, behind the prompt that it declares."""
     limit = agent.spec["sampling"]["max_new_tokens"]
-    entrant = Entrant(agent.agent_id, source, shown_to(agent.spec))
+    entrant = Entrant(agent.agent_id, Candidate(name, shown_to(agent.spec)))
     return build_agents(bundle.protocol, [entrant], limit)
+
+
+def _given(agent: str, text: str) -> ModelName:
+    """The model that the command names for an agent.
+
+    Raises:
+        ConfigError: it is somebody else than a model.
+    """
+    name = parse(text)
+    if not isinstance(name, ModelName):
+        raise ConfigError(f"--model {agent}={text}: give MODEL or MODEL+ADAPTER.")
+    return name
 
 
 def _from_bundle(bundle: Bundle, agent: AgentVersion) -> Built:
@@ -157,7 +171,7 @@ def _from_bundle(bundle: Bundle, agent: AgentVersion) -> Built:
             f"--model '{name}=FOLDER{plus}'."
         )
     if agent.spec["adapter"] is None:
-        return _built(bundle, agent, base)
+        return _built(bundle, agent, ModelName(base))
     folder = adapter_folder(bundle.folder, name)
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise ConfigError(
@@ -170,26 +184,26 @@ def _from_bundle(bundle: Bundle, agent: AgentVersion) -> Built:
             raise BundleError(
                 f"agent {name}: its adapter has the shape {shape}, not the declared one."
             )
-        return _built(bundle, agent, f"{base}+{folder}")
+        return _built(bundle, agent, ModelName(base, str(folder)))
     except (ModelError, UnknownPolicyError, TypeError, OverflowError, RecursionError) as error:
         raise BundleError(
             f"agent {name}: its adapter cannot be loaded: {type(error).__name__}: {error}"
         ) from None
 
 
-def _faults(policy: ModelPolicy, turns: Sequence[_Turn]) -> dict[TurnPlace, str]:
+def _faults(model: LoadedModel, turns: Sequence[_Turn]) -> dict[TurnPlace, str]:
     """What is wrong with each reply of one agent; nothing for those that are right."""
     from srl_agents.engines.rescoring import (  # noqa: PLC0415 - torch comes with it
         Rescorer,
         SampledReply,
     )
 
-    base, scorer = policy.engine.base, Rescorer(policy.engine)
+    base, scorer = model.engine.base, Rescorer(model.engine)
     found: dict[TurnPlace, str] = {}
     scored: list[_Turn] = []
     replies: list[SampledReply] = []
     for turn in turns:
-        prompt = base.encode_prompt(turn.observation, policy.examples)
+        prompt = base.encode_prompt(turn.observation, model.examples)
         if not scorer.fits(prompt):
             if turn.reply or turn.token_ids:
                 found[turn.place] = "the prompt left no room for a reply, and there is one"
@@ -202,7 +216,7 @@ def _faults(policy: ModelPolicy, turns: Sequence[_Turn]) -> dict[TurnPlace, str]
             SampledReply(
                 prompt_ids=prompt,
                 token_ids=turn.token_ids,
-                adapter=policy.adapter,
+                adapter=model.version,
                 key=turn.key,
             )
         )

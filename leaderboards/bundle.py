@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agent_specs import ENDPOINT, committed, is_model, is_served
+from leaderboards.agent_specs import committed, is_model, is_served
 from leaderboards.claims import ratings
 from leaderboards.fields import Kind, shown
 from leaderboards.intake import (
@@ -52,6 +52,7 @@ from leaderboards.schemas import (
     TRANSCRIPT_LINE,
     checked,
 )
+from srl_agents.agents.grammar import ModelName, parse
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
 from srl_envs.episode import Transcript
@@ -440,9 +441,9 @@ def _protocol(claim: Mapping[str, Any]) -> Protocol:
 
 def _copy_adapters(header: Mapping[str, Any], work: Path) -> None:
     for name, source in header["sources"].items():
-        _, plus, folder = source.partition("+")
-        if plus and not source.startswith(f"{ENDPOINT}:"):
+        agent = parse(source)
+        if isinstance(agent, ModelName) and agent.adapter:
             target = adapter_folder(work, name)
             target.mkdir(parents=True)
             for file in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-                shutil.copyfile(Path(folder) / file, target / file)
+                shutil.copyfile(Path(agent.adapter).expanduser() / file, target / file)

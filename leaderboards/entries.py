@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from leaderboards.agent_specs import ENDPOINT
 from leaderboards.board import Entry
 from leaderboards.bundle import Bundle
+from srl_agents.agents.contents import ENDPOINT
 from srl_agents.league.agents import AgentVersion
 
 

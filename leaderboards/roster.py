@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from leaderboards.agent_specs import API, ENDPOINT, SAMPLER, Contents, bot_version, shown_to
+from leaderboards.agent_specs import SAMPLER, Contents, bot_version, shown_to
 from leaderboards.intake import MANIFEST, BundleError
 from leaderboards.names import confused, name_fault, split_name
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
-from srl_agents.agents.endpoint import EndpointSettings
+from srl_agents.agents.contents import API, ENDPOINT
+from srl_agents.engines.endpoint import EndpointSettings
 from srl_agents.league.agents import AgentVersion
 from srl_envs import spec
 from srl_envs.errors import ConfigError

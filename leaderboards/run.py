@@ -6,6 +6,7 @@ the same command again drops a line that was cut short and plays what is missing
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.agent_specs import committed, version_data
-from leaderboards.agents import Asking, Entrant, build_agents
+from leaderboards.agents import Entrant, build_agents
 from leaderboards.fields import FieldError
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
 from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
 from leaderboards.registration import Ticket, TicketError
 from leaderboards.schemas import AGENTS, DECLARED
+from srl_agents.agents.resolver import Asking, close_engines
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
@@ -123,8 +125,10 @@ class BoardRun:
         except BaseException:
             os.close(self._lock)
             raise
+        self._policies, self._loop = built.policies, asyncio.Runner()
         self._runner = Rollouts(
             built.policies,
+            loop=self._loop,
             root_seed=ROOT_SEED,
             contents={version.agent_id: version.contents for version in built.versions},
         )
@@ -174,6 +178,8 @@ class BoardRun:
     def close(self) -> None:
         """Give back environments and the folder."""
         self._runner.close()
+        self._loop.run(close_engines(self._policies.values()))
+        self._loop.close()
         os.close(self._lock)
 
 

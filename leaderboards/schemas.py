@@ -40,7 +40,7 @@ from leaderboards.intake import (
     Line,
 )
 from leaderboards.keys import PUBLIC
-from srl_agents.agents.endpoint import MOST_MODEL_CHARACTERS, MOST_TOKENS
+from srl_agents.engines.endpoint import MOST_MODEL_CHARACTERS, MOST_TOKENS
 from srl_agents.records import ServedFinish
 
 SCHEMA = 2

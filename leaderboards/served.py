@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from srl_agents.agents.endpoint import MOST_TOKENS
+from srl_agents.engines.endpoint import MOST_TOKENS
 from srl_agents.records import Episode, Served, ServedFinish
 
 if TYPE_CHECKING:

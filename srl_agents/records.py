@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from srl_envs.errors import ConfigError
 
 Split = Literal["train", "eval"]
-Purpose = Literal["self", "past", "bot", "verify", "exploit", "eval", "gate", "payoff"]
+Purpose = Literal["self", "past", "bot", "agent", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
 ServedFinish = Literal["stop", "length", "refused", "other"]
 _VERSION = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)-(?P<digest>[0-9a-f]{16})")

@@ -12,6 +12,7 @@ exception ends the program.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -20,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import srl_envs
-from srl_agents.agents import ModelPolicy, ScriptedPolicy, TurnRequest
-from srl_agents.agents.players import answer
-from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec
@@ -72,10 +72,12 @@ def legal_share(
     """Share of the replies that are accepted, and an example of one that is not."""
     env = srl_envs.make(env_id)
     requests = [
-        (None, TurnRequest(observation=case.text, key=(n,))) for n, case in enumerate(cases)
+        GenerationRequest(observation=case.text, version=None, key=(n,))
+        for n, case in enumerate(cases)
     ]
+    replies = asyncio.run(engine.generate_together(requests))
     legal, refused = 0, ""
-    for case, reply in zip(cases, answer(engine, requests), strict=True):
+    for case, reply in zip(cases, replies, strict=True):
         body, problem = parse_reply(reply.text, env.game.max_action_chars)
         if body is not None:
             try:

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         tokens = options.max_new_tokens or protocol.decoding.max_new_tokens
         agents = committed(build_agents(protocol, entrants, tokens).versions)
         if not agents:
-            raise ConfigError("give --agent or --endpoint: bots need no registration.")
+            raise ConfigError("give --agent with a model or endpoint: bots need no registration.")
         path = Path(options.out) / f"{protocol.name}.request.json"
         write_json(path, Request.sign(protocol, agents, owner, options.seeds).data)
         written.append({"protocol": protocol.name, "file": str(path), "agents": len(agents)})

@@ -28,8 +28,7 @@ examples:
   srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
       --agent tiny --agent alice@30=tiny+runs/quickstart-tiny-seed0/snapshots/alice@30
   srl leaderboard run kuhn_poker nim --seeds 8 --out runs/look
-  srl leaderboard run kuhn_poker --out runs/look \\
-      --endpoint http://localhost:8000/v1 --endpoint-model me=org/model
+  srl leaderboard run kuhn_poker --out runs/look --agent me=openai:org/model@http://localhost:8000/v1
   srl leaderboard run --all --out runs/references
 
 Each environment gets a folder below DIR. Interrupted, or killed? The same command goes on where it was.
@@ -77,8 +76,8 @@ def _play(
     bar: ProgressBar,
 ) -> dict[str, Any]:
     """Play one environment; what is told of it as JSON."""
-    from leaderboards.agents import Asking
     from leaderboards.run import BoardRun, Declared, opened
+    from srl_agents.agents.resolver import Asking
 
     run = BoardRun(
         protocol,

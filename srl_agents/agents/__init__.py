@@ -1,23 +1,6 @@
-"""Who acts: scripted bots and language models, by one name each."""
+"""Who acts: bots, models, adapters, endpoints and people, by one name each."""
 
-from srl_agents.agents.players import (
-    EndpointPolicy,
-    ModelPolicy,
-    Policy,
-    Reply,
-    ScriptedPolicy,
-    TurnRequest,
-)
-from srl_agents.agents.resolver import ModelName, parse_model_name, text_policy
+from srl_agents.agents.grammar import AgentName, parse
+from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 
-__all__ = [
-    "EndpointPolicy",
-    "ModelName",
-    "ModelPolicy",
-    "Policy",
-    "Reply",
-    "ScriptedPolicy",
-    "TurnRequest",
-    "parse_model_name",
-    "text_policy",
-]
+__all__ = ["AgentName", "ModelPolicy", "Policy", "ScriptedPolicy", "parse"]

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
 from srl_envs.settings import build, dump
 
 PROMPT = "prompt.json"
+_RECIPE = "recipe.yaml"
+"""Of a run, whose ``prompt`` section is what its learners were shown."""
 Examples = tuple[tuple[str, str], ...]
 """(observation, reply) pairs that a policy is shown before every observation."""
 
@@ -63,17 +67,31 @@ def read_prompt(folder: Path) -> PromptSettings:
         ConfigError: the file is there and holds something else.
     """
     path = folder / PROMPT
-    return read_prompt_file(path) if path.is_file() else NO_PROMPT
+    return build(PromptSettings, _read(path), str(path)) if path.is_file() else NO_PROMPT
 
 
-def read_prompt_file(path: Path) -> PromptSettings:
-    """A prompt as `write_prompt` wrote it.
+def find_prompt(path: Path) -> PromptSettings:
+    """The prompt in a ``prompt.json``, a recipe, or a folder (adapter or run) that holds one of them.
 
     Raises:
-        ConfigError: it cannot be read, or holds something else.
+        ConfigError: there is none, or it shows nothing.
+    """
+    if path.is_dir():
+        path = path / PROMPT if (path / PROMPT).is_file() else path / _RECIPE
+    data = _read(path) if path.suffix == ".json" else read_yaml(path).get("prompt", {})
+    prompt = build(PromptSettings, data, f"prompt {path}")
+    if prompt == NO_PROMPT:
+        raise ConfigError(f"prompt {path}: it has neither a system message nor examples.")
+    return prompt
+
+
+def _read(path: Path) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        ConfigError: it cannot be read.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from None
-    return build(PromptSettings, data, str(path))
+        raise ConfigError(f"prompt {path} cannot be read: {error}") from None

@@ -1,68 +1,160 @@
-"""Policy names, as people write them on the command line and in recipes.
+"""From names to whatever plays: one way for every command that seats somebody.
 
-``random``, ``bot:strong``: a bot of the environment. ``tiny``, ``smollm2-135m``, a hub id or a
-folder: a language model. ``MODEL+FOLDER``: that model with the LoRA adapter in the folder.
+`find` looks whether a name can sit in an environment, and loads nothing. `seat` makes policies: it asks
+every endpoint for a token, then loads each base once for all of its adapters.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from srl_agents.agents.players import ModelPolicy, TurnRequest, answer
-from srl_agents.agents.prompt_file import read_prompt
-from srl_envs import make_bot, spec
-from srl_envs.errors import UnknownPolicyError, nearest
+from srl_agents.agents.contents import bot_contents, contents_of, endpoint_contents
+from srl_agents.agents.grammar import (
+    FORMS,
+    HUMAN,
+    AgentName,
+    BotName,
+    EndpointName,
+    HumanName,
+    ModelName,
+    parse,
+)
+from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt, read_prompt
+from srl_agents.engines.endpoint import EndpointEngine, EndpointSettings
+from srl_agents.engines.protocol import Example, SamplingSettings
+from srl_agents.records import WeightVersion
+from srl_envs import spec
+from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
+from srl_envs.registry import no_bot
+
+if TYPE_CHECKING:  # torch comes with it
+    from srl_agents.engines.transformers_engine import TransformersEngine
 
 MODELS = ("tiny", "smollm2-135m")
-_BOT = "bot:"
-_ADAPTER = "adapter"
+Shape = tuple[int, float]
+"""Rank and alpha of an adapter."""
+NO_ADAPTER: Shape = (8, 16.0)
+"""Of a base on which no adapter is named."""
+_LABEL = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)")
+_WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """How endpoints are asked; no part of what an agent is."""
+
+    concurrency: int = 8
+    """Requests at once."""
+    timeout_s: float = 120.0
+    """For one reply."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Playing:
+    """How agents play, whoever they are."""
+
+    env_id: str
+    sampling: SamplingSettings
+    asking: Asking = field(default_factory=Asking)
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the bases that are loaded."""
+    device: str = "auto"
+    """Of the bases that are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
-    """A language model and, where it was named, its adapter."""
+class Candidate:
+    """Who wants a seat: somebody who is there, as far as that shows without loading anything."""
+
+    name: AgentName
+    prompt: PromptSettings = NO_PROMPT
+    """What it is shown before every observation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seated:
+    """Somebody who can play."""
+
+    policy: Policy
+    contents: dict[str, Any]
+    """What decides its replies."""
+    engine: TransformersEngine | None = None
+    """Of a model that is loaded here."""
+    shape: Shape = NO_ADAPTER
+    """Of its adapter."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKey:
+    """Agents with equal keys share an engine."""
 
     model: str
-    adapter_folder: Path | None
+    shape: Shape
+    system: str | None
 
 
-def parse_model_name(name: str) -> ModelName:
-    """Split ``MODEL`` or ``MODEL+ADAPTER_FOLDER``; does not look whether they exist."""
-    model, plus, folder = name.partition("+")
-    return ModelName(model, Path(folder) if plus else None)
-
-
-def text_policy(
-    name: str, env_id: str, seat: int = 0, seed: int = 0, max_new_tokens: int | None = None
-) -> Callable[[str], str]:
-    """A ``text -> text`` callable for one seat.
+def known_name(text: str, env_id: str) -> AgentName:
+    """Read a name of a bot that the environment has, or of a model that there may be.
 
     Args:
-        name: see the module.
+        text: of the grammar.
         env_id: the environment that will be played; bots belong to one.
-        seat: keeps two seats with the same name and seed apart.
-        seed: of the policy's own randomness.
-        max_new_tokens: longest reply of a language model; None takes 1024 for code games, else 128.
 
     Raises:
+        ConfigError: the text has none of the forms, or an address is of no use.
         UnknownPolicyError: no bot, model, hub id or folder has this name.
-        ModelError: the model cannot be fetched or loaded.
     """
-    bots = spec(env_id).bots
-    bot = name.removeprefix(_BOT)
-    if name.startswith(_BOT) or name in bots:
-        return make_bot(env_id, bot, seed=2 * seed + seat)
-    wanted = parse_model_name(name)
-    if not _may_exist(wanted.model):
-        known = [*bots, *MODELS]
+    known = spec(env_id)
+    name = parse(text, known.bots)
+    if isinstance(name, BotName) and name.bot not in known.bots:
+        raise UnknownPolicyError(no_bot(known, name.bot))
+    if isinstance(name, EndpointName):
+        EndpointSettings(url=name.url, model=name.model)
+    if isinstance(name, ModelName) and not may_exist(name.model):
+        names = [*known.bots, *MODELS, HUMAN]
         raise UnknownPolicyError(
-            f"no policy {name!r}.{nearest(name, known)} Bots of {env_id}: {', '.join(bots) or 'none'}; "
-            f"models: {', '.join(MODELS)}, a hub id, a folder, or MODEL+ADAPTER_FOLDER."
+            f"no agent {text!r}.{nearest(text, names)} Bots of {known.id}: "
+            f"{', '.join(known.bots) or 'none'}; models: {', '.join(MODELS)}, a hub id, a folder. "
+            f"Write {FORMS}."
         )
-    return _model_policy(wanted, seat, seed, max_new_tokens or reply_budget(env_id))
+    return name
+
+
+def find(text: str, env_id: str) -> Candidate:
+    """`known_name`, and the files that it names; nothing is loaded or asked.
+
+    Raises:
+        ConfigError: also where an adapter is another model's, or a prompt cannot be read.
+        UnknownPolicyError: also where a folder holds no adapter.
+    """
+    name = known_name(text, env_id)
+    if isinstance(name, EndpointName):
+        return Candidate(name, _prompt_of(name, None))
+    if not isinstance(name, ModelName):
+        return Candidate(name)
+    if name.adapter:
+        check_adapter(name)
+        return Candidate(name, _prompt_of(name, Path(name.adapter).expanduser()))
+    folder = None if name.model in MODELS else Path(name.model).expanduser()
+    return Candidate(name, _prompt_of(name, folder))
+
+
+def refuse_human(name: AgentName, place: str) -> None:
+    """Refuse people where matches are played without anybody at the terminal.
+
+    Raises:
+        ConfigError: says where people can play.
+    """
+    if isinstance(name, HumanName):
+        raise ConfigError(
+            f"agent {HUMAN!r}: nobody is asked for moves {place}. People play with `srl play`."
+        )
 
 
 def require_model(name: str) -> None:
@@ -71,15 +163,54 @@ def require_model(name: str) -> None:
     Raises:
         UnknownPolicyError: names the nearest model.
     """
-    if not _may_exist(name):
+    if not may_exist(name):
         raise UnknownPolicyError(
             f"no model {name!r}.{nearest(name, MODELS)} "
             f"Models: {', '.join(MODELS)}, a hub id, or a folder."
         )
 
 
-def _may_exist(model: str) -> bool:
-    return model in MODELS or "/" in model or Path(model).is_dir()
+def may_exist(model: str) -> bool:
+    """Whether the name is one of the catalog, could be a hub id, or is a folder."""
+    hub_id = model.count("/") == 1 and not model.startswith((".", "/", "~")) and model[-1] != "/"
+    return model in MODELS or hub_id or Path(model).expanduser().is_dir()
+
+
+def check_adapter(name: ModelName) -> Shape:
+    """Look whether a folder holds an adapter of this model, as far as files on this machine tell.
+
+    Returns:
+        Its rank and alpha.
+
+    Raises:
+        ConfigError: it was made for another model.
+        UnknownPolicyError: it holds no adapter.
+    """
+    folder = Path(name.adapter).expanduser()
+    shape = adapter_shape(folder)
+    width, inputs = _hidden_size(name.model), _adapter_inputs(folder)
+    if width is not None and inputs is not None and width != inputs:
+        raise ConfigError(
+            f"{folder} is an adapter of another model: it reads {inputs} values per token, and "
+            f"{name.model} has {width}. Name the model that it was trained on before the '+'."
+        )
+    return shape
+
+
+def adapter_shape(folder: Path) -> Shape:
+    """(rank, alpha) that the adapter was made with.
+
+    Raises:
+        UnknownPolicyError: the folder holds no adapter.
+    """
+    try:
+        config = json.loads((folder / _CONFIG).read_text())
+        return int(config["r"]), float(config["lora_alpha"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnknownPolicyError(
+            f"{folder} is no adapter folder ({type(error).__name__}: {error}); "
+            f"it must hold {_CONFIG} and {_WEIGHTS}."
+        ) from None
 
 
 def reply_budget(env_id: str) -> int:
@@ -92,48 +223,182 @@ def reply_budget(env_id: str) -> int:
     return 1024 if long else 128
 
 
-def _model_policy(
-    wanted: ModelName, seat: int, seed: int, max_new_tokens: int
-) -> Callable[[str], str]:
-    from srl_agents.engines.protocol import SamplingSettings  # noqa: PLC0415
+def seat(
+    candidates: Mapping[str, Candidate],
+    playing: Playing,
+    engines: Mapping[EngineKey, TransformersEngine] | None = None,
+) -> dict[str, Seated]:
+    """Let candidates play; endpoints are asked for a token each before any model is loaded.
+
+    Args:
+        candidates: by the names that they get.
+        playing: the environment, and how replies are sampled.
+        engines: loaded already, for agents with these keys.
+
+    Returns:
+        By name, in the order of the candidates.
+
+    Raises:
+        ConfigError: one of them is a person.
+        ModelError: a model or adapter cannot be loaded, or an endpoint does not answer.
+    """
+    for candidate in candidates.values():
+        refuse_human(candidate.name, "here")
+    seated: dict[str, Seated] = {}
+    models: dict[str, tuple[ModelName, PromptSettings]] = {}
+    for label, candidate in candidates.items():
+        name, prompt = candidate.name, candidate.prompt
+        if isinstance(name, BotName):
+            contents = bot_contents(name.bot, playing.env_id)
+            seated[label] = Seated(policy=ScriptedPolicy(name.bot), contents=contents)
+        elif isinstance(name, EndpointName):
+            seated[label] = _endpoint(name, prompt, playing)
+        elif isinstance(name, ModelName):
+            models[label] = (name, prompt)
+    loaded = dict(engines or {})
+    for label, key in _keys(models).items():
+        if key not in loaded:
+            loaded[key] = load_engine(key, playing)
+        name, prompt = models[label]
+        seated[label] = _model(loaded[key], key.shape, name, prompt, playing)
+    return {label: seated[label] for label in candidates}
+
+
+async def close_engines(policies: Iterable[Policy]) -> None:
+    """Give back the engines behind these policies, each once."""
+    engines = {id(p.engine): p.engine for p in policies if isinstance(p, ModelPolicy)}
+    for engine in engines.values():
+        await engine.close()
+
+
+def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
+    """A base with its engine.
+
+    Raises:
+        ModelError: it cannot be fetched or loaded.
+    """
     from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import (  # noqa: PLC0415 - torch comes with it
         BaseModel,
         Prompt,
     )
 
-    folder = wanted.adapter_folder
-    prompt = read_prompt(Path(wanted.model) if folder is None else folder)
-    rank, alpha = adapter_shape(folder)
+    rank, alpha = key.shape
     base = BaseModel.load(
-        wanted.model, lora_rank=rank, lora_alpha=alpha, prompt=Prompt(system=prompt.system)
+        key.model,
+        lora_rank=rank,
+        lora_alpha=alpha,
+        dtype=playing.dtype,
+        device=playing.device,
+        prompt=Prompt(system=key.system),
     )
-    engine = TransformersEngine(base, SamplingSettings(max_new_tokens=max_new_tokens))
-    policy = ModelPolicy(engine, examples=prompt.pairs)
-    if folder is not None:
-        base.load_adapter(_ADAPTER, folder)
-        policy = ModelPolicy(engine, _ADAPTER, prompt.pairs)
-    turn = 0
-
-    def act(text: str) -> str:
-        nonlocal turn
-        turn += 1
-        key = (seed, seat, turn)
-        request = TurnRequest(observation=text, key=key, examples=policy.examples)
-        return answer(policy.engine, [(policy.adapter, request)])[0].text
-
-    return act
+    return TransformersEngine(base, playing.sampling)
 
 
-def adapter_shape(folder: Path | None) -> tuple[int, float]:
-    """(rank, alpha) that the adapter was made with."""
-    if folder is None:
-        return 8, 16
+def _prompt_of(name: ModelName | EndpointName, folder: Path | None) -> PromptSettings:
+    """The prompt that the name asks for, or the one that lies beside the weights."""
+    if name.prompt:
+        return find_prompt(Path(name.prompt).expanduser())
+    return NO_PROMPT if folder is None else read_prompt(folder)
+
+
+def _hidden_size(model: str) -> int | None:
+    """Values per token of a model that is on this machine already; None where that is unknown."""
+    from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
+
+    folder = catalog.local_folder(model)
     try:
-        config = json.loads((folder / "adapter_config.json").read_text())
-        return int(config["r"]), float(config["lora_alpha"])
-    except (OSError, ValueError, KeyError) as error:
+        config = json.loads(((folder or Path()) / "config.json").read_text())
+        return int(config.get("text_config", config)["hidden_size"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _adapter_inputs(folder: Path) -> int | None:
+    """Values per token that an adapter's attention reads; None where the file does not say."""
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+    try:
+        with safe_open(folder / _WEIGHTS, framework="numpy") as file:
+            keys = [key for key in file.keys() if key.endswith("q_proj.lora_A.weight")]  # noqa: SIM118
+            return int(file.get_slice(keys[0]).get_shape()[1]) if keys else None
+    except FileNotFoundError:
         raise UnknownPolicyError(
-            f"{folder} is no adapter folder ({type(error).__name__}: {error}); "
-            f"it must hold adapter_config.json and adapter_model.safetensors."
+            f"{folder} is no adapter folder; it must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
+    except (SafetensorError, OSError) as error:
+        raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
+
+
+def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
+    """An endpoint that answers."""
+    settings = EndpointSettings(
+        url=name.url,
+        model=name.model,
+        temperature=playing.sampling.temperature,
+        max_new_tokens=playing.sampling.max_new_tokens,
+        stop=playing.sampling.stop,
+        timeout_s=playing.asking.timeout_s,
+        concurrency=playing.asking.concurrency,
+    )
+    engine = EndpointEngine(settings, prompt.system)
+    engine.check()
+    return Seated(
+        policy=ModelPolicy(engine, None, prompt.pairs),
+        contents=endpoint_contents(engine, prompt, playing.env_id),
+    )
+
+
+def _keys(models: Mapping[str, tuple[ModelName, PromptSettings]]) -> dict[str, EngineKey]:
+    """Engine by agent; a model without adapter shares the base of one that has an adapter."""
+    own: dict[str, EngineKey] = {}
+    lent: dict[tuple[str, str | None], EngineKey] = {}
+    for label, (name, prompt) in models.items():
+        if name.adapter:
+            own[label] = EngineKey(
+                name.model, adapter_shape(Path(name.adapter).expanduser()), prompt.system
+            )
+            lent[name.model, prompt.system] = own[label]
+    for label, (name, prompt) in models.items():
+        alone = EngineKey(name.model, NO_ADAPTER, prompt.system)
+        own.setdefault(label, lent.get((name.model, prompt.system), alone))
+    return {label: own[label] for label in models}
+
+
+def _model(
+    engine: TransformersEngine,
+    shape: Shape,
+    name: ModelName,
+    prompt: PromptSettings,
+    playing: Playing,
+) -> Seated:
+    """A model, with its adapter as a frozen version on the engine's base."""
+    version = None
+    if name.adapter:
+        folder = Path(name.adapter).expanduser()
+        version = _version(folder, prompt.pairs)
+        if str(version) not in engine.base.frozen:
+            engine.base.load_frozen(str(version), folder)
+    adapter = None if version is None else str(version)
+    return Seated(
+        policy=ModelPolicy(engine, version, prompt.pairs),
+        contents=contents_of(engine.base, adapter, engine.sampling, playing.env_id, prompt.pairs),
+        engine=engine,
+        shape=shape,
+    )
+
+
+def _version(folder: Path, shown: Sequence[Example]) -> WeightVersion:
+    """What an adapter's folder holds: named after the folder, and never as a learner of a run is."""
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415 - torch comes with it
+
+    from srl_agents.models.digests import version_of  # noqa: PLC0415
+
+    named = _LABEL.match(folder.resolve().name)
+    learner, number = (named["learner"], int(named["number"])) if named else ("unnamed", 0)
+    try:
+        tensors = load_file(folder / _WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
+    return version_of(f"adapter_{learner}", number, tensors, shown)

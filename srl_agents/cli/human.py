@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 
+from srl_agents.agents.grammar import HUMAN
 from srl_envs.core import seat_name
-from srl_envs.errors import SRLError
+from srl_envs.errors import ConfigError, SRLError
 from srl_envs.grammar import CLOSE, OPEN, action
 
-HUMAN = "human"
 FENCE = "```"
 _HELP = (
     "Type your move as in the example, without the tags (they are added), or a whole reply with\n"
@@ -68,3 +70,22 @@ class Human:
             raise LeaveGameError(
                 f"the input ended in turn {self._turns}; the game is not finished and not saved."
             ) from None
+
+
+def require_terminal() -> None:
+    """Refuse a person whom nobody could ask.
+
+    Raises:
+        ConfigError: standard input is closed, or a device that is no terminal, such as /dev/null.
+    """
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        usable = sys.stdin is not None and not sys.stdin.closed  # a stand-in that reads from memory
+    else:
+        usable = sys.stdin.isatty() or not stat.S_ISCHR(mode)
+    if not usable:
+        raise ConfigError(
+            f"agent {HUMAN!r}: there is no terminal to ask at. Give the command in one, or pipe replies "
+            "into it, one per line."
+        )

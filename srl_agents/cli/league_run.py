@@ -17,8 +17,8 @@ from srl_envs.errors import ConfigError
 
 RUN = """Run a league until its recipe is done. An interrupted run continues: give the same command.
 
-A recipe with `learners` trains them (the same as `srl train`); one with `agents` lets bots, saved
-adapters and base models play, and rates them.
+A recipe with `learners` trains them (the same as `srl train`); one with `agents` lets them play, and rates
+them. An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
 
 Examples:
   srl league run population-connect-four

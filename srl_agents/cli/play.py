@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,24 +13,27 @@ from typing import Annotated, Any
 import tyro
 
 import srl_envs
-from srl_agents.agents import text_policy
-from srl_agents.cli.human import HUMAN, Human, LeaveGameError
+from srl_agents.agents.grammar import HUMAN, HumanName
+from srl_agents.agents.resolver import find
+from srl_agents.agents.text_players import Player, TextPlayers
+from srl_agents.cli.human import Human, LeaveGameError, require_terminal
 from srl_agents.cli.transcript_view import TranscriptView
 from srl_agents.records import plain_json
 from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript
-from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
+from srl_envs.errors import ConfigError, nearest
 from srl_envs.grammar import body_of
 from srl_envs.registry import EnvSpec
 
 DESCRIPTION = """Play episodes of one environment and watch them live.
 
-One policy per seat, in the order of the seats:
-  random, middle, bot:strong ...   a bot of the environment (srl envs ENV lists them)
+One agent per seat, in the order of the seats (docs/guides/agents.md):
   human                            you, at the keyboard
+  random, middle, bot:strong ...   a bot of the environment (srl envs ENV lists them)
   tiny, smollm2-135m               a language model that is fetched for you
   HUB_ID or FOLDER                 any other one
-  MODEL+ADAPTER_FOLDER             a model with a trained adapter
+  MODEL+ADAPTER                    a model with the trained adapter in a folder
+  openai:MODEL@URL                 a model behind an OpenAI-compatible endpoint
 
 Examples:
   srl play connect_four-v0 human middle
@@ -38,8 +42,6 @@ Examples:
   srl play connect_four-v0 middle strong --option rows=5 --option cols=5 --save game.jsonl
 """
 
-Player = Callable[[str], str]
-
 
 @dataclass(frozen=True)
 class PlayOptions:
@@ -47,7 +49,7 @@ class PlayOptions:
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
     """Id of the environment."""
-    policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="POLICY ...")]
+    policies: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="AGENT ...")]
     """One per seat."""
     seed: int = 0
     """Of the first episode; the next ones count up."""
@@ -117,8 +119,10 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
     options.check()
     spec = srl_envs.spec(options.env)
     env: Any = srl_envs.make(spec.id, **read_options(options.option))
-    try:
+    with ExitStack() as closing:
+        closing.callback(env.close)
         table = Table(spec, len(env.possible_agents), options, view)
+        closing.callback(table.close)
         if options.save is not None and not options.save.parent.is_dir():
             raise ConfigError(f"--save {options.save}: there is no folder {options.save.parent}.")
         turns = range(table.seats if options.mirror else 1)
@@ -135,8 +139,27 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
                 view.end(transcript, names, path, number if len(games) > 1 else None)
         if len(games) > 1 and not options.json:
             view.summary(table.results())
-    finally:
-        env.close()
+
+
+def recorded_game(
+    env_id: str, agents: tuple[str, ...], *, seed: int, max_new_tokens: int | None
+) -> Transcript:
+    """One game between agents that are no people, played unseen.
+
+    Raises:
+        SRLError: the user has something to fix.
+    """
+    options = PlayOptions(env=env_id, policies=agents, seed=seed, max_new_tokens=max_new_tokens)
+    options.check()
+    view = TranscriptView(live=False)
+    spec = srl_envs.spec(env_id)
+    with ExitStack() as closing:
+        env: Any = srl_envs.make(spec.id)
+        closing.callback(env.close)
+        table = Table(spec, len(env.possible_agents), options, view)
+        closing.callback(table.close)
+        players, names = table.seated(0, seed), table.names(0)
+        return play_one(env, players, names, view, seed=seed, split=options.split)
 
 
 def play_one(
@@ -201,8 +224,8 @@ class Table:
     """Of the environment as it was made; an option may change it."""
     options: PlayOptions
     view: TranscriptView
-    models: dict[int, Player] = field(default_factory=dict)
     played: list[tuple[int, Transcript]] = field(default_factory=list)
+    players: TextPlayers = field(init=False)
 
     def __post_init__(self) -> None:
         policies, seats = self.options.policies, self.seats
@@ -214,12 +237,16 @@ class Table:
                 f"{self.spec.id} has {seats} seats, one policy each; {given}."
                 f" Try: srl play {self.spec.id} {example}"
             )
-        for index, name in enumerate(policies):
-            if name != HUMAN:
-                with self.view.busy(f"loading {name}"):
-                    player = self._policy(index, self.options.seed)
-                if not self._is_bot(name):
-                    self.models[index] = player
+        candidates = [find(name, self.spec.id) for name in policies]
+        if any(isinstance(candidate.name, HumanName) for candidate in candidates):
+            require_terminal()
+        with self.view.busy(f"loading {', '.join(policies)}"):
+            self.players = TextPlayers(
+                candidates,
+                self.spec.id,
+                seed=self.options.seed,
+                max_new_tokens=self.options.max_new_tokens,
+            )
 
     def names(self, turn: int) -> dict[int, str]:
         """Seat -> policy name, everyone ``turn`` seats further."""
@@ -232,7 +259,7 @@ class Table:
         return {
             (i + turn) % seats: Human((i + turn) % seats)
             if name == HUMAN
-            else self.models.get(i) or self._policy(i, seed)
+            else self.players.player(i, seed)
             for i, name in enumerate(self.options.policies)
         }
 
@@ -264,17 +291,9 @@ class Table:
             invalid=sum(label is not None for label in replied) / max(1, len(replied)),
         )
 
-    def _is_bot(self, name: str) -> bool:
-        return name.startswith("bot:") or name in self.spec.bots
-
-    def _policy(self, index: int, seed: int) -> Player:
-        name = self.options.policies[index]
-        try:
-            return text_policy(name, self.spec.id, index, seed, self.options.max_new_tokens)
-        except UnknownPolicyError as error:
-            if nearest(name, [HUMAN]):
-                raise UnknownPolicyError(f"no policy {name!r}. Did you mean {HUMAN!r}?") from None
-            raise error
+    def close(self) -> None:
+        """Give back what models play with."""
+        self.players.close()
 
 
 def read_options(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from srl_envs.errors import ConfigError, StoreError, file_fault
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
 A run that was interrupted continues where its last checkpoint left off: give the same command.
+Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
 
 Examples:
   srl train quickstart-tiny

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.cli.human import HUMAN
+from srl_agents.agents.grammar import HUMAN
 from srl_envs.core import seat_name
 from srl_envs.episode import Transcript
 

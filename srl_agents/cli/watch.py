@@ -1,4 +1,4 @@
-"""`srl watch FILE`: replay a recorded episode in the terminal, or write it as a web page."""
+"""`srl watch FILE` and `srl watch ENV AGENT ...`: an episode step by step, or as a web page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchab
 from srl_agents.cli.transcript_view import news, printable, verdict
 from srl_envs.errors import ConfigError
 
-DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote.
+DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote, or let agents play one.
 
 In a terminal it goes step by step: Enter, space or right arrow for the next step, left arrow or b
 for the one before, g and G for the first and the last, q to leave. In a pipe, or with --all, all
 steps are printed at once. With --html the episode becomes one web page that needs nothing else.
 
+An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
+
 Examples:
   srl watch game.jsonl
+  srl watch connect_four-v0 tiny strong --seed 7
   srl watch game.jsonl --names alice bob --all
   srl watch game.jsonl --html game.html
 """
@@ -46,8 +49,16 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 class WatchOptions:
     """What to replay, and how to show it."""
 
-    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
-    """The recorded episode."""
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE|ENV")]
+    """The recorded episode, or the environment that agents play."""
+    agents: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
+    ] = ()
+    """Who plays, one per seat; nobody where there is a file."""
+    seed: int = 0
+    """Of the episode that agents play."""
+    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Longest reply of a language model that plays; a default per environment if absent."""
     html: Annotated[Path | None, tyro.conf.arg(metavar="OUT")] = None
     """Write a web page here instead."""
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
@@ -67,7 +78,7 @@ def main(argv: list[str]) -> int:
         args=argv,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    episode = watchable(srl_envs.load_transcript(options.file), options.names)
+    episode = _episode(options)
     if options.html is not None:
         _write(options.html, page(episode))
     elif options.all or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -82,6 +93,22 @@ def main(argv: list[str]) -> int:
             file=sys.stderr,
         )
     return 0
+
+
+def _episode(options: WatchOptions) -> RecordedEpisode:
+    """The recorded one, or one that the agents play now."""
+    if not options.agents:
+        return watchable(srl_envs.load_transcript(options.file), options.names)
+    from srl_agents.agents.resolver import find, refuse_human
+    from srl_agents.cli.play import recorded_game
+
+    env_id = str(options.file)
+    for text in options.agents:
+        refuse_human(find(text, env_id).name, "by `srl watch`, which shows a game when it is over")
+    transcript = recorded_game(
+        env_id, options.agents, seed=options.seed, max_new_tokens=options.max_new_tokens
+    )
+    return watchable(transcript, options.names or options.agents)
 
 
 def _write(path: Path, text: str) -> None:

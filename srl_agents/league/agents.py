@@ -33,7 +33,7 @@ class AgentVersion:
     step: int = 0
     """Optimizer steps of its lineage so far."""
     spec: dict[str, Any] = field(default_factory=dict)
-    """What is needed to build it again; see `model_contents`."""
+    """What is needed to build it again; see `srl_agents.agents.contents`."""
 
     def __post_init__(self) -> None:
         if not self.agent_id or not self.lineage:
@@ -54,35 +54,3 @@ class AgentVersion:
 def contents_digest(spec: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of what an agent is, as far as it decides replies; labels are left out."""
     return digest({key: value for key, value in spec.items() if key not in _LABELS})
-
-
-def model_contents(
-    *,
-    base: str,
-    base_sha256: str,
-    adapter: str | None,
-    prompt: str,
-    tokenizer: str,
-    sampling: dict[str, Any],
-    parser: str,
-) -> dict[str, Any]:
-    """The contents of a language model that plays.
-
-    Args:
-        base: name of the base model, a label.
-        base_sha256: hash of the base's weights and configuration.
-        adapter: hash of the adapter's weights; None is the base alone.
-        prompt: hash of what stands before every observation, chat template included.
-        tokenizer: hash of the vocabulary.
-        sampling: temperature, most new tokens and the like.
-        parser: what reads the replies: the environment's id, whose version changes with its grammar.
-    """
-    return {
-        "base": base,
-        "base_sha256": base_sha256,
-        "adapter": adapter,
-        "prompt": prompt,
-        "tokenizer": tokenizer,
-        "sampling": sampling,
-        "parser": parser,
-    }

@@ -300,7 +300,7 @@ class League:
         kind, others = self._draw_opponents(rng, learner)
         seats = [*others[:seat], self.live(learner), *others[seat:]]
         seed = int(rng.integers(2**31))
-        if kind not in ("self", "bot"):
+        if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat)
         return [
             self._match(
@@ -348,6 +348,7 @@ class League:
         if settings.verify:
             kinds["verify"] = settings.verify
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
+        kinds |= settings.agents
         names, weights = list(kinds), np.array(list(kinds.values()))
         kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
         if kind == "mirror":
@@ -360,7 +361,7 @@ class League:
             return "past", self._draw(rng, pool, self._past_chances(learner, pool), free)
         if kind == "verify":
             return self._verification(rng, learner, free)
-        return "bot", [kind] * free
+        return ("agent" if kind in settings.agents else "bot"), [kind] * free
 
     def _draw(
         self, rng: np.random.Generator, pool: Sequence[str], chances: Floats, count: int

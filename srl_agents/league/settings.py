@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
 from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
@@ -36,6 +38,8 @@ class OpponentSettings:
     """Exploiters that still beat it, else forgotten versions of its own, else itself."""
     bots: dict[str, float] = field(default_factory=dict)
     """Bot name -> weight; ``held_out`` is refused, it is for rating only."""
+    agents: dict[str, float] = field(default_factory=dict)
+    """Model, MODEL+ADAPTER or endpoint -> weight; they never learn. See docs/guides/agents.md."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
@@ -58,7 +62,7 @@ class OpponentSettings:
 
     def __post_init__(self) -> None:
         kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
-        weights = kinds | self.bots
+        weights = kinds | self.bots | self.agents
         for name, weight in weights.items():
             require(weight >= 0, f"{name}={weight}: a weight is 0 or more.")
         require(sum(weights.values()) > 0, "all weights are 0, so nobody could be met.")
@@ -66,6 +70,7 @@ class OpponentSettings:
             "held_out" not in self.bots,
             "bots: 'held_out' is for rating only; train against another bot.",
         )
+        _check_agents(self.agents)
         try:
             find_sampler(self.past_sampler, self.sampler_options)
         except ConfigError as error:
@@ -109,10 +114,33 @@ class EvaluationSettings:
     """Mirrored pairs between any two agents of the final round robin."""
     bots: tuple[str, ...] = ("random", "middle")
     """Scripted agents on the leaderboard; each is met at every look."""
+    agents: tuple[str, ...] = ()
+    """Models, adapters and endpoints that are met so, too. See docs/guides/agents.md."""
 
     def __post_init__(self) -> None:
         require(self.every >= 0, f"every={self.every}: use 0 or more.")
-        require(len(set(self.bots)) == len(self.bots), f"bots={list(self.bots)}: a name twice.")
+        for name in ("bots", "agents"):
+            given = getattr(self, name)
+            require(len(set(given)) == len(given), f"{name}={list(given)}: a name twice.")
+        _check_agents(self.agents)
         for name in ("pairs", "final_pairs"):
             value = getattr(self, name)
             require(value >= 1, f"{name}={value}: use 1 or more.")
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """Ids of the bots and agents whom learners are measured against."""
+        return (*(f"{BOT}{bot}" for bot in self.bots), *self.agents)
+
+
+def _check_agents(texts: Iterable[str]) -> None:
+    """Refuse whoever could not be an opponent in training, and a second way to write an id."""
+    for text in texts:
+        name = parse(text)
+        require(
+            not isinstance(name, HumanName),
+            f"agents: {text!r}: training plays thousands of matches and repeats them after a crash; "
+            "nobody can be asked so often. People play with `srl play`.",
+        )
+        require(not isinstance(name, BotName), f"agents: {text!r} is a bot: name it under `bots`.")
+        require(str(name) == text, f"agents: {text!r}: write {str(name)!r}, its only id.")

@@ -68,6 +68,7 @@ MEANINGS = {
     "staleness": "merges by others since the learner last took the shared adapter (asynchronous)",
     "score_start": "points per game against the starting version on eval seeds, in [0, 1]",
     "score_bot:NAME": "points per game against a bot on eval seeds, in [0, 1]",
+    "score_AGENT": "points per game against one of evaluation.agents on eval seeds, in [0, 1]",
     "eval_format": "mean format component on eval seeds",
     "start_format": "mean format component of the starting version in the same matches",
     "memory/allocated_gb": "GB that torch had allocated at most (GPU), or that the process holds (CPU)",

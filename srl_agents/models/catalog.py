@@ -48,6 +48,13 @@ def resolve(name: str) -> Path:
     )
 
 
+def local_folder(name: str) -> Path | None:
+    """Where a model is on this machine already, if it is; nothing is fetched."""
+    kept = {"tiny": TINY, "smollm2-135m": cache_folder() / "smollm2-135m"}
+    folder = kept.get(name) or Path(name).expanduser()
+    return folder if folder.is_dir() else None
+
+
 def names() -> tuple[str, ...]:
     """Names that need no hub."""
     return tuple(_NAMED)

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from srl_agents.agents.resolver import require_model
+from srl_agents.agents.grammar import EndpointName, ModelName, parse
+from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.population import MatchmakingSettings
 from srl_agents.league.settings import require
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_envs import spec
-from srl_envs.registry import no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
-    """One agent: a bot of the environment, a saved adapter, or with neither the base model."""
+    """One agent that plays."""
 
+    agent: str
+    """Who it is: a bot, a model, a model with an adapter, or an endpoint; see docs/guides/agents.md."""
     name: str = ""
     """Its id; ``bot:NAME``, the adapter folder's name or the model's name if absent."""
-    bot: str = ""
-    """Name of a bot of the environment, such as ``middle``."""
-    adapter: str = ""
-    """Folder of a snapshot, for example runs/quickstart-tiny-seed0/snapshots/alice@30."""
     lineage: str = ""
     """Training run that it comes from; versions of one lineage are no strangers in cross-play."""
     role: Role = "frozen"
     """``main``: opponents are chosen for it. ``anchor``: defines the rating zero. ``heldout``: met in
     evaluation alone."""
-
-    def __post_init__(self) -> None:
-        require(
-            not (self.bot and self.adapter),
-            f"agent bot={self.bot!r}, adapter={self.adapter!r}: it is one or the other.",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,14 +52,8 @@ class PopulationRecipe:
     """Who meets whom."""
     teams: tuple[int, ...] = ()
     """Team per seat; empty where every seat plays for itself."""
-    model: str = ""
-    """Base of the adapters; needed if there is an agent that is no bot."""
-    lora_rank: int = 8
-    """Of every adapter."""
-    lora_alpha: float = 16.0
-    """Of every adapter: its output is multiplied by alpha / rank."""
     temperature: float = 1.0
-    """Of sampling."""
+    """Of sampling, for models and endpoints."""
     max_new_tokens: int = 64
     """Per reply."""
     workers: int = 0
@@ -77,7 +64,7 @@ class PopulationRecipe:
     """Seconds after which a worker that reported nothing is replaced and its matches issued again."""
 
     def __post_init__(self) -> None:
-        for name in ("matches", "batch", "lora_rank", "max_new_tokens"):
+        for name in ("matches", "batch", "max_new_tokens"):
             require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: use 1 or more.")
         require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
         require(self.workers >= 0, f"workers={self.workers}: use 0 or more.")
@@ -86,7 +73,6 @@ class PopulationRecipe:
             self.name.replace("-", "_").replace(".", "_").isidentifier(),
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
         )
-        known = spec(self.env)
         around = surroundings(self.env, self.env_options, self.wrappers)
         object.__setattr__(self, "wrappers", around.wrappers)
         seats = around.seats
@@ -95,13 +81,7 @@ class PopulationRecipe:
             f"teams={list(self.teams)}: give one team per seat of {seats}.",
         )
         for agent in self.agents:
-            require(not agent.bot or agent.bot in known.bots, no_bot(known, agent.bot))
-            require(
-                bool(agent.bot or self.model),
-                "an agent that is no bot needs `model`, the base that it plays on.",
-            )
-        if self.model:
-            require_model(self.model)
+            refuse_human(known_name(agent.agent, self.env), "in a population")
         names = [self.agent_id(agent) for agent in self.agents]
         require(len(names) >= 2, "agents: give 2 or more.")
         require(len(set(names)) == len(names), f"agents: {names} has an id twice; give names.")
@@ -111,10 +91,22 @@ class PopulationRecipe:
         """Options of every match: those of the environment, and the wrappers."""
         return match_options(self.env_options, self.wrappers)
 
+    def candidates(self) -> dict[str, Candidate]:
+        """Who plays, by id.
+
+        Raises:
+            SRLError: somebody is nobody; see `srl_agents.agents.resolver.find`.
+        """
+        return {self.agent_id(agent): find(agent.agent, self.env) for agent in self.agents}
+
     def agent_id(self, agent: AgentSettings) -> str:
         """How an agent is called in matches."""
-        adapter = agent.adapter.rstrip("/").rpartition("/")[2]
-        return agent.name or (f"bot:{agent.bot}" if agent.bot else adapter or self.model)
+        if agent.name:
+            return agent.name
+        name = parse(agent.agent, spec(self.env).bots)
+        if isinstance(name, ModelName) and name.adapter:
+            return Path(name.adapter).name
+        return name.model if isinstance(name, ModelName | EndpointName) else str(name)
 
     def version(self, agent: AgentSettings, contents: dict[str, Any]) -> AgentVersion:
         """An agent as the store knows it."""

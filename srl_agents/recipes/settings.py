@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
-from srl_agents.agents.resolver import require_model
+from srl_agents.agents.resolver import known_name, require_model
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
@@ -336,3 +336,14 @@ class LeagueRecipe:
         ):
             for bot in bots:
                 require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")
+        for name in self.guests:
+            require(
+                name != self.model,
+                f"agents: {name!r} is what all learners start as, and is met as such.",
+            )
+            known_name(name, self.env)
+
+    @property
+    def guests(self) -> tuple[str, ...]:
+        """Ids of agents that are no part of this league, and whom its learners meet."""
+        return tuple(dict.fromkeys((*self.opponents.agents, *self.evaluation.agents)))

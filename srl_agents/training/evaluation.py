@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from srl_agents.league.manager import BOT, FINAL
+from srl_agents.league.manager import FINAL
 from srl_agents.records import Episode
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training.parts import Parts
@@ -24,7 +24,7 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
         Mean points per game of all learners.
     """
     evaluation, league = parts.recipe.evaluation, parts.league
-    opponents = [league.start, *(f"{BOT}{bot}" for bot in evaluation.bots)]
+    opponents = [league.start, *evaluation.opponents]
     pairings = [(league.live(name), other) for name in parts.learners for other in opponents]
     specs = league.evaluation_matches(f"eval/{done}", pairings, range(evaluation.pairs))
     episodes = parts.matches.play(f"update {done}: evaluating", specs)
@@ -44,7 +44,7 @@ def final_table(parts: Parts) -> None:
     """Play what is missing of it: every final version, the start and the bots, all against all."""
     recipe, league = parts.recipe, parts.league
     agents = [league.start, *map(league.live, parts.learners)]
-    agents += [f"{BOT}{bot}" for bot in recipe.evaluation.bots]
+    agents += recipe.evaluation.opponents
     known = {
         spec.match_id
         for spec, result in parts.store.matches(schedule=FINAL)

@@ -17,6 +17,7 @@ from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.agents import Policy
+from srl_agents.agents.resolver import Seated, close_engines
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
@@ -38,6 +39,7 @@ from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.experience import Experience
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.collapse import CollapseWatch
+from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
 from srl_agents.training.run_folder import CHECKPOINTS, RECIPE, check_folder, write_recipe
@@ -67,6 +69,8 @@ class Ground:
     """Closes all parts that need it, in reverse order."""
     store: LeagueStore
     trackers: tuple[Tracker, ...]
+    served: Mapping[str, Seated]
+    """Guests behind endpoints, which have answered."""
     base: BaseModel
 
 
@@ -148,6 +152,7 @@ def _on_ground(
         for tracker in begin_trackers(recipe, folder, own):
             opened.callback(tracker.close)
             trackers.append(tracker)
+    served = seat_served(recipe, view.say)
     view.phase(f"loading {recipe.model}")
     base = load_base(recipe)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
@@ -163,6 +168,7 @@ def _on_ground(
         opened=opened,
         store=store or _open_store(folder, opened),
         trackers=tuple(trackers),
+        served=served,
         base=base,
     )
 
@@ -210,6 +216,10 @@ def _with_players(learning: Learning) -> Parts:
     loop = asyncio.Runner()
     learning.opened.callback(loop.close)
     learning.opened.callback(lambda: loop.run(engine.close()))
+    guests = {**learning.served, **seat_loaded(recipe, engine)}
+    policies |= {name: guest.policy for name, guest in guests.items()}
+    learning.opened.callback(lambda: loop.run(close_engines(g.policy for g in guests.values())))
+    tell_store(learning.store, guests)
     rollouts = Rollouts(
         policies,
         root_seed=recipe.seed,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from srl_agents.agents.resolver import close_engines
 from srl_agents.league.manager import Arena
 from srl_agents.league.population import SCHEDULE, Population
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Rollouts
-from srl_agents.training.population_policies import build_policies
+from srl_agents.training.population_policies import seat_population
 from srl_agents.training.population_workers import WorkerPool
 from srl_agents.training.run_folder import RECIPE, check_folder, write_recipe
 from srl_envs import spec as env_spec
@@ -42,14 +44,15 @@ class PopulationRun:
     def __init__(self, recipe: PopulationRecipe, folder: Path) -> None:
         check_folder(recipe, folder)
         self.recipe, self.folder = recipe, folder
-        policies, contents = build_policies(recipe)
+        seated = seat_population(recipe)
+        self._policies = {name: found.policy for name, found in seated.items()}
         folder.mkdir(parents=True, exist_ok=True)
         # a folder is marked by its recipe once there is a store
         begun = (folder / RECIPE).is_file()
         self.store = LeagueStore(folder / STORE, "continue" if begun else "write")
         write_recipe(recipe, folder)
         known = env_spec(recipe.env)
-        agents = [recipe.version(a, contents[recipe.agent_id(a)]) for a in recipe.agents]
+        agents = [recipe.version(a, seated[recipe.agent_id(a)].contents) for a in recipe.agents]
         for agent in agents:
             self.store.add_agent(agent)
         arena = Arena(
@@ -71,11 +74,12 @@ class PopulationRun:
         self._count(self._played())
         self._given: list[MatchSpec] | None = None  # batch of the league's own process
         self._runner: Rollouts | None = None
+        self._loop = asyncio.Runner()
         self._pool: WorkerPool | None = None
         if recipe.workers:
             self._pool = WorkerPool(recipe, recipe.workers)
         else:
-            self._runner = Rollouts(policies, root_seed=recipe.seed)
+            self._runner = Rollouts(self._policies, root_seed=recipe.seed, loop=self._loop)
 
     def run(self, told: Told | None = None) -> None:
         """Play to the end.
@@ -103,6 +107,8 @@ class PopulationRun:
             self._pool.close()
         if self._runner is not None:
             self._runner.close()
+        self._loop.run(close_engines(self._policies.values()))
+        self._loop.close()
         self.store.close()
 
     def _block(self, told: Told | None) -> None:

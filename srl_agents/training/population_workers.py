@@ -115,9 +115,10 @@ class WorkerPool:
 def _work(recipe: PopulationRecipe, pipe: Connection) -> None:
     """Play what comes until the other end is gone."""
     from srl_agents.rollouts import Rollouts  # noqa: PLC0415
-    from srl_agents.training.population_policies import build_policies  # noqa: PLC0415
+    from srl_agents.training.population_policies import seat_population  # noqa: PLC0415
 
-    runner = Rollouts(build_policies(recipe)[0], root_seed=recipe.seed)
+    seated = seat_population(recipe)
+    runner = Rollouts({name: found.policy for name, found in seated.items()}, root_seed=recipe.seed)
     try:
         while True:
             pipe.send([episode.result() for episode in runner.play(pipe.recv())])

@@ -15,6 +15,7 @@ import torch
 
 from srl_agents import checkpoints
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.agents.contents import contents_of
 from srl_agents.agents.prompt_file import Examples, read_prompt, write_prompt
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.league.manager import BOT, League
@@ -25,7 +26,6 @@ from srl_agents.models.digests import version_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
-from srl_agents.training.contents import contents_of
 from srl_agents.training.promotion_gate import Play, PromotionGate
 from srl_agents.training.run_folder import SNAPSHOTS
 from srl_agents.transports.protocol import Transport

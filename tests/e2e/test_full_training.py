@@ -13,7 +13,8 @@ from rich.console import Console
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from srl_agents.agents.resolver import text_policy
+from srl_agents.agents.resolver import find
+from srl_agents.agents.text_players import TextPlayers
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
@@ -120,8 +121,10 @@ def test_what_is_left_is_a_model_for_everybody(whole: Path, tmp_path: Path) -> N
     assert (folder / "recipe.yaml").read_text() == (whole / "recipe.yaml").read_text()
     assert not (whole / "adapters").exists()
 
-    act = text_policy(str(folder), "connect_four-v0", max_new_tokens=4)
-    assert isinstance(act("Your move."), str)
+    game = "connect_four-v0"
+    players = TextPlayers([find(str(folder), game)], game, max_new_tokens=4)
+    assert isinstance(players.player(0, seed=0)("Your move."), str)
+    players.close()
     path = tmp_path / "next.yaml"
     path.write_text(RECIPE)
     recipe = load(LeagueRecipe, path, [f"model={folder}"])

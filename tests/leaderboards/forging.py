@@ -20,7 +20,6 @@ def make_bundle(
     env: str,
     agents: tuple[str, ...] = (),
     tokens: int | None = None,
-    prompts: tuple[str, ...] = (),
     ticket: Ticket | None = None,
     **options: Any,
 ) -> Bundle:
@@ -28,7 +27,7 @@ def make_bundle(
     protocol = load_protocol(env)
     run = BoardRun(
         protocol,
-        parse_entrants(agents, protocol, prompts),
+        parse_entrants(agents, protocol),
         folder / "run",
         seeds=None if ticket else 1,
         max_new_tokens=tokens,

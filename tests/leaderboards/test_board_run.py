@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from leaderboards.agents import parse_entrants
 from leaderboards.bundle import write_bundle
@@ -152,6 +153,7 @@ def prompted_adapter(tmp_path: Path) -> Path:
     folder = tmp_path / "alice"
     folder.mkdir()
     (folder / "adapter_config.json").write_text('{"r": 2, "lora_alpha": 4}')
+    save_file({"lora_A": np.zeros((2, 2), np.float32)}, folder / "adapter_model.safetensors")
     write_prompt(folder, SHOWN)
     return folder
 
@@ -159,55 +161,56 @@ def prompted_adapter(tmp_path: Path) -> Path:
 def test_an_adapter_brings_the_prompt_that_it_was_trained_behind(prompted_adapter: Path) -> None:
     protocol = load_protocol(KUHN)
     adapter = f"tiny+{prompted_adapter}"
-    (alone,) = parse_entrants([adapter], protocol)
-    assert alone.prompt == SHOWN
-    for file in (prompted_adapter, prompted_adapter / PROMPT):
-        both = parse_entrants([adapter, "tiny"], protocol, [str(file)])
-        assert {(e.name, e.prompt) for e in both} == {("alice", SHOWN), ("tiny", SHOWN)}
-    mixed = parse_entrants([adapter, "tiny"], protocol)
-    assert {(e.name, e.prompt) for e in mixed} == {("alice", SHOWN), ("tiny", PromptSettings())}
+    found = parse_entrants([adapter, "tiny"], protocol)
+    assert {(e.name, e.candidate.prompt) for e in found} == {
+        ("alice", SHOWN),
+        ("tiny", PromptSettings()),
+    }
 
 
-def test_a_prompt_is_read_from_a_recipe_and_from_the_folder_of_a_run(tmp_path: Path) -> None:
+def test_a_prompt_is_read_from_a_file_a_recipe_and_the_folder_of_a_run_or_an_adapter(
+    prompted_adapter: Path, tmp_path: Path
+) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         "name: x\nprompt:\n  system: Be brief.\n  examples: [{observation: a, reply: b}]\n"
     )
-    wanted = PromptSettings(system="Be brief.").followed_by((("a", "b"),))
-    for file in (recipe, tmp_path):
-        (one, other) = parse_entrants(
-            ["one=tiny", "other=tiny"], load_protocol(KUHN), [f"other={file}"]
-        )
-        assert (one.prompt, other.prompt) == (PromptSettings(), wanted)
+    brief = PromptSettings(system="Be brief.").followed_by((("a", "b"),))
+    protocol = load_protocol(KUHN)
+    for file, wanted in (
+        (recipe, brief),
+        (tmp_path, brief),
+        (prompted_adapter, SHOWN),
+        (prompted_adapter / PROMPT, SHOWN),
+    ):
+        agents = [
+            "one=tiny",
+            f"other=tiny?prompt={file}",
+            f"a=tiny+{prompted_adapter}?prompt={file}",
+        ]
+        shown = {e.name: e.candidate.prompt for e in parse_entrants(agents, protocol)}
+        assert shown == {"one": PromptSettings(), "other": wanted, "a": wanted}
 
 
 @pytest.mark.parametrize(
-    ("text", "prompts", "words"),
+    ("text", "agent", "words"),
     [
-        (None, ["nowhere.yaml"], "cannot be read"),
-        ("name: x\nmodel: tiny\n", ["{file}"], "neither a system message nor examples"),
-        ("prompt: {sytem: x}\n", ["{file}"], "Did you mean 'system'"),
-        ("prompt: {system: x}\n", ["tony={file}"], "no model 'tony' enters. Did you mean 'tiny'"),
-        ("prompt: {system: x}\n", ["{file}", "{file}"], "one file for all models"),
-        ("prompt: {system: x}\n", ["tiny={file}", "tiny={file}"], "one per AGENT=FILE"),
-        ("prompt: {system: x}\n", ["{file}"], "alice was trained behind another prompt"),
+        (None, "tiny?prompt=nowhere.yaml", "nowhere.yaml"),
+        ("name: x\nmodel: tiny\n", "tiny?prompt={file}", "neither a system message nor examples"),
+        ("prompt: {sytem: x}\n", "tiny?prompt={file}", "Did you mean 'system'"),
+        ("prompt: [\n", "tiny?prompt={file}", "is not YAML"),
+        (None, "tiny?prompt=", "name a file"),
+        (None, "bot:held_out?prompt={file}", "no bot"),
     ],
 )
 def test_prompts_that_cannot_be_meant_are_refused_before_anything_is_loaded(
-    text: str | None, prompts: list[str], words: str, prompted_adapter: Path, tmp_path: Path
+    text: str | None, agent: str, words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "other.yaml"
     if text is not None:
         file.write_text(text)
-    told = [prompt.format(file=file) for prompt in prompts]
-    with pytest.raises(ConfigError, match=words):
-        parse_entrants(["tiny", f"tiny+{prompted_adapter}"], load_protocol(KUHN), told)
-
-
-def test_bots_read_no_prompt(tmp_path: Path) -> None:
-    (tmp_path / "recipe.yaml").write_text("prompt: {system: x}\n")
-    with pytest.raises(ConfigError, match="no model enters"):
-        parse_entrants([], load_protocol(KUHN), [str(tmp_path)])
+    with pytest.raises(SRLError, match=words):
+        parse_entrants([agent.format(file=file)], load_protocol(KUHN))
 
 
 @pytest.mark.parametrize("tokens", [0, 129])

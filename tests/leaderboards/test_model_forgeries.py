@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 from forging import make_bundle
 
 from leaderboards.agent_specs import is_model
-from leaderboards.agents import load_engine
+from leaderboards.agents import build_agents, parse_entrants
 from leaderboards.bases import KNOWN
 from leaderboards.bundle import Bundle, adapter_folder, open_bundle
 from leaderboards.cli.main import main
@@ -20,7 +21,8 @@ from leaderboards.record import SampledTurn, Tokens
 from leaderboards.redteam.forger import Forger
 from leaderboards.replaying import replay_match
 from leaderboards.verify import Verdict, verify
-from srl_agents.agents.players import TurnRequest, answer
+from srl_agents.agents import ModelPolicy
+from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ConfigError
@@ -134,12 +136,17 @@ def test_the_best_of_several_honest_replies_is_found(
 ) -> None:
     """Another draw of the same model at the same prompt, with its true log-probabilities."""
     forged = Forger.of(honest, tmp_path)
-    engine = load_engine(str(base), (2, 4.0), None, honest.protocol, TOKENS_PER_REPLY)
-    engine.base.load_adapter("a", adapter)
+    entrants = parse_entrants([f"a={base}+{adapter}"], honest.protocol)
+    policy = build_agents(honest.protocol, entrants, TOKENS_PER_REPLY).policies["a"]
+    assert isinstance(policy, ModelPolicy)
     seen = replay_match(forged.record(place)).observations[0][-1]
-    reply = answer(engine, [("a", TurnRequest(observation=seen, key=(99,)))])[0]
+    reply = asyncio.run(
+        policy.engine.generate(
+            GenerationRequest(observation=seen, version=policy.version, key=(99,))
+        )
+    )
     assert reply.text != last_reply(forged, place)
-    tokens = changed_tokens(forged, place, reply.completion_ids, reply.logprobs)
+    tokens = changed_tokens(forged, place, reply.token_ids, reply.logprobs)
     verdict = audit(forged_with(forged, place, tokens, reply.text), base)
     assert verdict.reached == "L2"
     assert f"record {place} " in verdict.rejected
@@ -284,9 +291,8 @@ def prompted(base: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory
     return make_bundle(
         folder,
         "kuhn_poker-v0",
-        (f"plain={base}", f"alice@3={base}+{adapter}"),
+        (f"plain={base}?prompt={file}", f"alice@3={base}+{adapter}?prompt={file}"),
         TOKENS_PER_REPLY,
-        (str(file),),
         with_adapters=True,
     )
 

@@ -143,7 +143,7 @@ def test_a_bundle_names_no_folder_of_its_maker(name: str, hint: str) -> None:
 
 
 def test_the_shipped_model_is_known_by_its_weights() -> None:
+    from srl_agents.agents.contents import base_sha256
     from srl_agents.models.catalog import resolve
-    from srl_agents.training.contents import base_sha256
 
     assert KNOWN[base_sha256(resolve("tiny"))] == "tiny"

@@ -14,7 +14,11 @@ from leaderboards.provenance import provenance, without_folders
         ("srl run --out ~/ann/runs", "srl run --out runs"),
         ("srl run --agent a@3=tiny+/x/y/a@3", "srl run --agent a@3=tiny+a@3"),
         ("srl run --out '/my home/b c'", "srl run --out 'b c'"),
-        ("srl run --endpoint http://h:80/v1 --endpoint-model me=o/m", None),
+        ("srl run --agent me=openai:o/m@http://h:80/v1", None),
+        (
+            "srl run --agent 'a=tiny+/x/a?prompt=/y/p.yaml'",
+            "srl run --agent 'a=tiny+a?prompt=p.yaml'",
+        ),
         ("srl run --training-data 'a/b and 1/2'", None),
     ],
 )

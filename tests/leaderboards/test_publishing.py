@@ -18,8 +18,8 @@ from leaderboards.keys import KEYS, keys_folder, owner_key
 from leaderboards.publishing import attempts, publish, rekey
 from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
+from srl_agents.agents.contents import base_sha256
 from srl_agents.models import random_model
-from srl_agents.training.contents import base_sha256
 from srl_envs.errors import ConfigError, StoreError
 
 GAME = "kuhn_poker-v0"

@@ -18,7 +18,7 @@ from leaderboards.cli.main import main
 from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
-from srl_agents.agents.endpoint import API_KEY
+from srl_agents.engines.endpoint import API_KEY
 from srl_agents.records import Served
 from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
@@ -26,9 +26,11 @@ from tests.chat_server import DATED, MODEL, ChatServer, chat_server
 KEY = "sk-never-written"
 
 
-def run(folder: Path, server: ChatServer, *more: str, board: Path | None = None) -> int:
+def run(
+    folder: Path, server: ChatServer, *more: str, prompt: str = "", board: Path | None = None
+) -> int:
     """Play, with a ticket of the board if one is given."""
-    asked = ["--endpoint", server.url, "--endpoint-model", f"me={MODEL}"]
+    asked = ["--agent", f"me=openai:{MODEL}@{server.url}{prompt}"]
     played = ["run", "kuhn_poker-v0", "--seeds", "1", "--out", str(folder), "--json"]
     if board is None:
         return main([*played, *asked, *more])
@@ -53,7 +55,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     usage = {"prompt_tokens": 40, "completion_tokens": 9}
     with pytest.MonkeyPatch.context() as patch, chat_server(key=KEY, usage=usage) as server:
         patch.setenv(API_KEY, KEY)
-        assert run(folder / "run", server, "--prompt", str(recipe)) == 0
+        assert run(folder / "run", server, prompt=f"?prompt={recipe}") == 0
     assert main(["bundle", str(folder / "run"), "--with-adapters"]) == 0
     for path in folder.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
@@ -277,16 +279,14 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--endpoint", "http://127.0.0.1:9/v1"], "belong together"),
-        (["--endpoint-model", "m"], "belong together"),
-        (["--endpoint", "host", "--endpoint-model", "m"], "give an address"),
-        (["--endpoint", "http://a:b@host/v1", "--endpoint-model", "m"], API_KEY),
-        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"], "does not answer"),
-        (["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "_a"], "agent name '_a'"),
-        (
-            ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m", "--concurrency", "0"],
-            "concurrency",
-        ),
+        (["--agent", "openai:m"], "write openai:MODEL@URL"),
+        (["--agent", "openai:@http://host"], "write openai:MODEL@URL"),
+        (["--agent", "openai:m@host"], "give an address"),
+        (["--agent", "openai:m@http://a:b@host/v1"], API_KEY),
+        (["--agent", "openai:m@http://127.0.0.1:9/v1"], "does not answer"),
+        (["--agent", "openai:_a@http://127.0.0.1:9/v1"], "agent name '_a'"),
+        (["--agent", "openai:m@http://127.0.0.1:9/v1", "--concurrency", "0"], "concurrency"),
+        (["--agent", "human"], "nobody is asked for moves on a board"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(
@@ -300,7 +300,7 @@ def test_what_cannot_work_is_said_in_one_line(
 
 
 def test_a_server_that_was_not_up_yet_does_not_spoil_the_folder(tmp_path: Path) -> None:
-    early = ["--endpoint", "http://127.0.0.1:9/v1", "--endpoint-model", "m"]
+    early = ["--agent", "openai:m@http://127.0.0.1:9/v1"]
     assert main(["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), *early]) == 2
     with chat_server() as server:
         assert run(tmp_path / "run", server) == 0

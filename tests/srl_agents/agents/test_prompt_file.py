@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from srl_agents.agents import ModelPolicy
+from srl_agents.agents.contents import contents_of
 from srl_agents.agents.prompt_file import PROMPT, PromptSettings, read_prompt, write_prompt
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
@@ -14,7 +16,6 @@ from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel, Prompt
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
-from srl_agents.training.contents import contents_of
 from srl_envs.errors import ConfigError
 
 SHOWN = (("X", "1"), ("Y", "2"))
@@ -71,7 +72,8 @@ def test_a_policy_reads_its_own_examples_and_not_its_rivals(base: BaseModel) -> 
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=2))
     policies = {"bare": ModelPolicy(engine), "taught": ModelPolicy(engine, None, SHOWN)}
     spec = MatchSpec(env_id="math_duel-v0", seed=1, split="train", seats=("bare", "taught"))
-    (played,) = Rollouts(policies, root_seed=0).play([spec])
+    with closing(Rollouts(policies, root_seed=0)) as rollouts:
+        (played,) = rollouts.play([spec])
     bare, taught = (t.turns[0] for t in played.trajectories)
     assert bare.prompt_ids == base.encode_prompt(bare.observation)
     assert taught.prompt_ids == base.encode_prompt(taught.observation, SHOWN)

@@ -23,10 +23,10 @@ RECIPE = """
 name: bots
 env: nim-v0
 agents:
-  - {bot: random, role: anchor}
-  - {bot: middle}
-  - {bot: strong, role: main}
-  - {bot: held_out, role: heldout}
+  - {agent: random, role: anchor}
+  - {agent: middle}
+  - {agent: strong, role: main}
+  - {agent: held_out, role: heldout}
 matches: 96
 batch: 8
 matchmaking: {block: 32}
@@ -144,10 +144,12 @@ def test_mistakes_are_one_line(capsys, arguments, parts) -> None:
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ("bot: strong", ["bot: stron", "Did you mean 'strong'?"]),
+        ("agent: strong", ["agent: bot:stron", "Did you mean 'strong'?"]),
         ("matches: 96", ["matches: 0", "matches=0"]),
-        ("{bot: middle}", ["{}", "needs `model`"]),
-        ("{bot: middle}", ["{bot: random}", "twice"]),
+        ("{agent: middle}", ["{agent: midle}", "Did you mean 'middle'?"]),
+        ("{agent: middle}", ["{agent: human}", "nobody is asked for moves in a population"]),
+        ("{agent: middle}", ["{agent: tiny+nowhere}", "no adapter folder"]),
+        ("{agent: middle}", ["{agent: random}", "twice"]),
         ("{block: 32}", ["{block: 0}", "block=0"]),
         ("name: bots", ["name: a/b", "folder"]),
     ],

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import srl_envs
-from srl_agents.cli import play as command
+from srl_agents.agents import players
 from srl_agents.cli.main import main
+from srl_agents.cli.play import read_options
 from srl_agents.cli.transcript_view import LONGEST_SHOWN, news, printable
+from tests.chat_server import MODEL, chat_server
 
 Streams = pytest.CaptureFixture[str]
 SMALL = ["--option", "rows=4", "--option", "cols=4", "--option", "k=3"]
@@ -174,26 +176,27 @@ def test_models_are_loaded_once_and_bots_made_anew(
     monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
     made: list[tuple[object, ...]] = []
+    real = srl_envs.make_bot
 
-    def fake(name: str, env_id: str, seat: int, seed: int, tokens: int | None) -> object:
-        made.append((name, seat, seed, tokens))
-        return srl_envs.make_bot(env_id, "random", seed=seed)
+    def noted(env_id: str, name: str, seed: int = 0) -> object:
+        made.append((name, seed))
+        return real(env_id, name, seed)
 
-    monkeypatch.setattr(command, "text_policy", fake)
-    args = ["play", "connect_four-v0", "tiny", "middle", "--episodes", "2", "--seed", "4"]
-    assert main([*args, "--mirror", "--quiet", "--max-new-tokens", "9"]) == 0
-    assert made.count(("tiny", 0, 4, 9)) == 1
-    assert [entry for entry in made if entry[0] == "middle"] == [
-        ("middle", 1, seed, 9) for seed in (4, 4, 4, 5, 5)
-    ]
+    monkeypatch.setattr(players, "make_bot", noted)
+    with chat_server(reply=lambda _: "<action>1</action>") as server:
+        agent = f"openai:{MODEL}@{server.url}"
+        args = ["play", "connect_four-v0", agent, "middle", "--episodes", "2", "--seed", "4"]
+        assert main([*args, "--mirror", "--quiet", "--max-new-tokens", "9"]) == 0
+        assert [request["max_tokens"] for request in server.requests[:2]] == [1, 9]
+    assert made == [("middle", 2 * seed + 1) for seed in (4, 4, 5, 5)]
 
 
 def test_a_reply_of_a_model_cannot_drive_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
     noise = "\x1b[2J\x07[bold]\ud800" + "x" * 1_000_000
-    monkeypatch.setattr(command, "text_policy", lambda *_: lambda _: noise)
-    args = ["play", "connect_four-v0", "tiny", "tiny", "--option", "invalid=forfeit"]
+    monkeypatch.setattr(players, "make_bot", lambda *_: lambda _: noise)
+    args = ["play", "connect_four-v0", "random", "random", "--option", "invalid=forfeit"]
     assert main(args) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -208,11 +211,11 @@ def test_a_reply_of_a_model_cannot_drive_the_terminal(
 def test_a_move_made_for_a_seat_is_told(
     mode: str, refusals: int, moves: int, monkeypatch: pytest.MonkeyPatch, capsys: Streams
 ) -> None:
-    monkeypatch.setattr(command, "text_policy", lambda *_: lambda _: "no block")
-    args = ["play", "connect_four-v0", "tiny", "tiny", "--option", f"invalid={mode}"]
+    monkeypatch.setattr(players, "make_bot", lambda *_: lambda _: "no block")
+    args = ["play", "connect_four-v0", "random", "random", "--option", f"invalid={mode}"]
     assert main(args) == 0
     out = capsys.readouterr().out
-    assert out.count("(tiny): NOT ACCEPTED (malformed)") == refusals
+    assert out.count("(random): NOT ACCEPTED (malformed)") == refusals
     assert len(re.findall(r"\(malformed\), [1-7] is played for it", out)) == moves
 
 
@@ -306,4 +309,4 @@ def test_printable_keeps_text_and_escapes_control() -> None:
     ],
 )
 def test_options_are_read(pairs: tuple[str, ...], options: dict[str, object]) -> None:
-    assert command.read_options(pairs) == options
+    assert read_options(pairs) == options

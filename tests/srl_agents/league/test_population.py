@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from srl_agents.league.agents import AgentVersion, model_contents
+from srl_agents.agents.contents import model_contents
+from srl_agents.league.agents import AgentVersion
 from srl_agents.league.manager import Arena
 from srl_agents.league.population import MatchmakingSettings, Population
 from srl_agents.records import MatchResult, MatchSpec

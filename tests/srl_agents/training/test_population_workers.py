@@ -9,7 +9,9 @@ from srl_agents.training.population_workers import WorkerPool
 
 def test_a_worker_that_died_while_it_had_nothing_to_do_is_replaced() -> None:
     recipe = PopulationRecipe(
-        name="bots", env="nim-v0", agents=(AgentSettings(bot="random"), AgentSettings(bot="middle"))
+        name="bots",
+        env="nim-v0",
+        agents=(AgentSettings(agent="random"), AgentSettings(agent="middle")),
     )
     spec = MatchSpec(
         env_id="nim-v0", seed=1, split="eval", seats=("bot:random", "bot:middle"), schedule="s"

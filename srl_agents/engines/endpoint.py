@@ -7,21 +7,31 @@ it says can be recorded and replayed, and nobody can check who said it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
-from srl_agents.agents.players import Message, Reply
-from srl_agents.records import Served, ServedFinish
-from srl_envs.errors import ConfigError, ModelError, nearest
+from srl_agents.engines.protocol import (
+    Capabilities,
+    Generation,
+    GenerationRequest,
+    SamplingSettings,
+)
+from srl_agents.records import Served, ServedFinish, WeightUpdate, WeightVersion
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError, nearest
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
+    from openai import APIStatusError, AsyncOpenAI
 
+T = TypeVar("T")
+Message = dict[str, str]
+"""One of a chat: ``role`` and ``content``."""
 API_KEY = "SRL_ENDPOINT_API_KEY"
 """Environment variable with the key. Not OPENAI_API_KEY: that one is for one provider, and every
 endpoint that is named on a command line would be sent it."""
@@ -96,24 +106,29 @@ class EndpointSettings:
             raise ConfigError(f"endpoint: retries={self.retries}: use 0 or more.")
 
 
-class Endpoint:
+class EndpointEngine:
     """Asks one served model, several requests at once.
 
     The first reply, as a rule that of `check`, fixes the name that the server reports for its model.
     Providers put a date into it, so a later reply under another name comes from another model.
+    Requests are sent from a thread of its own, so any event loop may ask.
 
     Args:
         settings: where it is and how it writes. The key comes from the environment.
+        system: message before every chat; None for none.
 
     Raises:
         ConfigError: the key cannot be sent.
     """
 
+    capabilities = Capabilities(
+        token_ids=False, logprobs=False, seeded=False, versions=False, context_length=None
+    )
     reported: str | None
     """The model as the server names it in its replies; empty if it names none, None before the first."""
 
-    def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: EndpointSettings, system: str | None = None) -> None:
+        self.settings, self.system = settings, system
         self._key = os.environ.get(API_KEY, "").strip() or _NO_KEY
         if not (self._key.isascii() and self._key.isprintable()):
             # the client would refuse the header, and its error shows the header
@@ -121,16 +136,20 @@ class Endpoint:
                 f"{API_KEY} holds a character that no key has, such as a line break or an accent: copy "
                 "the key again."
             )
-        self._client = self._connect(settings.retries)
+        self._line: _Line | None = None
+        self._client: AsyncOpenAI | None = None
+        self._closed = False
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._places = asyncio.Semaphore(settings.concurrency)
         self._length_name = _LENGTH_NAMES[0]
         self.reported = None
-        self._first = threading.Lock()
 
-    def _connect(self, retries: int) -> OpenAI:
+    def _connect(self, retries: int) -> AsyncOpenAI:
         """A client; never a copy of one, which would read the variables of one provider again."""
-        from openai import OpenAI, Timeout  # noqa: PLC0415 - an extra, and slow to import
+        from openai import AsyncOpenAI, Timeout  # noqa: PLC0415 - an extra, and slow to import
 
-        client = OpenAI(
+        client = AsyncOpenAI(
             api_key=self._key,
             base_url=self.settings.url,
             timeout=Timeout(self.settings.timeout_s, connect=_CONNECT_S),
@@ -145,49 +164,152 @@ class Endpoint:
         Raises:
             ModelError: nobody answers there, the key is refused, or the model is not served.
         """
+        asyncio.run(self._check())
+
+    async def _check(self) -> None:
         from openai import BadRequestError  # noqa: PLC0415
 
-        quick = self._connect(min(1, self.settings.retries))
         greeting = [{"role": "user", "content": "Hello"}]
-        try:
-            self._ask(quick, greeting, 1)
-        except BadRequestError as error:
-            if _LENGTH_NAMES[0] not in _words(error):
-                raise self._named(error) from None
-            self._length_name = _LENGTH_NAMES[1]
-            self._ask(quick, greeting, 1)
+        async with self._connect(min(1, self.settings.retries)) as quick:
+            ask = partial(self._ask, quick, greeting, self.settings.temperature, 1)
+            try:
+                await ask()
+            except BadRequestError as error:
+                if _LENGTH_NAMES[0] not in _words(error):
+                    raise (await self._named(error)) from None
+                self._length_name = _LENGTH_NAMES[1]
+                await ask()
 
-    def answer(self, chats: Sequence[Sequence[Message]]) -> list[Reply]:
-        """One reply per chat, in their order.
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See `Engine`.
 
         A prompt that leaves no room in the model's context gets an empty reply, which the environment
         treats as malformed: the run goes on.
 
         Raises:
+            ConfigError: the request wants a filter of tokens that this API does not have.
+            DeadlineError: no reply within the request's deadline.
             ModelError: a reply does not come, however often it is asked for; or another model wrote it
                 than the ones before.
+            UnknownVersionError: the request names a version.
         """
-        pool = ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="endpoint")
+        if request.version is not None:
+            raise UnknownVersionError(
+                f"{self.settings.url} serves one model and knows no version {request.version}."
+            )
+        sampling = request.sampling or SamplingSettings(
+            temperature=self.settings.temperature,
+            max_new_tokens=self.settings.max_new_tokens,
+            stop=self.settings.stop,
+        )
+        if sampling.top_k or sampling.min_p or sampling.top_p < 1:
+            raise ConfigError(
+                f"{self.settings.url}: an endpoint is asked with a temperature alone; leave out top_k, "
+                "top_p and min_p."
+            )
         try:
-            return list(pool.map(self._reply, chats))
-        finally:
-            pool.shutdown(cancel_futures=True)
+            async with asyncio.timeout(request.deadline_s):
+                await self._awake.wait()
+                work = self._reply(self._chat(request), sampling)
+                text, served = await asyncio.wrap_future(self._send(work))
+        except TimeoutError:
+            raise DeadlineError(
+                f"{self.settings.url} gave no reply within the {request.deadline_s:g} s that the "
+                "request had."
+            ) from None
+        except asyncio.CancelledError:
+            if self._closed and not self._asked_to_end():
+                raise self._gone() from None
+            raise
+        return Generation(text=text, version=None, finish="served", served=served)
 
-    def _reply(self, chat: Sequence[Message]) -> Reply:
+    async def install(self, update: WeightUpdate) -> None:
+        """Refused: a server plays what it serves.
+
+        Raises:
+            ModelError: always.
+        """
+        raise ModelError(f"{self.settings.url} takes no weights: {update.version} cannot be sent.")
+
+    async def retire(self, version: WeightVersion) -> None:
+        """Nothing is installed, so nothing is forgotten."""
+
+    async def sleep(self) -> None:
+        """Send nothing until `wake`; there is no memory to give back."""
+        self._awake.clear()
+
+    async def wake(self) -> None:
+        """The inverse of `sleep`."""
+        self._awake.set()
+
+    async def close(self) -> None:
+        """See `Engine`."""
+        self._closed = True
+        self._awake.set()
+        line, client = self._line, self._client
+        self._line = self._client = None
+        if line is not None and client is not None:
+            await asyncio.to_thread(line.close, client.close())
+
+    def _send(self, work: Coroutine[Any, Any, tuple[str, Served]]) -> Future[tuple[str, Served]]:
+        """Begin to ask; the first time opens the line.
+
+        Raises:
+            ModelError: it was closed.
+        """
+        if self._closed:
+            work.close()
+            raise self._gone()
+        if self._line is None:
+            self._line, self._client = _Line(), self._connect(self.settings.retries)
+        return self._line.send(work)
+
+    @property
+    def _opened(self) -> AsyncOpenAI:
+        """The client of the line.
+
+        Raises:
+            ModelError: it was closed meanwhile.
+        """
+        if self._client is None:
+            raise self._gone()
+        return self._client
+
+    def _gone(self) -> ModelError:
+        return ModelError(f"the endpoint {self.settings.url} was closed.")
+
+    @staticmethod
+    def _asked_to_end() -> bool:
+        """Whether somebody cancelled the task that asks."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    def _chat(self, request: GenerationRequest) -> list[Message]:
+        chat = [] if self.system is None else [{"role": "system", "content": self.system}]
+        for seen, said in request.examples:
+            chat += [{"role": "user", "content": seen}, {"role": "assistant", "content": said}]
+        return [*chat, {"role": "user", "content": request.observation}]
+
+    async def _reply(self, chat: list[Message], sampling: SamplingSettings) -> tuple[str, Served]:
         from openai import BadRequestError  # noqa: PLC0415
 
-        try:
-            text, served = self._ask(self._client, chat, self.settings.max_new_tokens)
-        except BadRequestError as error:
-            if any(words in _words(error) for words in _TOO_LONG):
-                return Reply(text="", finish="served", served=Served(finish="length"))
-            raise self._named(error) from None
-        ends = [text.find(stop) + len(stop) for stop in self.settings.stop if stop in text]
+        async with self._places:
+            try:
+                text, served = await self._ask(
+                    self._opened, chat, sampling.temperature, sampling.max_new_tokens
+                )
+            except BadRequestError as error:
+                if any(words in _words(error) for words in _TOO_LONG):
+                    return "", Served(finish="length")
+                raise (await self._named(error)) from None
+        ends = [text.find(stop) + len(stop) for stop in sampling.stop if stop in text]
         if ends:  # what the limit cut after the stop text is no part of the reply
             text, served = text[: min(ends)], replace(served, finish="stop")
-        return Reply(text=text, finish="served", served=served)
+        return text, served
 
-    def _ask(self, client: OpenAI, chat: Sequence[Message], most: int) -> tuple[str, Served]:
+    async def _ask(
+        self, client: AsyncOpenAI, chat: list[Message], temperature: float, most: int
+    ) -> tuple[str, Served]:
         """One request, with the retries of ``client``.
 
         Raises:
@@ -199,15 +321,15 @@ class Endpoint:
         request: Any = {
             "model": self.settings.model,
             "messages": chat,
-            "temperature": self.settings.temperature,
+            "temperature": temperature,
             self._length_name: most,
         }
         try:
-            found: Any = client.chat.completions.create(**request)
+            found: Any = await client.chat.completions.create(**request)
         except openai.BadRequestError:
             raise
         except openai.APIStatusError as error:
-            raise self._named(error) from None
+            raise (await self._named(error)) from None
         except openai.APITimeoutError:
             raise ModelError(
                 f"{self.settings.url} gave no reply within {self.settings.timeout_s:g} s, in "
@@ -221,6 +343,14 @@ class Endpoint:
             ) from None
         except (openai.OpenAIError, ValueError) as error:
             raise self._strange(f"{type(error).__name__}: {error}") from None
+        return self._read(found)
+
+    def _read(self, found: Any) -> tuple[str, Served]:
+        """Text and report of a completion that the client has not checked.
+
+        Raises:
+            ModelError: it is none, or another model's.
+        """
         try:
             choice = found.choices[0]
             text = choice.message.content
@@ -238,9 +368,8 @@ class Endpoint:
         told = "" if name is None else name
         if not is_model_name(told):
             raise self._strange(f"model {told!r}")
-        with self._first:
-            if self.reported is None:
-                self.reported = told
+        if self.reported is None:
+            self.reported = told
         if told != self.reported:
             raise ModelError(
                 f"{self.settings.url} answered as {self.reported!r} before and as {told!r} now: these "
@@ -248,7 +377,7 @@ class Endpoint:
                 "the model by its dated name."
             )
 
-    def _named(self, error: APIStatusError) -> ModelError:
+    async def _named(self, error: APIStatusError) -> ModelError:
         """What the server's refusal means for whoever named it."""
         url, status = self.settings.url, error.status_code
         if status in (401, 403):
@@ -257,7 +386,7 @@ class Endpoint:
                 f"{url} refuses {given} ({status}): put the right one into {API_KEY}."
             )
         if status == 404:
-            served = self._served()
+            served = await self._served()
             if self.settings.model in served or not served:
                 return ModelError(
                     f"{url} is no address of a chat API (404): most end in /v1, for example "
@@ -270,12 +399,13 @@ class Endpoint:
         said = error.message.replace(self._key, "***")[:_QUOTED]
         return ModelError(f"{url} answered {status}: {said}")
 
-    def _served(self) -> list[str]:
+    async def _served(self) -> list[str]:
         """Models that the server lists; none if it lists nothing."""
         import openai  # noqa: PLC0415
 
         try:
-            listed = self._connect(0).models.list()
+            async with self._connect(0) as client:
+                listed = await client.models.list()
             return sorted(model.id for model in listed.data)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError):
             return []
@@ -285,6 +415,33 @@ class Endpoint:
             f"{self.settings.url} answered with something else than a chat completion: "
             f"{found.replace(self._key, '***')[:_QUOTED]!r}"
         )
+
+
+class _Line:
+    """A thread with an event loop, which keeps connections open between one caller's loop and the next."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
+        self._thread.start()
+
+    def send(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Do the work there; cancelling the result cancels the work."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Cancel what is under way, do the last work, and end the thread."""
+        self.send(self._cancel_all()).result()
+        self.send(last).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _cancel_all(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 def is_model_name(name: object) -> TypeGuard[str]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from srl_agents.agents import EndpointPolicy, ScriptedPolicy
-from srl_agents.agents.endpoint import API_KEY, Endpoint, EndpointSettings
-from srl_agents.agents.prompt_file import PromptSettings
-from srl_agents.records import MatchSpec, Served
+from srl_agents.agents import ModelPolicy, ScriptedPolicy
+from srl_agents.engines.endpoint import API_KEY, EndpointEngine, EndpointSettings
+from srl_agents.engines.protocol import Engine, Generation, GenerationRequest, SamplingSettings
+from srl_agents.records import MatchSpec, Served, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
-from srl_envs.errors import ConfigError, ModelError
+from srl_agents.testing import check_engine
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 from tests.chat_server import DATED, MODEL, chat_server
 
+# anyio leaves a coroutine behind where a request is cancelled before it has a connection
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine 'connect_tcp:RuntimeWarning")
 HELLO = [{"role": "user", "content": "Hello"}]
+
+Maker = Callable[..., EndpointEngine]
 
 
 @pytest.fixture(autouse=True)
@@ -23,22 +33,46 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(API_KEY, raising=False)
 
 
-def endpoint(url: str, **settings: Any) -> Endpoint:
-    return Endpoint(EndpointSettings(**{"url": url, "model": MODEL, **settings}))
+@pytest.fixture
+def endpoint() -> Iterator[Callable[..., EndpointEngine]]:
+    """Makes engines, which are closed at the end."""
+    made: list[EndpointEngine] = []
+
+    def make(url: str, system: str | None = None, **settings: Any) -> EndpointEngine:
+        found = EndpointSettings(**{"url": url, "model": MODEL, **settings})
+        made.append(EndpointEngine(found, system))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        asyncio.run(engine.close())
 
 
-def test_replies_come_in_the_order_of_the_chats_and_several_at_once() -> None:
+def request(text: str = "Hello", **settings: Any) -> GenerationRequest:
+    return GenerationRequest(observation=text, key=(0,), **{"version": None, **settings})
+
+
+def ask(engine: EndpointEngine, *requests: GenerationRequest) -> list[Generation]:
+    """All together; one greeting if nothing is given."""
+
+    async def together() -> list[Generation]:
+        return await asyncio.gather(*map(engine.generate, requests or [request()]))
+
+    return asyncio.run(together())
+
+
+def test_replies_come_in_the_order_of_the_chats_and_several_at_once(endpoint: Maker) -> None:
     with chat_server(reply=lambda r: r["messages"][-1]["content"], delay_s=0.05) as server:
-        chats = [[{"role": "user", "content": str(k)}] for k in range(9)]
-        replies = endpoint(server.url, concurrency=3).answer(chats)
+        requests = [request(str(k)) for k in range(9)]
+        replies = ask(endpoint(server.url, concurrency=3), *requests)
         assert [reply.text for reply in replies] == [str(k) for k in range(9)]
         assert {reply.finish for reply in replies} == {"served"}
         assert 2 <= server.at_once <= 3
 
 
-def test_a_request_samples_as_the_settings_say() -> None:
+def test_a_request_samples_as_the_settings_say(endpoint: Maker) -> None:
     with chat_server() as server:
-        endpoint(server.url, temperature=0.5, max_new_tokens=7).answer([HELLO])
+        ask(endpoint(server.url, temperature=0.5, max_new_tokens=7))
         assert server.requests == [
             {"model": MODEL, "messages": HELLO, "temperature": 0.5, "max_tokens": 7}
         ]
@@ -54,65 +88,67 @@ def test_a_request_samples_as_the_settings_say() -> None:
         ("a END b</action>", "a END"),
     ],
 )
-def test_a_reply_ends_with_the_first_stop_text(text: str | None, reply: str) -> None:
+def test_a_reply_ends_with_the_first_stop_text(
+    text: str | None, reply: str, endpoint: Maker
+) -> None:
     with chat_server(reply=lambda _: text) as server:
         settings = {"stop": ("</action>", "END")}
-        assert endpoint(server.url, **settings).answer([HELLO])[0].text == reply
+        assert ask(endpoint(server.url, **settings))[0].text == reply
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_asked_again(status: int) -> None:
+def test_a_busy_server_is_asked_again(status: int, endpoint: Maker) -> None:
     with chat_server(refusals=[(status, "busy")] * 3) as server:
-        assert endpoint(server.url, retries=3).answer([HELLO])[0].text == "<action>bet</action>"
+        assert ask(endpoint(server.url, retries=3))[0].text == "<action>bet</action>"
         assert len(server.requests) == 4
 
 
-def test_a_server_that_stays_busy_is_named_with_its_words() -> None:
+def test_a_server_that_stays_busy_is_named_with_its_words(endpoint: Maker) -> None:
     with chat_server(refusals=[(503, "come back tomorrow")] * 2) as server:
         with pytest.raises(ModelError, match=r"answered 503.*come back tomorrow"):
-            endpoint(server.url, retries=1).answer([HELLO])
+            ask(endpoint(server.url, retries=1))
         assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("words", ["This model's maximum context length is 8 tokens."])
-def test_a_prompt_without_room_gets_an_empty_reply(words: str) -> None:
+def test_a_prompt_without_room_gets_an_empty_reply(words: str, endpoint: Maker) -> None:
     with chat_server(refusals=[(400, words)]) as server:
-        told = endpoint(server.url, concurrency=1).answer([HELLO, HELLO])
+        told = ask(endpoint(server.url, concurrency=1), request(), request())
         assert [reply.text for reply in told] == ["", "<action>bet</action>"]
         assert told[0].served == Served(finish="length")
 
 
-def test_another_refusal_ends_the_run_and_is_asked_once() -> None:
+def test_another_refusal_ends_the_run_and_is_asked_once(endpoint: Maker) -> None:
     with chat_server(refusals=[(400, "temperature is not supported")]) as server:
         with pytest.raises(ModelError, match=r"answered 400.*temperature"):
-            endpoint(server.url).answer([HELLO])
+            ask(endpoint(server.url))
         assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"choices": []}', b"[]", b'"text"', b"{}"])
-def test_what_is_no_completion_is_named(body: bytes) -> None:
+def test_what_is_no_completion_is_named(body: bytes, endpoint: Maker) -> None:
     with (
         chat_server(body=body) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
     ):
-        endpoint(server.url).answer([HELLO])
+        ask(endpoint(server.url))
 
 
 @pytest.mark.parametrize("content", [5, [{"type": "text", "text": "<action>bet</action>"}]])
-def test_a_reply_that_is_no_text_is_named(content: Any) -> None:
+def test_a_reply_that_is_no_text_is_named(content: Any, endpoint: Maker) -> None:
     with (
         chat_server(reply=lambda _: content) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
     ):
-        endpoint(server.url).answer([HELLO])
+        ask(endpoint(server.url))
 
 
-def test_a_silent_server_is_given_up() -> None:
+def test_a_silent_server_is_given_up(endpoint: Maker) -> None:
     with (
         chat_server(delay_s=0.5) as server,
         pytest.raises(ModelError, match=r"no reply within 0\.05 s, in 1 tries"),
     ):
-        endpoint(server.url, timeout_s=0.05, retries=0).answer([HELLO])
+        ask(endpoint(server.url, timeout_s=0.05, retries=0))
 
 
 # --- what the server reports -----------------------------------------------------------------
@@ -134,10 +170,10 @@ def test_a_silent_server_is_given_up() -> None:
         ("", ["stop"], "other"),
     ],
 )
-def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str) -> None:
+def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str, endpoint: Maker) -> None:
     """An empty reply of a limit, of a refusal and of a model that has nothing to say differ."""
     with chat_server(reply=lambda _: reply, finish=finish) as server:
-        (told,) = endpoint(server.url).answer([HELLO])
+        (told,) = ask(endpoint(server.url))
         assert told.served is not None
         assert told.served.finish == kept
 
@@ -153,25 +189,31 @@ def test_a_reply_says_why_it_ended(reply: Any, finish: Any, kept: str) -> None:
         ({"prompt_tokens": True, "completion_tokens": 10**30}, (None, None)),
     ],
 )
-def test_tokens_are_counted_where_the_server_counts_them(usage: Any, counts: Any) -> None:
+def test_tokens_are_counted_where_the_server_counts_them(
+    usage: Any, counts: Any, endpoint: Maker
+) -> None:
     with chat_server(usage=usage) as server:
-        (told,) = endpoint(server.url).answer([HELLO])
+        (told,) = ask(endpoint(server.url))
         assert told.served is not None
         assert (told.served.prompt_tokens, told.served.completion_tokens) == counts
 
 
 @pytest.mark.parametrize("model", [DATED, "", None])
-def test_the_model_that_answers_is_known_from_the_first_reply(model: str | None) -> None:
+def test_the_model_that_answers_is_known_from_the_first_reply(
+    model: str | None, endpoint: Maker
+) -> None:
     with chat_server(model=model) as server:
         found = endpoint(server.url)
         assert found.reported is None
         found.check()
         assert found.reported == (model or "")
-        found.answer([HELLO] * 3)
+        ask(found, *[request()] * 3)
 
 
 @pytest.mark.parametrize("later", ["org/parrot-2026-06-01", "", None])
-def test_another_model_behind_the_same_name_ends_the_run(later: str | None) -> None:
+def test_another_model_behind_the_same_name_ends_the_run(
+    later: str | None, endpoint: Maker
+) -> None:
     with chat_server() as server:
         found = endpoint(server.url)
         found.check()
@@ -179,11 +221,11 @@ def test_another_model_behind_the_same_name_ends_the_run(later: str | None) -> N
         with pytest.raises(
             ModelError, match=rf"answered as '{DATED}' before and as '{later or ''}'"
         ):
-            found.answer([HELLO])
+            ask(found)
 
 
 @pytest.mark.parametrize("model", [5, ["a"], "a\nb", "a" * 201, "\ud800"])
-def test_a_name_that_cannot_be_written_down_is_refused(model: Any) -> None:
+def test_a_name_that_cannot_be_written_down_is_refused(model: Any, endpoint: Maker) -> None:
     with chat_server(model=model) as server, pytest.raises(ModelError, match="something else"):
         endpoint(server.url).check()
 
@@ -191,24 +233,24 @@ def test_a_name_that_cannot_be_written_down_is_refused(model: Any) -> None:
 # --- the check before anything slow ----------------------------------------------------------
 
 
-def test_the_check_asks_for_one_token() -> None:
+def test_the_check_asks_for_one_token(endpoint: Maker) -> None:
     with chat_server() as server:
         endpoint(server.url).check()
         assert [request["max_tokens"] for request in server.requests] == [1]
 
 
-def test_a_server_with_the_newer_name_of_the_limit_is_asked_by_it() -> None:
+def test_a_server_with_the_newer_name_of_the_limit_is_asked_by_it(endpoint: Maker) -> None:
     with chat_server(length_name="max_completion_tokens") as server:
         found = endpoint(server.url, max_new_tokens=9)
         found.check()
-        found.answer([HELLO])
+        ask(found)
         names = [
             set(request) & {"max_tokens", "max_completion_tokens"} for request in server.requests
         ]
         assert names == [{"max_tokens"}, {"max_completion_tokens"}, {"max_completion_tokens"}]
 
 
-def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:
+def test_a_model_that_is_not_served_is_named_with_those_that_are(endpoint: Maker) -> None:
     with (
         chat_server() as server,
         pytest.raises(ModelError, match=f"no model 'org/parot'. Did you mean '{MODEL}'"),
@@ -216,12 +258,12 @@ def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:
         endpoint(server.url, model="org/parot").check()
 
 
-def test_an_address_without_the_api_is_named() -> None:
+def test_an_address_without_the_api_is_named(endpoint: Maker) -> None:
     with chat_server() as server, pytest.raises(ModelError, match="most end in /v1"):
         endpoint(server.url.removesuffix("/v1")).check()
 
 
-def test_nobody_at_the_address_is_said_at_once() -> None:
+def test_nobody_at_the_address_is_said_at_once(endpoint: Maker) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -233,7 +275,7 @@ def test_nobody_at_the_address_is_said_at_once() -> None:
     ("key", "words"), [(None, "refuses no key"), ("sk-wrong", "refuses this key")]
 )
 def test_a_refused_key_is_said_without_the_key(
-    key: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+    key: str | None, words: str, monkeypatch: pytest.MonkeyPatch, endpoint: Maker
 ) -> None:
     if key is not None:
         monkeypatch.setenv(API_KEY, key)
@@ -246,7 +288,7 @@ def test_a_refused_key_is_said_without_the_key(
 
 @pytest.mark.parametrize("key", ["sk-\nright", "sk-\x7fright", "sk-r\u00eft"])
 def test_a_key_that_no_header_can_hold_is_refused_unshown(
-    key: str, monkeypatch: pytest.MonkeyPatch
+    key: str, monkeypatch: pytest.MonkeyPatch, endpoint: Maker
 ) -> None:
     monkeypatch.setenv(API_KEY, key)
     with pytest.raises(ConfigError, match=API_KEY) as caught:
@@ -254,14 +296,16 @@ def test_a_key_that_no_header_can_hold_is_refused_unshown(
     assert "sk-" not in str(caught.value)
 
 
-def test_white_space_around_the_key_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_white_space_around_the_key_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch, endpoint: Maker
+) -> None:
     monkeypatch.setenv(API_KEY, " sk-right\r\n")
     with chat_server(key="sk-right") as server:
         endpoint(server.url).check()
 
 
 def test_the_key_comes_from_our_variable_and_no_providers_goes_along(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, endpoint: Maker
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, "sk-provider")
@@ -272,7 +316,7 @@ def test_the_key_comes_from_our_variable_and_no_providers_goes_along(
 
 
 def test_a_server_that_repeats_the_key_does_not_make_us_print_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, endpoint: Maker
 ) -> None:
     monkeypatch.setenv(API_KEY, "sk-right")
     with (
@@ -311,18 +355,107 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: 
     assert "secret" not in str(caught.value)
 
 
+# --- as an engine ----------------------------------------------------------------------------
+
+
+def test_it_keeps_the_promises_of_an_engine() -> None:
+    with chat_server(reply=lambda r: r["messages"][-1]["content"]) as server:
+        settings = EndpointSettings(url=server.url, model=MODEL, concurrency=2)
+        check_engine(lambda: EndpointEngine(settings), requests=4)
+    gc.collect()  # see pytestmark: here, and not in another file
+
+
+def test_it_is_an_engine_that_takes_no_versions(endpoint: Maker) -> None:
+    with chat_server() as server:
+        engine = endpoint(server.url)
+        assert isinstance(engine, Engine)
+        version = WeightVersion("alice", 3, "0" * 16)
+        with pytest.raises(UnknownVersionError, match="knows no version alice@3"):
+            ask(engine, request(version=version))
+        with pytest.raises(ModelError, match="takes no weights"):
+            asyncio.run(engine.install(WeightUpdate(version=version, tensors=(), handle="")))
+        assert not server.requests
+
+
+def test_a_request_may_bring_its_own_sampling(endpoint: Maker) -> None:
+    with chat_server(reply=lambda _: "a END b") as server:
+        own = SamplingSettings(temperature=0.25, max_new_tokens=3, stop=("END",))
+        assert ask(endpoint(server.url), request(sampling=own))[0].text == "a END"
+        (asked,) = server.requests
+        assert (asked["temperature"], asked["max_tokens"]) == (0.25, 3)
+        with pytest.raises(ConfigError, match="leave out top_k"):
+            ask(endpoint(server.url), request(sampling=SamplingSettings(top_k=5)))
+
+
+def test_a_request_is_given_up_at_its_deadline(endpoint: Maker) -> None:
+    with chat_server(delay_s=0.5) as server, pytest.raises(DeadlineError, match=r"0\.05 s"):
+        ask(endpoint(server.url), request(deadline_s=0.05))
+
+
+def test_a_cancelled_request_gives_its_place_to_the_next(endpoint: Maker) -> None:
+    """With one place, and a server that is silent on the first request alone."""
+    with chat_server(
+        reply=lambda r: time.sleep(1.0 * (r["messages"][0]["content"] == "slow"))
+    ) as s:
+        engine = endpoint(s.url, concurrency=1)
+
+        async def asked() -> list[dict[str, Any]]:
+            slow = asyncio.create_task(engine.generate(request("slow")))
+            while not s.requests:
+                await asyncio.sleep(0.01)
+            slow.cancel()
+            quick = asyncio.create_task(engine.generate(request("quick")))
+            while engine._places.locked() and len(s.requests) < 2:
+                await asyncio.sleep(0.01)
+            await quick
+            return s.requests
+
+        assert len(asyncio.run(asked())) == 2
+
+
+def test_one_engine_answers_from_one_event_loop_after_the_other(endpoint: Maker) -> None:
+    with chat_server() as server:
+        engine = endpoint(server.url)
+        assert [ask(engine)[0].text for _ in range(3)] == ["<action>bet</action>"] * 3
+
+
+def test_a_closed_endpoint_refuses(endpoint: Maker) -> None:
+    with chat_server() as server:
+        engine = endpoint(server.url)
+        ask(engine)
+        asyncio.run(engine.close())
+        asyncio.run(engine.close())
+        with pytest.raises(ModelError, match="was closed"):
+            ask(engine)
+
+
+def test_what_waits_when_an_endpoint_is_closed_is_refused(endpoint: Maker) -> None:
+    with chat_server(delay_s=0.3) as server:
+        engine = endpoint(server.url)
+
+        async def closed() -> None:
+            waiting = asyncio.create_task(engine.generate(request()))
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            await engine.close()
+            await waiting
+
+        with pytest.raises(ModelError, match="was closed"):
+            asyncio.run(closed())
+
+
 # --- in a match ------------------------------------------------------------------------------
 
 
-def test_a_served_model_plays_behind_its_prompt() -> None:
-    prompt = PromptSettings(system="Be brief.").followed_by((("a card", "bet"),))
+def test_a_served_model_plays_behind_its_prompt(endpoint: Maker) -> None:
     with chat_server() as server:
         policies = {
-            "me": EndpointPolicy(endpoint(server.url), prompt),
+            "me": ModelPolicy(endpoint(server.url, "Be brief."), None, (("a card", "bet"),)),
             "bot": ScriptedPolicy("middle"),
         }
         spec = MatchSpec(env_id="kuhn_poker-v0", seed=3, split="eval", seats=("me", "bot"))
-        (episode,) = Rollouts(policies, root_seed=0).play([spec])
+        with closing(Rollouts(policies, root_seed=0)) as rollouts:
+            (episode,) = rollouts.play([spec])
         turns = episode.trajectories[0].turns
         assert {turn.reply for turn in turns} == {"<action>bet</action>"}
         assert {(turn.finish, turn.completion_ids) for turn in turns} == {("served", ())}

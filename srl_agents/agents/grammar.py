@@ -1,0 +1,174 @@
+"""Who can sit in a seat, as people write it on command lines and in recipes; read without loading anything.
+
+====================================  =================================================================
+``bot:strong``, ``strong``            a bot of the environment; a bare name is one if the game has it
+``tiny``, ``org/model``, ``FOLDER``   a language model: of the catalog, of the hub, or in a folder
+``MODEL+ADAPTER``                     that model with the LoRA adapter in a folder
+``openai:MODEL@URL``                  a model behind an OpenAI-compatible endpoint
+``human``                             a person at the terminal
+``...?prompt=FILE``                   what a model or endpoint is shown before every observation
+====================================  =================================================================
+
+The first single ``+`` separates: a model whose own name holds one has it twice. A folder that would read
+as something else is written with ``./`` before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from srl_envs.errors import ConfigError
+
+FORMS = "bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  human"
+"""The grammar in one line, for ``--help`` and errors."""
+GUIDE = "docs/guides/agents.md"
+BOT, ENDPOINT, HUMAN = "bot:", "openai:", "human"
+_PROMPT = "?prompt="
+_ADDRESS = re.compile(r"@(?=https?://)")
+_PLUS = re.compile(r"\+\+|\+")
+
+
+@dataclass(frozen=True, slots=True)
+class BotName:
+    """A scripted policy of the environment that is played."""
+
+    bot: str
+
+    def __post_init__(self) -> None:
+        _require_readable(self, self.bot)
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        return BOT + self.bot
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A language model that is loaded here, with an adapter or without."""
+
+    model: str
+    """A name of the catalog, a hub id, or a folder."""
+    adapter: str = ""
+    """Folder of a LoRA adapter; empty for the model alone."""
+    prompt: str = ""
+    """File or folder with a prompt; empty for the one that lies beside the adapter, if any."""
+
+    def __post_init__(self) -> None:
+        _require_readable(self, self.model, self.adapter, self.prompt)
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        adapter = f"+{self.adapter}" if self.adapter else ""
+        return self.model.replace("+", "++") + adapter + _suffix(self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointName:
+    """A model that somebody serves."""
+
+    model: str
+    """As the server calls it."""
+    url: str
+    """Base address of its API."""
+    prompt: str = ""
+    """File or folder with a prompt; empty for none."""
+
+    def __post_init__(self) -> None:
+        _require_readable(self, self.model, self.url, self.prompt)
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        return f"{ENDPOINT}{self.model}@{self.url}{_suffix(self.prompt)}"
+
+
+@dataclass(frozen=True, slots=True)
+class HumanName:
+    """A person at the terminal."""
+
+    prompt: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        return HUMAN
+
+
+AgentName = BotName | ModelName | EndpointName | HumanName
+
+
+def parse(text: str, bots: Collection[str] = ()) -> AgentName:
+    """Read a name; whether there is such a bot, folder or server is not looked at.
+
+    Args:
+        text: see the module.
+        bots: of the environment, which may be named without ``bot:``.
+
+    Raises:
+        ConfigError: the text has none of the forms.
+    """
+    kind, *parts = _split(BOT + text if text in bots else text)
+    name: AgentName = kind(*parts)
+    return name
+
+
+def _split(text: str) -> tuple[Any, ...]:
+    """The kind of name, and its parts.
+
+    Raises:
+        ConfigError: the text has none of the forms.
+    """
+    if text == HUMAN:
+        return (HumanName,)
+    if text.startswith(BOT):
+        return BotName, text.removeprefix(BOT)
+    body, mark, prompt = text.rpartition(_PROMPT)
+    if not mark:
+        body, prompt = text, ""
+    elif not prompt:
+        raise ConfigError(f"agent {text!r}: name a file behind {_PROMPT!r}.")
+    if body.startswith(ENDPOINT):
+        return EndpointName, *_model_and_url(text, body.removeprefix(ENDPOINT)), prompt
+    for found in _PLUS.finditer(body):
+        if found[0] == "+":
+            model, adapter = body[: found.start()], body[found.end() :]
+            if not adapter:
+                raise ConfigError(
+                    f"agent {text!r}: name the adapter's folder behind the '+', or write '++' where the "
+                    "model's own name holds one."
+                )
+            return ModelName, model.replace("++", "+"), adapter, prompt
+    return ModelName, body.replace("++", "+"), "", prompt
+
+
+def _model_and_url(text: str, body: str) -> tuple[str, str]:
+    """Both parts of MODEL@URL; a model's name may hold an ``@`` itself."""
+    marks = list(_ADDRESS.finditer(body))
+    at = marks[-1].start() if marks else body.rfind("@")
+    model, url = body[: max(at, 0)], body[at + 1 :]
+    if not model or not url:
+        raise ConfigError(
+            f"agent {text!r}: write {ENDPOINT}MODEL@URL, for example "
+            f"{ENDPOINT}org/model@http://localhost:8000/v1."
+        )
+    return model, url
+
+
+def _suffix(prompt: str) -> str:
+    return _PROMPT + prompt if prompt else ""
+
+
+def _require_readable(name: AgentName, *parts: str) -> None:
+    """Refuse a name whose text stands for nobody, or for somebody else.
+
+    Raises:
+        ConfigError: says what to write.
+    """
+    if not parts[0]:
+        raise ConfigError(f"agent {str(name)!r}: nobody has an empty name. Use {FORMS}.")
+    if _split(str(name)) != (type(name), *parts):
+        raise ConfigError(
+            f"agent {str(name)!r} would be read as another one: write a folder with ./ before it. "
+            f"Use {FORMS}."
+        )

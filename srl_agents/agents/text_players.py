@@ -1,0 +1,76 @@
+"""Agents as ``text -> text`` callables, one reply at a time: what a game at the terminal needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from srl_agents.agents.grammar import HumanName
+from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_envs import spec
+
+Player = Callable[[str], str]
+
+
+class TextPlayers:
+    """Those of a table that are no people; equal models share their engine.
+
+    Args:
+        candidates: in the order of the command line.
+        env_id: the environment that is played.
+        seed: of all models' own randomness.
+        max_new_tokens: longest reply of a model; None takes 1024 for code games, else 128.
+
+    Raises:
+        ModelError: a model cannot be fetched or loaded, or an endpoint does not answer.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        env_id: str,
+        *,
+        seed: int = 0,
+        max_new_tokens: int | None = None,
+    ) -> None:
+        self._env_id, self._seed = spec(env_id).id, seed
+        sampling = SamplingSettings(max_new_tokens=max_new_tokens or reply_budget(env_id))
+        present = {
+            str(place): candidate
+            for place, candidate in enumerate(candidates)
+            if not isinstance(candidate.name, HumanName)
+        }
+        seated = seat(present, Playing(env_id=self._env_id, sampling=sampling))
+        self._policies: dict[int, Policy] = {int(k): found.policy for k, found in seated.items()}
+        self._turns = dict.fromkeys(self._policies, 0)
+        self._loop = asyncio.Runner()
+
+    def player(self, place: int, seed: int) -> Player:
+        """Somebody for one game.
+
+        Args:
+            place: in the order of the candidates.
+            seed: of the game; a bot is made anew for it, a model goes on.
+        """
+        policy = self._policies[place]
+        if isinstance(policy, ScriptedPolicy):
+            return policy.player(self._env_id, 2 * seed + place)
+        return lambda text: self._reply(place, policy, text)
+
+    def close(self) -> None:
+        """Give back the engines."""
+        self._loop.run(close_engines(self._policies.values()))
+        self._loop.close()
+
+    def _reply(self, place: int, policy: ModelPolicy, text: str) -> str:
+        self._turns[place] += 1
+        request = GenerationRequest(
+            observation=text,
+            examples=policy.examples,
+            version=policy.version,
+            key=(self._seed, place, self._turns[place]),
+            session=str(place),
+        )
+        return self._loop.run(policy.engine.generate(request)).text

@@ -1,0 +1,75 @@
+"""Agents that are no part of a league, and whom its learners meet: models, adapters, endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from srl_agents.agents.grammar import EndpointName
+from srl_agents.agents.resolver import Candidate, EngineKey, Playing, Seated, find, seat
+from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
+from srl_agents.league.agents import AgentVersion
+from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs import spec
+
+
+def seat_served(recipe: LeagueRecipe, say: Callable[[str], None]) -> dict[str, Seated]:
+    """Guests behind endpoints, each of which has answered; ask before anything slow.
+
+    Raises:
+        ModelError: an endpoint does not answer.
+    """
+    served = {k: c for k, c in _candidates(recipe).items() if isinstance(c.name, EndpointName)}
+    if set(served) & set(recipe.opponents.agents):
+        say(
+            "opponents behind endpoints draw random numbers of their own: this run cannot be repeated "
+            "bit for bit."
+        )
+    return seat(served, _playing(recipe))
+
+
+def seat_loaded(recipe: LeagueRecipe, engine: Engine) -> dict[str, Seated]:
+    """Guests whose weights are loaded here; those of the run's own base share an embedded engine.
+
+    Raises:
+        ModelError: a model or an adapter cannot be loaded.
+    """
+    loaded = {k: c for k, c in _candidates(recipe).items() if not isinstance(c.name, EndpointName)}
+    own: dict[EngineKey, TransformersEngine] = {}
+    alike = recipe.parameters == "lora" and recipe.lora.target_modules == "all-linear"
+    if alike and not recipe.prompt.examples and isinstance(engine, TransformersEngine):
+        shape = (recipe.lora.rank, float(recipe.lora.alpha))
+        own[EngineKey(recipe.model, shape, recipe.prompt.system)] = engine
+    return seat(loaded, _playing(recipe), own)
+
+
+def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:
+    """Make guests known under their ids, which stand for one contents for ever.
+
+    Raises:
+        StoreError: an id stands for something else already, for example because the server behind an
+            endpoint changed its model.
+    """
+    for name, guest in guests.items():
+        store.add_agent(
+            AgentVersion(agent_id=name, lineage=name, role="frozen", spec=guest.contents)
+        )
+
+
+def _candidates(recipe: LeagueRecipe) -> dict[str, Candidate]:
+    return {name: find(name, recipe.env) for name in recipe.guests}
+
+
+def _playing(recipe: LeagueRecipe) -> Playing:
+    rollout = recipe.rollout
+    sampling = SamplingSettings(
+        temperature=rollout.temperature,
+        top_k=rollout.top_k,
+        top_p=rollout.top_p,
+        min_p=rollout.min_p,
+        max_new_tokens=rollout.max_new_tokens,
+    )
+    return Playing(
+        env_id=spec(recipe.env).id, sampling=sampling, dtype=recipe.dtype, device=recipe.device
+    )
