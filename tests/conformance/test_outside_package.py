@@ -57,11 +57,13 @@ updates: 2
 learners: [alice, bob]
 lora: {{rank: 2, alpha: 4}}
 rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6}}
-opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {sampler}}}
-training: {{algorithm: {algorithm}, learning_rate: 0.01}}
+opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {samplers}}}
+training: {{algorithm: {algorithms}, learning_rate: 0.01}}
 coordination: {{kind: {coordination}, every: 2}}
 credit: {{estimator: "{estimators}", estimator_options: {{margin: 0.01}}}}
 rewards: {{terms: {{short: {{kind: "{rewards}", weight: 0.5}}}}}}
+engine: {{kind: "{engines}"}}
+transport: {{kind: "{transports}"}}
 evaluation: {{every: 0, final_pairs: 1, bots: [random]}}
 snapshot_every: 1
 """
@@ -154,28 +156,26 @@ def test_a_run_trains_with_all_of_it(by: str, tmp_path: Path) -> None:
     names = {family.group.rpartition(".")[2]: (name, target) for family, name, target in FAMILIES}
     chosen = {group: pair[by == "place"] for group, pair in names.items()}
     recipe = tmp_path / "outside.yaml"
-    recipe.write_text(
-        RECIPE.format(
-            model="tiny",
-            sampler=chosen["samplers"],
-            algorithm=chosen["algorithms"],
-            coordination=chosen["coordination"],
-            rewards=chosen["rewards"],
-            estimators=chosen["estimators"],
-        )
-    )
+    recipe.write_text(RECIPE.format(model="tiny", **chosen))
     done = python("-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     records = [
         json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()
     ]
     assert [record["run"].get("averaged") for record in records] == [None, 1.0]
-    assert all(record["learners"]["alice"]["grad_norm"] > 0 for record in records)
-    assert all(record["learners"]["alice"]["reward/short"] > 0 for record in records)
+    for values in (record["learners"]["alice"] for record in records):
+        assert values["grad_norm"] > 0
+        assert values["reward/short"] > 0
+    zipped = {path.stem for path in (tmp_path / "run/versions").glob("*.zip")}
+    digests = {name.rpartition("-")[2] for name in zipped if "@3-" in name}
+    assert len(zipped) > len(digests) == 1  # averaged learners hold equal weights
     again = python(
         "-m", "srl_agents.cli.main", "train", recipe, "--out", tmp_path / "run"
     )  # its recipe is read back
     assert again.returncode == 0, again.stderr
+    elsewhere = ("--set", "rollout.top_k=5", "--out", tmp_path / "other")
+    refused = python("-m", "srl_agents.cli.main", "train", recipe, *elsewhere)
+    assert (refused.returncode, "draws from all tokens" in refused.stderr) == (2, True)
 
 
 def test_a_recipe_says_what_is_missing_where_the_package_is_not_installed() -> None:
