@@ -16,17 +16,9 @@ from srl_envs.episode import (
     rotate_seats,
 )
 from srl_envs.grammar import action
-from srl_envs.registry import (
-    EnvSpec,
-    list_envs,
-    make,
-    make_aec,
-    make_bot,
-    make_single,
-    make_vec,
-    register,
-    spec,
-)
+from srl_envs.making import make, make_aec, make_bot, make_single
+from srl_envs.making_vectors import make_vec
+from srl_envs.registry import EnvSpec, list_envs, register, spec
 
 __version__ = "0.1.0"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.registry import load_entry_point
+from srl_envs.errors import UnknownPolicyError
+from srl_envs.registry import EnvSpec, load_entry_point, no_bot
 
 
 class Bot:
@@ -47,3 +48,14 @@ class Bot:
             return
         self.__init__(state["_factory"], state["_seed"])  # type: ignore[misc]
         self._rng.bit_generator.state = state["drawn"]
+
+
+def bot_of(found: EnvSpec, name: str, seed: int) -> Bot:
+    """`make_bot` for a spec, which need not be registered in this process.
+
+    Raises:
+        UnknownPolicyError: the environment has no such bot; names the nearest.
+    """
+    if name not in found.bots:
+        raise UnknownPolicyError(no_bot(found, name))
+    return Bot(found.bots[name], seed)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.errors import PolicyError, SRLError, TranscriptError
-from srl_envs.registry import Policy, make
+from srl_envs.making import make
+from srl_envs.registry import Policy
 from srl_envs.seating import require_seated, seat_policies
 from srl_envs.wrapper_kinds import code_named_by
 

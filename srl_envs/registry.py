@@ -1,25 +1,20 @@
-"""Register environments by name and make them; listing loads none of them."""
+"""Register environments by name; listing loads none of them. `srl_envs.making` makes them."""
 
 from __future__ import annotations
 
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from srl_envs import gymnasium_ids
-from srl_envs.errors import ConfigError, UnknownEnvironmentError, UnknownPolicyError, nearest
+from srl_envs.errors import ConfigError, UnknownEnvironmentError, nearest
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
-    from srl_envs.aec import GameAEC
-    from srl_envs.bots import Bot
-    from srl_envs.core import Game, Mode
-    from srl_envs.parallel import GameEnv
-    from srl_envs.single import GameSingle
-    from srl_envs.vector import VectorEnv
+    from srl_envs.core import Mode
 
 PLUGIN_GROUP = "srl_envs.environments"
 """Entry-point group: each entry names a module that calls `register` when imported."""
@@ -147,133 +142,6 @@ def list_envs() -> list[str]:
     return sorted(_SPECS)
 
 
-def make(env_id: str, *, wrappers: Sequence[Mapping[str, Any]] = (), **options: Any) -> GameEnv:
-    """Make an environment as a PettingZoo ParallelEnv.
-
-    Args:
-        env_id: a registered id such as ``code_duel-v0``.
-        wrappers: to put around it, from the inside out: ``{"kind": "TurnLimit", "steps": 30}``; see
-            `srl_envs.wrappers`.
-        **options: ``split`` ("train" or "eval"), ``invalid`` ("retry", "forfeit" or
-            "random_legal"), ``max_retries``, ``forfeit_after``, ``render_mode``, and the game's own.
-
-    Returns:
-        A `GameEnv`. Where an entry point of a third party is no `Game`, what it returns as it is: some
-        other ParallelEnv, which only `srl_envs.testing.check_public_suites` knows how to use.
-
-    Raises:
-        UnknownEnvironmentError: no such id.
-        ConfigError: an option is unknown or impossible, or a wrapper is unknown or does not fit.
-    """
-    bare = _make_bare(spec(env_id), options)
-    if not wrappers:
-        return bare
-    from srl_envs.wrappers.applying import wrapped  # noqa: PLC0415 - keeps `import srl_envs` light
-
-    try:
-        return wrapped(bare, wrappers)
-    except ConfigError as error:
-        bare.close()
-        raise ConfigError(f"{env_id}: {error}") from None
-
-
-def count_seats(env_id: str, **options: Any) -> int:
-    """Seats of an environment that is made with ``options``; raises what `make` raises."""
-    env = make(env_id, **options)
-    try:
-        return len(env.possible_agents)
-    finally:
-        env.close()
-
-
-def make_aec(env_id: str, **options: Any) -> GameAEC:
-    """The same environment with PettingZoo's agent-by-agent interface; options as in `make`."""
-    from srl_envs.aec import GameAEC  # noqa: PLC0415
-
-    return GameAEC(make(env_id, **options))
-
-
-def make_single(
-    env_id: str,
-    *,
-    seat: int = 0,
-    opponents: Mapping[int, str | Policy] | str | None = None,
-    **options: Any,
-) -> GameSingle:
-    """One seat as a `gymnasium.Env`; the other seats are played by ``opponents``.
-
-    Args:
-        env_id: a registered id.
-        seat: the seat that the caller plays.
-        opponents: seat -> bot name of the environment, or a ``text -> text`` callable; or one bot name
-            for all other seats. Seats that are not named make random legal moves.
-        **options: as in `make`.
-    """
-    from srl_envs.single import GameSingle  # noqa: PLC0415
-
-    return GameSingle(make(env_id, **options), seat=seat, opponents=opponents)
-
-
-def make_vec(
-    env_id: str,
-    n: int,
-    *,
-    workers: int = 0,
-    pin_workers: bool = False,
-    wrap: Callable[[Any], Any] | None = None,
-    **options: Any,
-) -> VectorEnv:
-    """``n`` environments in step: one list of texts out, one list of replies in.
-
-    Args:
-        env_id: a registered id.
-        n: how many environments.
-        workers: processes that play them, each a contiguous share; 0: this process does. What is
-            played does not depend on it.
-        pin_workers: keep each worker on a processor of its own. Faster where nothing else runs;
-            slower where others want the same processors, as the kernel cannot move a worker away.
-        wrap: put around every environment (`srl_envs.wrappers`); with workers it must be importable.
-        **options: as in `make`.
-
-    Raises:
-        UnknownEnvironmentError: no such id.
-        ConfigError: an argument or option is unknown or impossible.
-        VectorError: a worker does not start.
-    """
-    from srl_envs.vector import VectorEnv  # noqa: PLC0415 - keeps `import srl_envs` light
-
-    return VectorEnv(
-        env_id, n, workers=workers, pin_workers=pin_workers, wrap=wrap, options=options
-    )
-
-
-def make_bot(env_id: str, name: str, seed: int = 0) -> Bot:
-    """A scripted policy of an environment, which can be copied and pickled at any moment.
-
-    Args:
-        env_id: a registered id.
-        name: one of the environment's bots (`EnvSpec.bots`).
-        seed: of the bot's own generator.
-
-    Raises:
-        UnknownPolicyError: the environment has no such bot; names the nearest.
-    """
-    return bot_of(spec(env_id), name, seed)
-
-
-def bot_of(found: EnvSpec, name: str, seed: int) -> Bot:
-    """`make_bot` for a spec, which need not be registered in this process.
-
-    Raises:
-        UnknownPolicyError: the environment has no such bot; names the nearest.
-    """
-    from srl_envs.bots import Bot  # noqa: PLC0415 - keeps `import srl_envs` light
-
-    if name not in found.bots:
-        raise UnknownPolicyError(no_bot(found, name))
-    return Bot(found.bots[name], seed)
-
-
 def no_bot(found: EnvSpec, name: str) -> str:
     """What to tell a caller who names a bot that the environment does not have."""
     if found.bots:
@@ -293,33 +161,6 @@ def load_entry_point(target: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part)
     return value
-
-
-def _make_bare(found: EnvSpec, options: Mapping[str, Any]) -> GameEnv:
-    from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
-    from srl_envs.parallel import SHELL_OPTIONS, GameEnv  # noqa: PLC0415
-
-    target = load_entry_point(found.entry_point)
-    if not (isinstance(target, type) and issubclass(target, Game)):
-        return target(**options)  # type: ignore[no-any-return] # a third party's own ParallelEnv
-    shell = {name: options[name] for name in options if name in SHELL_OPTIONS}
-    rules = {name: options[name] for name in options if name not in SHELL_OPTIONS}
-    return GameEnv(found, _make_game(found, target, rules), rules, **shell)
-
-
-def _make_game(
-    found: EnvSpec, target: Callable[..., Game[Any, Any]], rules: dict[str, Any]
-) -> Game[Any, Any]:
-    from srl_envs.parallel import SHELL_OPTIONS  # noqa: PLC0415
-
-    unknown = [name for name in rules if name not in found.options]
-    if unknown:
-        known = [*found.options, *SHELL_OPTIONS]
-        raise ConfigError(
-            f"{found.id} has no option {unknown[0]!r}.{nearest(unknown[0], known)}"
-            f" Options: {', '.join(sorted(known))}."
-        )
-    return target(**rules)
 
 
 def _load_plugins() -> None:

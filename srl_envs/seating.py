@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from srl_envs.bots import bot_of
 from srl_envs.errors import ConfigError, InvalidActionError
-from srl_envs.registry import EnvSpec, Policy, bot_of
+from srl_envs.registry import EnvSpec, Policy
 
 if TYPE_CHECKING:
     from srl_envs.parallel import GameEnv

@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 
+from srl_envs.bots import bot_of
 from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.registry import Policy, bot_of
+from srl_envs.registry import Policy
 from srl_envs.seating import require_policy, require_seat
 
 

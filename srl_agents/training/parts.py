@@ -50,7 +50,7 @@ from srl_agents.training.warm_start import warm_start
 from srl_agents.transports.protocol import Transport
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
-from srl_envs.registry import count_seats
+from srl_envs.making import count_seats
 
 STORE, VERSIONS = "league.db", "versions"
 """Within a run's folder."""

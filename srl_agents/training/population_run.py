@@ -19,7 +19,7 @@ from srl_agents.training.population_workers import WorkerPool
 from srl_agents.training.run_folder import RECIPE, check_folder, write_recipe
 from srl_envs import spec as env_spec
 from srl_envs.errors import SandboxError
-from srl_envs.registry import count_seats
+from srl_envs.making import count_seats
 
 STORE = "league.db"
 _POLL_S = 0.5

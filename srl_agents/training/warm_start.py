@@ -28,7 +28,7 @@ from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
-from srl_envs.registry import count_seats
+from srl_envs.making import count_seats
 
 WARM_START, REPORT = "warm_start", "report.json"
 _STREAM = 0x5F7

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from srl_envs import registry
+from srl_envs import making, registry
 from srl_envs.core import Split
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, EpisodeOverError
@@ -105,7 +105,7 @@ class SRLEnvironment(Environment[SRLAction, SRLObservation, SRLState]):
         super().__init__()
         self._spec = registry.spec(env_id)
         self._view = GameSingle(
-            registry.make(env_id, **(options or {})), seat=seat, opponents=dict(bots or {})
+            making.make(env_id, **(options or {})), seat=seat, opponents=dict(bots or {})
         )
         self._state = SRLState(env_id=self._spec.id, seat=seat)
         self._live = False

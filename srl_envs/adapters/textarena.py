@@ -51,7 +51,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from srl_envs import registry
+from srl_envs import making, registry
 from srl_envs.aec import GameAEC
 from srl_envs.core import Game, Mode, Streams, require_action
 from srl_envs.distribution import install_command
@@ -361,7 +361,7 @@ class TextArenaView(ta.Env):
 
     def __init__(self, srl_id: str, **options: Any) -> None:
         self._id, self._options = srl_id, options
-        self._view: GameAEC | None = GameAEC(registry.make(srl_id, **options))
+        self._view: GameAEC | None = GameAEC(making.make(srl_id, **options))
         self._seats = len(self._view.possible_agents)
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
@@ -373,7 +373,7 @@ class TextArenaView(ta.Env):
         if num_players != self._seats:
             raise ConfigError(f"{self._id} has {self._seats} seats, not {num_players}.")
         if self._view is None:
-            self._view = GameAEC(registry.make(self._id, **self._options))
+            self._view = GameAEC(making.make(self._id, **self._options))
         self._view.reset(seed=seed)
         self.state = ta.State(num_players=num_players)
         self.state.standard_resets(role_mapping={p: f"Player {p}" for p in range(num_players)})

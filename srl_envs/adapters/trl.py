@@ -41,7 +41,8 @@ from typing import Any
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, SandboxError
 from srl_envs.grammar import OPEN, action
-from srl_envs.registry import Policy, make
+from srl_envs.making import make
+from srl_envs.registry import Policy
 from srl_envs.single import GameSingle
 
 _HOW_TO_REPLY = (

@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from srl_envs import registry
+from srl_envs import making
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError, NeighbourError, nearest
 from srl_envs.registry import Policy
@@ -93,7 +93,7 @@ class SRLTaskset(vf.Taskset[SRLTask, SRLTasksetConfig]):
 
     def __init__(self, config: SRLTasksetConfig) -> None:
         super().__init__(config)
-        registry.make(config.game, **config.options).close()  # what is wrong fails here
+        making.make(config.game, **config.options).close()  # what is wrong fails here
 
     def load(self) -> Iterator[SRLTask]:
         """The tasks, from ``first_seed`` on."""
@@ -128,14 +128,14 @@ class SRLEnv(vf.Env[SRLEnvConfig]):
     def __init__(self, config: SRLEnvConfig) -> None:
         super().__init__(config)
         game, options = self.taskset.config.game, self.taskset.config.options
-        seats = registry.count_seats(game, **options)
+        seats = making.count_seats(game, **options)
         if seats > MOST_SEATS:
             raise ConfigError(f"{game} has {seats} seats; there are {MOST_SEATS} roles.")
         roles = [f"player_{seat}" for seat in range(seats)]
         for role, bot in config.bots.items():
             if role not in roles:
                 raise ConfigError(f"bots has {role!r}.{nearest(role, roles)} {game}: {roles}.")
-            registry.make_bot(game, bot)
+            making.make_bot(game, bot)
         if len(config.bots) == seats:
             raise ConfigError(f"every seat of {game} has a bot; leave one to an agent.")
 
@@ -146,7 +146,7 @@ class SRLEnv(vf.Env[SRLEnvConfig]):
             SandboxError: our machinery or an agent failed; the episode is void.
         """
         data = task.data
-        env: Any = registry.make(data.game, split=data.split, **data.options)
+        env: Any = making.make(data.game, split=data.split, **data.options)
         try:
             async with contextlib.AsyncExitStack() as stack:
                 talks = {
@@ -223,4 +223,4 @@ def _record(trace: Any, sums: dict[str, dict[str, float]]) -> None:
 def _bot(data: SRLData, role: str, name: str) -> Policy:
     seat = int(role.rpartition("_")[2])
     seed = int(np.random.SeedSequence([data.seed, seat]).generate_state(1)[0])
-    return registry.make_bot(data.game, name, seed=seed)
+    return making.make_bot(data.game, name, seed=seed)

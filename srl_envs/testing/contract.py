@@ -9,8 +9,9 @@ from typing import Any
 from srl_envs.aec import GameAEC
 from srl_envs.episode import Transcript, play
 from srl_envs.grammar import parse_reply
+from srl_envs.making import make_bot
 from srl_envs.parallel import INVALID_MODES, GameEnv
-from srl_envs.registry import make_bot, spec
+from srl_envs.registry import spec
 from srl_envs.single import GameSingle
 from srl_envs.testing.episodes import (
     ConformanceError,

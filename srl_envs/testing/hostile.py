@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from srl_envs.episode import play
 from srl_envs.grammar import action
+from srl_envs.making import make_bot
 from srl_envs.parallel import GameEnv
-from srl_envs.registry import Policy, make_bot, spec
+from srl_envs.registry import Policy, spec
 from srl_envs.testing.episodes import ConformanceError, game_env, live_state, require
 
 _HUGE = 1_000_000

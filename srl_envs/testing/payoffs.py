@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from srl_envs.conduct import FORMAT_FLOOR
 from srl_envs.episode import Transcript, play
+from srl_envs.making import make_bot
 from srl_envs.parallel import GameEnv
-from srl_envs.registry import make_bot, spec
+from srl_envs.registry import spec
 from srl_envs.testing.episodes import ConformanceError, game_env, require
 
 _GARBAGE = "I would rather not."

@@ -10,8 +10,9 @@ from typing import Any
 
 from srl_envs.aec import GameAEC
 from srl_envs.gymnasium_ids import gymnasium_id
+from srl_envs.making import make
 from srl_envs.parallel import GameEnv
-from srl_envs.registry import make, spec
+from srl_envs.registry import spec
 from srl_envs.testing.episodes import ConformanceError, require, seed_spaces
 
 LEGAL_SHARE = 0.6

@@ -12,7 +12,7 @@ import srl_envs
 from srl_envs import registry
 from srl_envs.aec import GameAEC
 from srl_envs.core import Game, Streams
-from srl_envs.registry import make
+from srl_envs.making import make
 from srl_envs.testing import (
     CHECKS,
     ConformanceError,

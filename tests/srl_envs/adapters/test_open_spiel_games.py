@@ -15,7 +15,7 @@ pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: pip install o
 import neighbours_guide
 
 import srl_envs
-from srl_envs import registry
+from srl_envs import making, registry
 from srl_envs.adapters import open_spiel
 from srl_envs.adapters.open_spiel import OpenSpielGame, register_game, scaled_returns
 from srl_envs.core import Streams
@@ -165,7 +165,7 @@ def test_scales_of_the_three_modes() -> None:
 
 def test_parameters_of_a_game_are_options() -> None:
     env = srl_envs.make("open_spiel/kuhn_poker-v0", players=4)
-    assert registry.count_seats("open_spiel/kuhn_poker-v0", players=4) == 4
+    assert making.count_seats("open_spiel/kuhn_poker-v0", players=4) == 4
     observations, _ = env.reset(seed=3)
     assert sum(seen["can_act"] for seen in observations.values()) == 1
     with pytest.raises(ConfigError, match="Did you mean 'players'"):

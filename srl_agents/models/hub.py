@@ -1,0 +1,72 @@
+"""Folders with models, and how they come from the hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
+
+from srl_envs.errors import ModelError
+
+_HUB_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
+_NO_ANSWER: tuple[type[Exception], ...] = (OSError, ValueError, HfHubHTTPError.__bases__[0])
+"""What the hub's client raises; the last is the base error of the HTTP library that it uses."""
+_HUB_TIMEOUT_S = 5.0
+"""For the hub's first answer; a download that has begun may take as long as it takes."""
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether the folder has a configuration and all of its weight files."""
+    index = folder / "model.safetensors.index.json"
+    if not (folder / "config.json").is_file():
+        return False
+    if index.is_file():
+        shards = json.loads(index.read_text())["weight_map"].values()
+        return all((folder / shard).is_file() for shard in shards)
+    return (folder / "model.safetensors").is_file()
+
+
+def download(hub_id: str, folder: Path | None = None) -> Path:
+    """Fetch a model from the hub, with its progress bar.
+
+    Args:
+        hub_id: ``owner/name``.
+        folder: destination; None is the hub's own cache.
+
+    Raises:
+        ModelError: the hub does not answer, or does not have the model.
+    """
+    try:
+        found = snapshot_download(
+            hub_id,
+            local_dir=folder,
+            allow_patterns=list(_HUB_FILES),
+            etag_timeout=_HUB_TIMEOUT_S,
+        )
+    except _NO_ANSWER as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelError(
+            f"{hub_id} cannot be fetched from the hub ({type(error).__name__}: {reason}). Check "
+            "the connection and the id, or give a local folder."
+        ) from error
+    return Path(found)
+
+
+def fetched(hub_id: str) -> Path:
+    """The model in the hub's own cache, downloaded if it is not whole there.
+
+    Raises:
+        ModelError: the hub does not answer, or has no weights that can be used.
+    """
+    try:
+        cached = Path(snapshot_download(hub_id, local_files_only=True))
+    except _NO_ANSWER:
+        cached = None
+    if cached is not None and is_complete(cached):
+        return cached
+    folder = download(hub_id)
+    if not is_complete(folder):
+        raise ModelError(f"{hub_id} has no safetensors weights; choose a model that has them.")
+    return folder

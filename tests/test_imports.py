@@ -1,0 +1,56 @@
+"""No module imports itself through others, at its top or inside a function."""
+
+import grimp
+import pytest
+
+PACKAGES = ("srl_envs", "srl_agents", "leaderboards", "benchmarks")
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that all reach each other, by Tarjan's algorithm."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        path.append(module)
+        for other in sorted(imports[module]):
+            if other not in number:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in path:
+                lowest[module] = min(lowest[module], number[other])
+        if lowest[module] == number[module]:
+            group = path[path.index(module) :]
+            del path[path.index(module) :]
+            if len(group) > 1 or module in imports[module]:
+                found.append(sorted(group))
+
+    for module in sorted(imports):
+        if module not in number:
+            visit(module)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "c"}}, [["b", "c"]]),
+        ({"a": {"b"}, "b": {"a"}, "c": {"a", "d"}, "d": {"c"}}, [["a", "b"], ["c", "d"]]),
+    ],
+)
+def test_circles_are_found(imports: dict[str, set[str]], expected: list[list[str]]) -> None:
+    assert circles(imports) == expected
+
+
+def test_there_is_no_import_circle() -> None:
+    """Imports for type checkers alone do not count: they are never run."""
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    imports = {
+        module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules
+    }
+    assert len(imports) > 300
+    assert circles(imports) == []
