@@ -1,5 +1,6 @@
 """Factors go on layers that read every token, and mixtures of experts learn with the others alone."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from srl_agents.engines.transformers_engine import (
-    GenerationRequest,
-    SamplingSettings,
-    TransformersEngine,
-)
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.lora_targets import Targets
@@ -79,16 +77,16 @@ def test_rows_of_several_adapters_are_sampled_together(
     for name in ("alice", "bob"):
         base.add_adapter(name, 0)
         disturb(base, name)
+    versions = (base.freeze_adapter("alice"), base.freeze_adapter("bob"), None)
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=8))
     asked = [
-        GenerationRequest(
-            prompt_ids=(5, 9, 40 + row), adapter=("alice", "bob", None)[row % 3], key=(row,)
-        )
+        GenerationRequest(observation=f"rock {row}", version=versions[row % 3], key=(row,))
         for row in range(6)
     ]
-    together = engine.generate(asked)
-    alone = [engine.generate([request])[0] for request in asked]
+    together = asyncio.run(engine.generate_together(asked))
+    alone = [asyncio.run(engine.generate_together([request]))[0] for request in asked]
     assert [reply.token_ids for reply in together] == [reply.token_ids for reply in alone]
+    assert len({reply.token_ids for reply in together}) > 3
 
 
 def test_chosen_layers_alone_have_factors(tmp_path: Path) -> None:
