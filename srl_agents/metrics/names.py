@@ -59,6 +59,7 @@ MEANINGS = {
     "sampler_kl": "mean over tokens of |log p(trainer) - log p(sampler)|, nats",
     "grad_norm": "norm of the gradient before clipping",
     "learning_rate": "of the update",
+    "optimizer_mb": "MB of the optimizer's state before the step; 0 before the first",
     "gradient_agreement": "mean over pairs of learners of the cosine of their gradients",
     "sign_share": "share of gradient entries whose signs agree enough (selective)",
     "stepped": "1 if the learner took the step, 0 if it was passed over (selective)",

@@ -135,8 +135,9 @@ class AdapterLearner(ABC, Generic[B]):
         """Put the gradient of the loss over the whole batch on the adapter; take no step.
 
         Returns:
-            ``loss``, ``grad_norm`` before clipping, ``learning_rate`` of the next step, and what
-            the algorithm has to say.
+            ``loss``, ``grad_norm`` before clipping, ``learning_rate`` of the next step,
+            ``optimizer_mb`` (state of the optimizer, 0 before its first step), and what the algorithm
+            has to say.
 
         Raises:
             ShapeError: the batch belongs to another learner.
@@ -160,6 +161,7 @@ class AdapterLearner(ABC, Generic[B]):
             **metrics,
             "grad_norm": norm,
             "learning_rate": self._scheduler.get_last_lr()[0],
+            "optimizer_mb": optimizer_state.size(self._optimizer) / 1e6,
         }
 
     def apply_gradients(self) -> None:

@@ -14,6 +14,16 @@ import torch
 _SEPARATOR = "/"
 
 
+def size(optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of all tensors that the optimizer keeps, but for 8-bit tables that parameters share."""
+    return sum(
+        value.numel() * value.element_size()
+        for state in optimizer.state.values()
+        for name, value in state.items()
+        if isinstance(value, torch.Tensor) and not name.startswith("qmap")
+    )
+
+
 def pack(
     optimizer: torch.optim.Optimizer, scheduler: torch.optim.lr_scheduler.LRScheduler
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -32,7 +32,9 @@ class UpdateSettings:
     learning_rate: float = 1e-4
     """Step size of the optimizer, after warm-up."""
     optimizer: str = "adamw_torch"
-    """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too."""
+    """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too. They keep the state
+    of tensors under 4,096 entries in 32 bits, which all factors of a small model can be: the metric
+    ``optimizer_mb`` has the real size."""
     weight_decay: float = 0.0
     """Decoupled weight decay per update, times the learning rate."""
     max_grad_norm: float = 1.0

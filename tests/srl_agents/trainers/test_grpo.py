@@ -576,3 +576,24 @@ def test_merged_weights_that_are_no_numbers_change_nothing(base: BaseModel, wron
         agent.replace_weights(merged, reset_moments=True)
     assert all(torch.equal(t, before[key]) for key, t in base.adapter_tensors("alice").items())
     assert agent.version == 0
+
+
+@pytest.mark.parametrize("rank", [4, 64])
+def test_the_size_of_the_optimizers_state_is_the_real_one(
+    model_folder: Path, sample: Any, rank: int
+) -> None:
+    """Factors of 64 x 4 entries have 32-bit state whatever the optimizer is called."""
+    base = BaseModel.load(model_folder, lora_rank=rank, device="cpu")
+    sizes = {}
+    for optimizer in ("adamw_torch", "adamw_8bit"):
+        agent = learner(base, optimizer.replace("_", ""), optimizer=optimizer)
+        batch = sample(base, agent.name)
+        assert agent.compute_gradients(batch)["optimizer_mb"] == 0
+        agent.apply_gradients()
+        sizes[optimizer] = agent.compute_gradients(batch)["optimizer_mb"]
+        agent.load_state(*agent.state())
+        assert agent.compute_gradients(batch)["optimizer_mb"] == sizes[optimizer]
+    weights = sum(p.numel() for p in base.trainable_parameters("adamwtorch").values())
+    assert sizes["adamw_torch"] == pytest.approx(8 * weights / 1e6, rel=1e-2)
+    ratio = sizes["adamw_8bit"] / sizes["adamw_torch"]
+    assert ratio == pytest.approx(1, abs=0.01) if rank == 4 else ratio < 0.5
