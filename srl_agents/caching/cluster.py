@@ -177,8 +177,7 @@ class Simulation:
         read = instance.read_done()
         if read is not None:
             self._after_reading(instance, read)
-        while instance.held_back and instance.has_room(instance.held_back[0]):
-            instance.decode(instance.held_back.popleft())
+        instance.take_handed_over()
         waiting = instance.waiting
         if instance.reading is None and waiting and instance.has_room(waiting[0]):
             self._start(instance, waiting.popleft())
@@ -248,7 +247,7 @@ class Simulation:
             job.done_s = instance.now_s
             return
         if self.cluster.prefill_nodes is None:
-            instance.decode(job)
+            instance.decode(job, written=1)
             return
         link = self.cluster.link
         writers = [i for i in self.instances if i.alive and i.cache is None]
@@ -258,8 +257,9 @@ class Simulation:
         size = job.request.prompt_tokens * self.cluster.shape.kv_bytes_per_token
         self.links.handed_over += size
         self.links.transfers += 1
-        arrives_s = instance.now_s + link.latency_s + size / link.bytes_per_s
-        writer.token_gaps.append((arrives_s - instance.now_s, 1.0))
+        moving_s = link.latency_s + size / link.bytes_per_s
+        job.fetched_s = instance.now_s + moving_s
+        writer.token_gaps.append((moving_s, 1.0))
         job.node = writer.number
         writer.advance(max(instance.now_s, writer.now_s))
         writer.held_back.append(job)

@@ -217,7 +217,7 @@ def parse_tiers(texts: tuple[str, ...]) -> tuple[Tier, ...]:
     tiers: dict[str, Tier] = {}
     for text in (part for item in texts for part in item.split(",")):
         found = _TIER.fullmatch(text.strip())
-        if found is None or found["name"] not in TIER_RATES:
+        if found is None or found["name"] not in TIER_RATES or not _SIZE.fullmatch(found["size"]):
             raise ConfigError(
                 f"tiers={text!r}: expected NAME=SIZE or NAME=SIZE@RATE/s with a NAME of "
                 f"{', '.join(TIER_RATES)}, such as host=512GB or disk=4TB@6GB/s."

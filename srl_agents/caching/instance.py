@@ -30,7 +30,7 @@ class Job:
     chunk_flops: float = 0.0
     """Of every chunk that it is read in."""
     fetched_s: float = 0.0
-    """When the cached part is in the device."""
+    """When the cached part, or a prompt read elsewhere, is in the device."""
     first_token_s: float = math.nan
     done_s: float = math.nan
     restarts: int = 0
@@ -71,7 +71,7 @@ class Instance:
     batch_s: float = 0.0
     """Integral of the batch over time."""
     held_back: deque[Job] = field(default_factory=deque)
-    """Read elsewhere; waits for memory to decode here."""
+    """Read elsewhere; on their way here, or waiting for memory."""
     _decoding: list[tuple[float, int, Job]] = field(default_factory=list)
     _tokens: float = 0.0
     """Tokens that a reply of the batch would have written if it had been there from the start."""
@@ -92,13 +92,15 @@ class Instance:
         return self.reading is not None and self.now_s >= self.reading.fetched_s
 
     def next_event_s(self) -> float:
-        """When the first of: a prompt is read, its cached part is here, a reply is done."""
+        """When the first of: a prompt is read, its cached part or a handed over one is here, a reply is done."""
         times = [math.inf]
         if self.reading is not None:
             if self._reads_now():
                 times.append(self.now_s + self.reading.prefill_s * self._slowdown())
             else:
                 times.append(self.reading.fetched_s)
+        if self.held_back and self.held_back[0].fetched_s > self.now_s:
+            times.append(self.held_back[0].fetched_s)
         if self._decoding:
             left = max(0.0, self._decoding[0][0] - self._tokens)
             times.append(self.now_s + left * self._step_s())
@@ -134,9 +136,9 @@ class Instance:
         self.reading = None
         return job
 
-    def decode(self, job: Job) -> None:
-        """Take the job into the batch."""
-        left = max(0, job.request.reply_tokens - 1)  # reading the prompt gave the first
+    def decode(self, job: Job, written: int) -> None:
+        """Take the job, of whose reply ``written`` tokens are there, into the batch."""
+        left = max(0, job.request.reply_tokens - written)
         self.running_context += job.context
         heapq.heappush(self._decoding, (self._tokens + left, job.number, job))
 
@@ -150,6 +152,14 @@ class Instance:
         if not self._decoding:
             self.running_context = 0.0
         return done
+
+    def take_handed_over(self) -> None:
+        """Decode what was read elsewhere and is here, as far as memory allows."""
+        while self.held_back:
+            job = self.held_back[0]
+            if job.fetched_s > self.now_s or not self.has_room(job):
+                return
+            self.decode(self.held_back.popleft(), written=2)  # the second token came with the handover
 
     def has_room(self, job: Job) -> bool:
         """Whether the job's keys and values fit beside those of the batch; a lone job always fits."""

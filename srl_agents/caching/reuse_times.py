@@ -69,15 +69,16 @@ class ReuseTimes:
 
     def hazards(self) -> NDArray[np.float64]:
         """(C, A) chance per epoch that a block of this class and age is used."""
+        stood_CA = self._exposure_CA + self._uses_CA  # at the start of an epoch at this age
         mean_A = (self._uses_CA.sum(0) + _PRIOR_USES) / (
-            self._exposure_CA.sum(0) + _PRIOR_USES / self._prior_A
+            stood_CA.sum(0) + _PRIOR_USES / self._prior_A
         )
         class_C = (self._uses_CA.sum(1) + _SHARED_USES) / (
-            (self._exposure_CA * mean_A).sum(1) + _SHARED_USES
+            (stood_CA * mean_A).sum(1) + _SHARED_USES
         )
         expected_CA = mean_A * class_C[:, None]
         found: NDArray[np.float64] = (self._uses_CA + _SHARED_USES) / (
-            self._exposure_CA + _SHARED_USES / expected_CA
+            stood_CA + _SHARED_USES / expected_CA
         )
         return np.minimum(found, _HIGHEST)
 

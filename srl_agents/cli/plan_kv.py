@@ -211,7 +211,8 @@ def show(numbers: dict[str, Any], trace: Trace) -> None:
         unit = 1e3 if key == "tbt" else 1.0
         quantiles, objective = numbers[f"{key}_s"], numbers["objectives"][f"{key}_s"]
         cells = (quantiles["p50"], quantiles["p99"], objective)
-        times.add_row(label, *(f"{c * unit:.3g}" for c in cells), f"{numbers[f'{key}_held']:.1%}")
+        written = ("-" if math.isnan(c) else f"{c * unit:.3g}" for c in cells)  # no second token
+        times.add_row(label, *written, f"{numbers[f'{key}_held']:.1%}")
     console.print(times)
     _show_rates(numbers)
 

@@ -1,0 +1,114 @@
+"""`srl plan kv`: what it prints, and one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from srl_agents.caching.traces import Request, write_trace
+from srl_agents.cli.main import _run
+from srl_agents.cli.plan import main
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A prompt of three blocks asked twice, another between."""
+    path = tmp_path / "trace.jsonl.gz"
+    chains = [(1, 2, 3), (4, 5, 6), (1, 2, 3)]
+    write_trace(path, [Request(float(n), 1500, 20, chain) for n, chain in enumerate(chains)])
+    return path
+
+
+def test_json_has_the_direct_count_without_a_limit(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kv", "--trace", str(trace), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+
+    assert numbers["hit_rate"] == numbers["hit_rate_possible"] == pytest.approx(3 / 9)
+    assert numbers["ttft_s"]["p99"] >= numbers["ttft_s"]["p50"] > 0
+    assert numbers["objectives"] == {"ttft_s": 2.0, "tbt_s": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("lru", 0.0), ("oracle", 3 / 9)]
+)
+def test_a_capacity_in_tokens_limits_the_policy(
+    policy: str, expected: float, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ["--capacity-tokens", "2000", "--policy", policy]
+    assert main(["kv", "--trace", str(trace), *size, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["hit_rate"] == pytest.approx(expected)
+
+
+def test_the_table_names_every_tier(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiers = ["--tiers", "device=10GB", "disk=1TB@7GB/s"]
+    assert main(["kv", "--trace", str(trace), *tiers]) == 0
+    text = capsys.readouterr().out
+
+    for word in ("device", "disk", "oracle", "first token", "between tokens", "MFU"):
+        assert word in text
+
+
+def test_a_node_that_dies_is_said(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kv", "--trace", str(trace), "--nodes", "2", "--fail", "0@0.01"]) == 0
+
+    assert "started again" in capsys.readouterr().out
+
+
+def test_the_plot_is_one_well_formed_picture(trace: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "times.svg"
+    assert main(["kv", "--trace", str(trace), "--json", "--plot", str(figure)]) == 0
+
+    root = ElementTree.fromstring(figure.read_text())
+    assert root.tag.endswith("svg")
+    assert len([node for node in root if node.tag.endswith("polyline")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["kv", "--trace", "none.jsonl"], "none.jsonl"),
+        (["kv", "--trace", "TRACE", "--policy", "lruu"], "'lru'"),
+        (["kv", "--trace", "TRACE", "--tiers", "host=1"], "host=1"),
+        (["kv", "--trace", "TRACE", "--tiers", "host=1GB", "--capacity-tokens", "999"], "give one"),
+        (["kv", "--trace", "TRACE", "--capacity-tokens", "1"], "capacity_tokens=1"),
+        (["kv", "--trace", "TRACE", "--model", "8b"], "model='8b'"),
+        (["kv", "--trace", "TRACE", "--device", "h1000"], "'h100'"),
+        (["kv", "--trace", "TRACE", "--link", "wire"], "link='wire'"),
+        (["kv", "--trace", "TRACE", "--fail", "0"], "fail='0'"),
+        (["kv", "--trace", "TRACE", "--plot", "a.png"], ".svg"),
+        (["kv", "--trace", "TRACE", "--plot", "no/where.svg"], "where.svg"),
+        (["kv", "--trace", "TRACE", "--tokens-per-block", "16"], "hash_ids has 3"),
+        (["kv", "--trace", "TRACE", "--mfu", "2"], "mfu=2"),
+        (["kw"], "There is kv"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: list[str], said: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Entry:
+        name = "plan"
+
+        @staticmethod
+        def load() -> object:
+            return main
+
+    given = [str(trace) if argument == "TRACE" else argument for argument in arguments]
+    assert _run(Entry(), given) == 2  # type: ignore[arg-type]
+    error = capsys.readouterr().err
+
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    with pytest.raises(SystemExit):
+        main(["kv", "--help"])
+
+    assert "srl plan kv --trace" in capsys.readouterr().out
