@@ -224,7 +224,7 @@ def versions(run: Path) -> list[tuple[int, Path]]:
     """The main's snapshots: update and folder, in order."""
     found = [
         (WeightVersion.parse(p.name).number, p)
-        for p in (run / "snapshots").glob(f"{MAIN}@*")
+        for p in (run / "snapshots").glob(f"{MAIN}@*-*")
         if p.suffix != ".tmp"
     ]
     return sorted(found)

@@ -92,7 +92,7 @@ def versions(run: Path, learner: str, every: int) -> list[tuple[str, Path | None
     if (run / "warm_start" / learner).is_dir():
         found.append(("warm start", run / "warm_start" / learner))
     snapshots = sorted(
-        (path for path in (run / "snapshots").glob(f"{learner}@*") if path.is_dir()),
+        (path for path in (run / "snapshots").glob(f"{learner}@*-*") if path.is_dir()),
         key=lambda path: WeightVersion.parse(path.name).number,
     )
     return found + [(label_of(path.name), path) for path in snapshots[::-every][::-1]]

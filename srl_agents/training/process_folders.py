@@ -29,6 +29,6 @@ def own_folder(folder: Path, processes: Processes) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="srl-process-") as scratch:
         own = Path(scratch) / folder.name
         if folder.is_dir():
-            shutil.copytree(folder, own, ignore=shutil.ignore_patterns("*.lock"))
+            shutil.copytree(folder, own, symlinks=True, ignore=shutil.ignore_patterns("*.lock"))
         processes.gather(None)
         yield own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.recipe_kinds import Recipe
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import WeightVersion, label_of
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
@@ -19,7 +21,7 @@ _UNFINISHED = f"{RECIPE}.tmp"
 _MOST_NAMED = 5
 """Keys that a refusal names."""
 _FREE = (
-    "updates", "device", "transport", "rollout.concurrency", "rollout.batch_rows", "report_to",
+    "updates", "device", "engine", "transport", "rollout.concurrency", "rollout.batch_rows", "report_to",
     "keep_checkpoints", "keep_best_checkpoints", "checkpoint_every", "full.snapshots_in_memory",
     "evaluation.final_pairs",
 )  # fmt: skip
@@ -59,8 +61,26 @@ def snapshots_in(folder: Path) -> list[str]:
     return sorted(
         path.name
         for path in (folder / SNAPSHOTS).glob("*@*")
-        if path.is_dir() and not path.name.endswith(".tmp") and not path.name.startswith(".")
+        if path.is_dir()
+        and not path.is_symlink()
+        and not path.name.endswith(".tmp")
+        and not path.name.startswith(".")
     )
+
+
+def link_label(folder: Path, version: WeightVersion) -> None:
+    """Let people write a snapshot's folder with its label, ``snapshots/alice@30``, where it is unique.
+
+    Args:
+        folder: of the run.
+        version: that was frozen.
+    """
+    link = folder / SNAPSHOTS / version.label
+    link.unlink(missing_ok=True)
+    alike = [name for name in snapshots_in(folder) if label_of(name) == version.label]
+    if alike == [str(version)]:
+        with suppress(OSError):  # a file system without links: the whole id does
+            link.symlink_to(str(version), target_is_directory=True)
 
 
 def _check_recipe(recipe: Recipe, path: Path) -> None:

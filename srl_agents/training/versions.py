@@ -27,7 +27,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.promotion_gate import Play, PromotionGate
-from srl_agents.training.run_folder import SNAPSHOTS
+from srl_agents.training.run_folder import SNAPSHOTS, link_label
 from srl_agents.transports.protocol import Transport
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
@@ -203,6 +203,7 @@ class LeagueVersions:
             write_prompt(temporary, self.recipe.prompt.followed_by(shown))
             shutil.rmtree(folder, ignore_errors=True)
             checkpoints.keep_frozen(temporary, folder)
+        link_label(self.folder, WeightVersion.parse(frozen))
         self._load(frozen)
         for version in dropped:
             self._retire(version)

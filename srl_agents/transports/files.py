@@ -74,9 +74,8 @@ class FilesTransport:
             raise ModelError(f"{folder}: {fault}. Publish the version again.")
         path = folder / WEIGHTS
         try:
-            tensors: dict[str, torch.Tensor] = load(
-                path.read_bytes()
-            )  # a mapped file could change under its reader
+            # not mapped: a mapped file could change under its reader
+            tensors: dict[str, torch.Tensor] = load(path.read_bytes())
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise ModelError(f"{path} cannot be read: {error}.") from error
         require_update(update, tensors, str(path))

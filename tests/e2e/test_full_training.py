@@ -23,6 +23,7 @@ from srl_agents.models.catalog import resolve
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
+from srl_agents.training.run_folder import snapshots_in
 from tests.training_runs import metrics_of, train_run
 
 pytestmark = pytest.mark.slow
@@ -97,13 +98,13 @@ def test_a_killed_run_ends_like_an_undisturbed_one(whole: Path, tmp_path: Path) 
 
 def test_snapshots_are_the_learners_of_their_time(whole: Path) -> None:
     """The pool plays what was frozen: folders, of which one at a time is in memory."""
-    frozen = sorted((whole / "snapshots").iterdir())
+    frozen = [whole / "snapshots" / name for name in snapshots_in(whole)]
     assert {path.name.partition("@")[0] for path in frozen} == {"alice", "bob"}
     for path in frozen:
         saved, learner = load_file(path / "model.safetensors"), path.name.partition("@")[0]
         assert any(equal(saved, weights(whole, learner, update)) for update in (1, UPDATES))
     assert equal(
-        load_file(max(whole.glob("snapshots/alice@*")) / "model.safetensors"),
+        load_file(max(p for p in frozen if p.name.startswith("alice")) / "model.safetensors"),
         weights(whole, "alice"),
     )
 

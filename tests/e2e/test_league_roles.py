@@ -16,6 +16,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
 from srl_agents.training.run import LeagueTraining
+from srl_agents.training.run_folder import snapshots_in
 
 # checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them
 RECIPE = """
@@ -102,6 +103,6 @@ def test_a_snapshot_that_never_played_live_may_be_met(tmp_path: Path) -> None:
     run(load(LeagueRecipe, path), tmp_path / "run")
     with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
         agents = {agent.agent_id for agent in store.agents()}
-    snapshots = {folder.name for folder in (tmp_path / "run/snapshots").iterdir()}
+    snapshots = {*snapshots_in(tmp_path / "run")}
     assert "eve@1" in map(label_of, snapshots)
     assert snapshots <= agents

@@ -13,8 +13,16 @@ import yaml
 from srl_agents.league.settings import EvaluationSettings, OpponentSettings
 from srl_agents.recipes.population_settings import AgentSettings, PopulationRecipe
 from srl_agents.recipes.settings import LeagueRecipe, RolloutSettings
+from srl_agents.records import WeightVersion
 from srl_agents.trainers.grpo_settings import GRPOSettings
-from srl_agents.training.run_folder import RECIPE, check_folder, snapshots_in, write_recipe
+from srl_agents.training.run_folder import (
+    RECIPE,
+    check_folder,
+    link_label,
+    snapshots_in,
+    write_recipe,
+)
+from srl_agents.transports.settings import FilesSettings
 from srl_envs.errors import ConfigError
 
 RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
@@ -28,7 +36,7 @@ RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
         {"rollout": RolloutSettings(concurrency=7, batch_rows=3)},
         {"keep_checkpoints": 5, "keep_best_checkpoints": 0, "checkpoint_every": 1},
         {"report_to": ("trackio",)},
-        {"transport": "files"},
+        {"transport": FilesSettings()},
         {"evaluation": EvaluationSettings(final_pairs=1)},
     ],
 )
@@ -96,3 +104,16 @@ def test_unfinished_snapshots_are_none(tmp_path: Path) -> None:
     for name in ("bob@2-0123456789abcdef", "bob@2-0123456789abcdef.tmp", ".tmp-bob@1-0123"):
         (tmp_path / "snapshots" / name).mkdir(parents=True)
     assert snapshots_in(tmp_path) == ["bob@2-0123456789abcdef"]
+
+
+def test_a_label_leads_to_the_only_snapshot_that_is_called_so(tmp_path: Path) -> None:
+    first, second = (WeightVersion("bob", 2, digest * 16) for digest in "ab")
+    label = tmp_path / "snapshots" / "bob@2"
+    (tmp_path / "snapshots" / str(first)).mkdir(parents=True)
+    link_label(tmp_path, first)
+    link_label(tmp_path, first)
+    assert label.resolve().name == str(first)
+    assert snapshots_in(tmp_path) == [str(first)]
+    (tmp_path / "snapshots" / str(second)).mkdir()
+    link_label(tmp_path, second)
+    assert not label.exists()
