@@ -10,24 +10,25 @@ measured is the asking, and the numbers are shares and ratios.
   every fourth; share of the time in which every place is taken; memory per live match.
 - ``orders``: the same matches in ``free`` and in ``exact``; replies per second, and their ratio.
 - ``duels``: 200 live code duels, whose steps run programs in the sandbox; share of the time in which
-  the engine has something to do, in both orders.
+  the engine has something to do, in both orders. With ``--model``, the embedded engine in its place.
 - ``sandbox``: code duels one at a time and twelve at once, with an engine that answers at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.engines.protocol import GenerationRequest
+from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_agents.engines.scripted import Latency, Load, ScriptedEngine, key_uniform
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Order, Rollouts
@@ -88,13 +89,14 @@ class _Enough(Exception):
     """All matches were admitted: from here on fewer are live."""
 
 
-def measure_load(live: int, places: int, median_s: float) -> Result:
+def measure_load(live: int, places: int, median_s: float, *, memory: bool = False) -> Result:
     """Keep so many matches live from the first that ends until the last is admitted.
 
     Args:
         live: matches.
         places: of the engine.
         median_s: of its latency.
+        memory: also tell what a live match takes, where nothing was measured in this process before.
     """
     play(SHORT_GAME, 8, ScriptedEngine(bot_reply(SHORT_GAME)), "free", 8)  # imports and caches
     latency = Latency(kind="lognormal", median_s=median_s, tail=1.0)
@@ -115,7 +117,8 @@ def measure_load(live: int, places: int, median_s: float) -> Result:
     (first, all_live_bytes), (last, _) = looks[0], looks[-1]
     wall_s = last.wall_s - first.wall_s
     in_flight_s = last.occupancy * last.wall_s - first.occupancy * first.wall_s
-    return {
+    taken = {"kb_per_live_match": (all_live_bytes - before) / live / 1000} if memory else {}
+    return taken | {
         "live_matches": live,
         "places": places,
         "latency": asdict(latency),
@@ -123,7 +126,6 @@ def measure_load(live: int, places: int, median_s: float) -> Result:
         "replies_per_s": (last.replies - first.replies) / wall_s,
         "mean_in_flight": places * in_flight_s / wall_s,
         "share_of_time_at_places": (last.full_s - first.full_s) / wall_s,
-        "kb_per_live_match": (all_live_bytes - before) / live / 1000,
     }
 
 
@@ -160,6 +162,59 @@ def measure_duels(live: int) -> Result:
     return result
 
 
+def measure_model(model: str, live: int, seconds: float) -> Result:
+    """Code duels on the embedded engine in ``free``, for so long.
+
+    The model reads every prompt and writes a few tokens; the strong bot's program is then played in
+    place of them, so that the sandbox has something to run.
+    """
+    from srl_agents.engines.protocol import SamplingSettings
+    from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.models.base_model import BaseModel
+
+    write = bot_reply(CODE_GAME)
+
+    class Played(TransformersEngine):
+        """Counts the seconds of its loop."""
+
+        busy_s = 0.0
+        replies = 0
+
+        def _step(self) -> bool:
+            began, more = time.perf_counter(), super()._step()
+            self.busy_s += time.perf_counter() - began
+            return more
+
+        async def generate(self, request: GenerationRequest) -> Generation:
+            given = await super().generate(request)
+            self.replies += 1
+            return replace(given, text=write(request))
+
+    engine = Played(BaseModel.load(model), SamplingSettings(max_new_tokens=4))
+    policies = {"model": ModelPolicy(engine)}
+    ended: list[object] = []
+    with (
+        asyncio.Runner() as loop,
+        Rollouts(policies, root_seed=0, order="free", concurrency=live, loop=loop) as rollouts,
+    ):
+        playing = rollouts.play_async(
+            matches(CODE_GAME, live), finished=lambda *match: ended.append(match)
+        )
+        started = time.perf_counter()
+        with suppress(TimeoutError):
+            loop.run(asyncio.wait_for(playing, seconds))
+        busy_share = engine.busy_s / (time.perf_counter() - started)
+        loop.run(engine.close())
+    return {
+        "model": model,
+        "live_matches": live,
+        "seconds": seconds,
+        "engine_busy_share": busy_share,
+        "replies": engine.replies,
+        "matches_ended": len(ended),
+    }
+
+
 def measure_sandbox(rounds: int) -> Result:
     """Twelve code duels, one at a time and all at once, turn by turn; the best round of each."""
     walls: dict[int, list[float]] = {1: [], 12: []}
@@ -181,16 +236,22 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=("load", "orders", "duels", "sandbox"))
     parser.add_argument("--live", type=int, default=2000, help="live matches of `load`")
     parser.add_argument("--duels", type=int, default=200, help="live matches of `duels`")
+    parser.add_argument("--model", default="", help="of `duels`, for example smollm2-135m")
+    parser.add_argument("--seconds", type=float, default=60.0, help="with --model")
     parser.add_argument("--rounds", type=int, default=3, help="of `orders` and `sandbox`")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
     parts: dict[str, Callable[[], Result]] = {
         "load": lambda: {
-            "a place for each": measure_load(options.live, options.live, 4.0),
+            "a place for each": measure_load(options.live, options.live, 4.0, memory=True),
             "a place for every fourth": measure_load(options.live, options.live // 4, 1.0),
         },
         "orders": lambda: measure_orders(options.rounds),
-        "duels": lambda: measure_duels(options.duels),
+        "duels": lambda: (
+            measure_model(options.model, options.duels, options.seconds)
+            if options.model
+            else measure_duels(options.duels)
+        ),
         "sandbox": lambda: measure_sandbox(options.rounds),
     }
     results = {}

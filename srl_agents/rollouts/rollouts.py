@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from srl_agents.agents.players import Policy
 from srl_agents.records import Episode, MatchSpec
@@ -24,7 +24,7 @@ Order = Literal["exact", "free"]
 
 
 class Rollouts:
-    """Plays matches between named policies.
+    """Plays matches between named policies. Close it, or use it as a context manager.
 
     Args:
         policies: policy version id -> policy; looked up when a match starts, so versions may be
@@ -118,6 +118,12 @@ class Rollouts:
         order = play_exact if self.order == "exact" else play_free
         await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
         return queue.episodes()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close environments and threads that were kept for re-use."""

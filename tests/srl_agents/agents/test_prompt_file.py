@@ -72,7 +72,7 @@ def test_a_policy_reads_its_own_examples_and_not_its_rivals(base: BaseModel) -> 
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=2))
     policies = {"bare": ModelPolicy(engine), "taught": ModelPolicy(engine, None, SHOWN)}
     spec = MatchSpec(env_id="math_duel-v0", seed=1, split="train", seats=("bare", "taught"))
-    with closing(Rollouts(policies, root_seed=0)) as rollouts:
+    with Rollouts(policies, root_seed=0) as rollouts:
         (played,) = rollouts.play([spec])
     bare, taught = (t.turns[0] for t in played.trajectories)
     assert bare.prompt_ids == base.encode_prompt(bare.observation)

@@ -454,7 +454,7 @@ def test_a_served_model_plays_behind_its_prompt(endpoint: Maker) -> None:
             "bot": ScriptedPolicy("middle"),
         }
         spec = MatchSpec(env_id="kuhn_poker-v0", seed=3, split="eval", seats=("me", "bot"))
-        with closing(Rollouts(policies, root_seed=0)) as rollouts:
+        with Rollouts(policies, root_seed=0) as rollouts:
             (episode,) = rollouts.play([spec])
         turns = episode.trajectories[0].turns
         assert {turn.reply for turn in turns} == {"<action>bet</action>"}

@@ -47,7 +47,8 @@ def played(env_id: str, seed: int, options: dict[str, object], *seats: str) -> E
     policies: dict[str, Policy] = {"careless": Careless("random"), "generous": Generous("random")}
     names = seats or ("careless",) * len(env.possible_agents)
     spec = MatchSpec(env_id=env_id, options=options, seed=seed, split="train", seats=names)
-    return Rollouts(policies, root_seed=0).play([spec])[0]
+    with Rollouts(policies, root_seed=0) as rollouts:
+        return rollouts.play([spec])[0]
 
 
 @pytest.mark.parametrize("env_id", GAMES)

@@ -35,6 +35,13 @@ def match(*seats: str, seed: int = 0, attempt: int = 0, env: str = "connect_four
     )
 
 
+def played(
+    table: dict[str, Policy], specs: list[MatchSpec], *, root_seed: int, **options: int
+) -> list[Episode]:
+    with Rollouts(table, root_seed=root_seed, **options) as rollouts:  # type: ignore[arg-type]
+        return rollouts.play(specs)
+
+
 SPECS = [
     match("base", "bot:random", seed=1),
     match("bot:middle", "base", seed=2),
@@ -44,9 +51,9 @@ SPECS = [
 
 
 def test_company_and_order_change_nothing(base: BaseModel) -> None:
-    together = Rollouts(policies(base), root_seed=7).play(SPECS)
-    alone = [Rollouts(policies(base), root_seed=7, concurrency=1).play([spec])[0] for spec in SPECS]
-    backwards = Rollouts(policies(base), root_seed=7, concurrency=2).play(SPECS[::-1])[::-1]
+    together = played(policies(base), SPECS, root_seed=7)
+    alone = [played(policies(base), [spec], root_seed=7, concurrency=1)[0] for spec in SPECS]
+    backwards = played(policies(base), SPECS[::-1], root_seed=7, concurrency=2)[::-1]
     replies = [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in together]
     for other in (alone, backwards):
         assert [[[t.reply for t in tr.turns] for tr in e.trajectories] for e in other] == replies
@@ -55,8 +62,8 @@ def test_company_and_order_change_nothing(base: BaseModel) -> None:
 
 def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> None:
     spec, other = match("base", "bot:random"), match("base", "bot:random", attempt=1)
-    first, second = Rollouts(policies(base), root_seed=1).play([spec, other])
-    third = Rollouts(policies(base), root_seed=2).play([spec])[0]
+    first, second = played(policies(base), [spec, other], root_seed=1)
+    third = played(policies(base), [spec], root_seed=2)[0]
     texts = {
         tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)
     }
@@ -64,7 +71,7 @@ def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> No
 
 
 def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
-    for episode in Rollouts(policies(base), root_seed=0).play(SPECS):
+    for episode in played(policies(base), SPECS, root_seed=0):
         for trajectory in episode.trajectories:
             for turn in trajectory.turns:
                 if trajectory.policy != "base":
@@ -77,7 +84,7 @@ def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
 
 
 def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
-    for episode in Rollouts(policies(base), root_seed=0).play(SPECS):
+    for episode in played(policies(base), SPECS, root_seed=0):
         for trajectory in episode.trajectories:
             paid = sum(turn.reward for turn in trajectory.turns)
             assert paid == pytest.approx(trajectory.total_reward)
@@ -88,9 +95,7 @@ def test_rewards_of_turns_add_up_to_the_trajectory(base: BaseModel) -> None:
 
 
 def test_an_episode_replays_in_a_fresh_environment(base: BaseModel) -> None:
-    episode = Rollouts(policies(base), root_seed=0).play(
-        [match("bot:random", "bot:middle", seed=9)]
-    )[0]
+    episode = played(policies(base), [match("bot:random", "bot:middle", seed=9)], root_seed=0)[0]
     assert replay(as_transcript(episode)).digest == episode.transcript_sha256
 
 
@@ -143,9 +148,7 @@ def test_a_fault_of_ours_voids_the_episode_and_the_others_go_on(
         env_id="connect_four-v0", options={"rows": 5}, seed=0, split="train",
         seats=("bot:random", "bot:random"),
     )  # fmt: skip
-    void, fine = Rollouts(policies(base), root_seed=0).play(
-        [bad, match("bot:random", "bot:middle")]
-    )
+    void, fine = played(policies(base), [bad, match("bot:random", "bot:middle")], root_seed=0)
     assert (void.termination, void.valid) == ("void", False)
     assert "the sandbox is gone" in void.fault
     assert fine.valid
@@ -171,28 +174,28 @@ def test_a_bot_that_fails_voids_its_own_episode(
     monkeypatch.setattr(ScriptedPolicy, "player", player)
     chosen = {**policies(base), "bot:broken": ScriptedPolicy("broken")}
     specs = [match("bot:random", "bot:broken"), match("bot:random", "bot:middle", seed=4)]
-    void, fine = Rollouts(chosen, root_seed=0).play(specs)
+    void, fine = played(chosen, specs, root_seed=0)
     assert (void.termination, void.valid) == ("void", False)
     label = "PolicyError: seat 1 raised KeyError: 'my table'"
     assert (void.fault == label) if fails_with == "raises" else ("player_1" in void.fault)
     assert fine.valid
-    assert Rollouts(policies(base), root_seed=0).play(specs[1:])[0] == fine
+    assert played(policies(base), specs[1:], root_seed=0)[0] == fine
 
 
 def test_a_prompt_that_does_not_fit_costs_a_turn_and_not_the_run(tmp_path: Path) -> None:
     short = BaseModel.load(build(tmp_path / "short", context=64))
     engine = TransformersEngine(short, SamplingSettings(max_new_tokens=6))
     table: dict[str, Policy] = {"base": ModelPolicy(engine), "bot:random": ScriptedPolicy("random")}
-    episode = Rollouts(table, root_seed=0).play([match("base", "bot:random")])[0]
+    episode = played(table, [match("base", "bot:random")], root_seed=0)[0]
     assert episode.forfeited == (0,)
     assert {turn.invalid for turn in episode.trajectories[0].turns} == {"malformed"}
 
 
 def test_unknown_policies_and_wrong_seats_are_refused_at_once(base: BaseModel) -> None:
-    runner = Rollouts(policies(base), root_seed=0)
-    with pytest.raises(ConfigError, match="carol"):
-        runner.play([match("carol", "base")])
-    with pytest.raises(ConfigError, match="2 seats"):
-        runner.play([match("base", "base", "base")])
+    with Rollouts(policies(base), root_seed=0) as rollouts:
+        with pytest.raises(ConfigError, match="carol"):
+            rollouts.play([match("carol", "base")])
+        with pytest.raises(ConfigError, match="2 seats"):
+            rollouts.play([match("base", "base", "base")])
     with pytest.raises(ConfigError, match="concurrency"):
         Rollouts({}, root_seed=0, concurrency=0)
