@@ -21,6 +21,7 @@ from typing import Any
 from srl_agents.caching.cluster import Cluster, simulate
 from srl_agents.caching.cluster_report import Objectives, report
 from srl_agents.caching.hardware import LINKS, SHAPES, Tier, device
+from srl_agents.caching.replay import Known
 from srl_agents.caching.traces import Trace, read_trace, with_sessions
 
 SHAPE = SHAPES["7b"]
@@ -51,7 +52,12 @@ def row(trace: Trace, cluster: Cluster) -> dict[str, Any]:
 def policies(trace: Trace) -> Iterable[tuple[str, Cluster]]:
     """Eviction at the recorded pace and at once."""
     del trace
-    for policy, known in (("lru", "nothing"), ("learned", "nothing"), ("learned", "ends")):
+    told: tuple[tuple[str, Known], ...] = (
+        ("lru", "nothing"),
+        ("learned", "nothing"),
+        ("learned", "ends"),
+    )
+    for policy, known in told:
         for pace, speed in (("recorded pace", 1.0), ("at once", AT_ONCE)):
             label = policy if known == "nothing" else f"{policy}, told ends"
             yield f"{label}, {pace}", replace(FOUR, policy=policy, known=known, speed=speed)

@@ -300,8 +300,10 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
     policies: dict[str, ModelPolicy | ScriptedPolicy] = {START: ModelPolicy(reader.engine)}
     for name, way, seed in keys:
         _, folder = versions(_folder((name, way, seed)))[-1]
-        reader.base.load_adapter(f"{way}-{seed}", folder)
-        policies[f"{way}-{seed}"] = ModelPolicy(reader.engine, f"{way}-{seed}")
+        adapter = f"{way}_{seed}".replace("-", "_")
+        reader.base.load_adapter(adapter, folder)
+        version = reader.base.freeze_adapter(adapter)
+        policies[f"{way}-{seed}"] = ModelPolicy(reader.engine, version)
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in BOTS}
     league = League(
         arena=Arena(env_id=game.env_id, options=game.options, seats=2),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srl_agents.engines.protocol import Engine, Example
+from srl_agents.engines.protocol import Engine, Example, GenerationRequest
 from srl_agents.records import WeightVersion
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
@@ -35,6 +35,24 @@ class ModelPolicy:
     examples: tuple[Example, ...] = ()
     """Shown before every observation, behind those of the engine's own prompt; part of what the policy
     is."""
+
+    def request(
+        self, observation: str, key: tuple[int, ...], session: str = ""
+    ) -> GenerationRequest:
+        """What the engine is asked for one turn.
+
+        Args:
+            observation: what the reply answers.
+            key: what the reply is for; equal keys get equal random numbers.
+            session: of one seat of one match; a hint for caches.
+        """
+        return GenerationRequest(
+            observation=observation,
+            examples=self.examples,
+            version=self.version,
+            key=key,
+            session=session,
+        )
 
 
 Policy = ScriptedPolicy | ModelPolicy

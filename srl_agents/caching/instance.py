@@ -92,7 +92,7 @@ class Instance:
         return self.reading is not None and self.now_s >= self.reading.fetched_s
 
     def next_event_s(self) -> float:
-        """When the first of: a prompt is read, its cached part or a handed over one is here, a reply is done."""
+        """When the next of these happens: a prompt is read, keys and values arrive, a reply is done."""
         times = [math.inf]
         if self.reading is not None:
             if self._reads_now():
@@ -159,7 +159,9 @@ class Instance:
             job = self.held_back[0]
             if job.fetched_s > self.now_s or not self.has_room(job):
                 return
-            self.decode(self.held_back.popleft(), written=2)  # the second token came with the handover
+            self.decode(
+                self.held_back.popleft(), written=2
+            )  # the second token came with the handover
 
     def has_room(self, job: Job) -> bool:
         """Whether the job's keys and values fit beside those of the batch; a lone job always fits."""

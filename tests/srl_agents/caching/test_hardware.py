@@ -62,7 +62,8 @@ def test_tiers_are_sorted_and_take_a_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["host", "host=", "host=5", "tape=5GB", "host=0GB", "device=5GB@1GB/s", "host=1GB,host=2GB"]
+    "text",
+    ["host", "host=", "host=5", "tape=5GB", "host=0GB", "device=5GB@1GB/s", "host=1GB,host=2GB"],
 )
 def test_what_is_no_tier_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):

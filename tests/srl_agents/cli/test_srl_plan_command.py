@@ -33,9 +33,7 @@ def test_json_has_the_direct_count_without_a_limit(
     assert numbers["objectives"] == {"ttft_s": 2.0, "tbt_s": 0.1}
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"), [("lru", 0.0), ("oracle", 3 / 9)]
-)
+@pytest.mark.parametrize(("policy", "expected"), [("lru", 0.0), ("oracle", 3 / 9)])
 def test_a_capacity_in_tokens_limits_the_policy(
     policy: str, expected: float, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,6 @@ import gc
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
