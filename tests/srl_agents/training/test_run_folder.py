@@ -76,7 +76,7 @@ def test_looks_that_samplers_read_may_not_change(tmp_path: Path) -> None:
 
 
 def test_a_population_goes_on_with_more_matches_and_workers(tmp_path: Path) -> None:
-    agents = (AgentSettings(bot="random"), AgentSettings(bot="middle"))
+    agents = (AgentSettings(agent="bot:random"), AgentSettings(agent="bot:middle"))
     population = PopulationRecipe(name="p", env="nim-v0", agents=agents)
     write_recipe(population, tmp_path)
     check_folder(replace(population, matches=9999, workers=2, lease_s=5.0), tmp_path)
