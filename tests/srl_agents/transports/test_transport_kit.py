@@ -59,7 +59,7 @@ class ByNameAlone(SharedTransport):
     """Opens whatever the last version of the number is."""
 
     def open(self, update: WeightUpdate) -> Tensors:
-        return dict(next(t for v, t in self._held.items() if v.label == update.version.label))
+        return dict(next(t for v, (_, t) in self._held.items() if v.label == update.version.label))
 
 
 class ReleasesAll(SharedTransport):
