@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 from srl_agents.agents.grammar import EndpointName
 from srl_agents.agents.resolver import Candidate, EngineKey, Playing, Seated, find, seat
-from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.protocol import Engine
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.single_parts import sampling_of
 from srl_envs import spec
 
 
@@ -62,14 +63,9 @@ def _candidates(recipe: LeagueRecipe) -> dict[str, Candidate]:
 
 
 def _playing(recipe: LeagueRecipe) -> Playing:
-    rollout = recipe.rollout
-    sampling = SamplingSettings(
-        temperature=rollout.temperature,
-        top_k=rollout.top_k,
-        top_p=rollout.top_p,
-        min_p=rollout.min_p,
-        max_new_tokens=rollout.max_new_tokens,
-    )
     return Playing(
-        env_id=spec(recipe.env).id, sampling=sampling, dtype=recipe.dtype, device=recipe.device
+        env_id=spec(recipe.env).id,
+        sampling=sampling_of(recipe),
+        dtype=recipe.dtype,
+        device=recipe.device,
     )

@@ -1,0 +1,180 @@
+"""Single parts of a league run, each from the recipe and what it stands on; `parts` says in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from srl_agents import checkpoints
+from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.settings import EngineSite
+from srl_agents.league.manager import Arena, League
+from srl_agents.league.modes import resolve
+from srl_agents.league.store import LeagueStore
+from srl_agents.models.base_model import BaseModel, Prompt
+from srl_agents.models.digests import version_of
+from srl_agents.recipes.environment import surroundings
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rewards.learned_reward import LearnedReward
+from srl_agents.rewards.weighing import RecipeRewards
+from srl_agents.trainers.learner import AdapterLearner
+from srl_agents.training.run_folder import CHECKPOINTS
+from srl_agents.training.sharing_rounds import Sharing
+from srl_agents.transports.protocol import Transport
+from srl_envs import spec as env_spec
+from srl_envs.errors import ConfigError
+from srl_envs.making import count_seats
+
+STORE, VERSIONS = "league.db", "versions"
+"""Within a run's folder."""
+Learners = dict[str, AdapterLearner[Any]]
+
+
+def load_base(recipe: LeagueRecipe) -> BaseModel:
+    """The model that all learners share.
+
+    Raises:
+        ConfigError: a reply alone would fill its context.
+        ModelError: it cannot be fetched or loaded.
+    """
+    base = BaseModel.load(
+        recipe.model,
+        lora_rank=recipe.lora.rank,
+        lora_alpha=recipe.lora.alpha,
+        lora_targets=recipe.lora.target_modules,
+        parameters=recipe.parameters,
+        frozen_in_memory=recipe.full.snapshots_in_memory,
+        dtype=recipe.dtype,
+        device=recipe.device,
+        prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
+    )
+    budget = recipe.rollout.max_new_tokens
+    if budget >= base.context_length:
+        raise ConfigError(
+            f"rollout.max_new_tokens={budget}: {recipe.model} reads {base.context_length} "
+            "tokens in all, prompt and reply together."
+        )
+    return base
+
+
+def sampling_of(recipe: LeagueRecipe) -> SamplingSettings:
+    """How replies are sampled."""
+    rollout = recipe.rollout
+    return SamplingSettings(
+        temperature=rollout.temperature,
+        top_k=rollout.top_k,
+        top_p=rollout.top_p,
+        min_p=rollout.min_p,
+        max_new_tokens=rollout.max_new_tokens,
+    )
+
+
+def make_engine(recipe: LeagueRecipe, base: BaseModel, transport: Transport) -> Engine:
+    """What replies are sampled with.
+
+    Raises:
+        ConfigError: learners cannot learn from what it tells.
+    """
+    engine = recipe.engine.make_engine(
+        EngineSite(
+            base=base,
+            sampling=sampling_of(recipe),
+            batch_rows=recipe.rollout.batch_rows,
+            open_update=transport.open,
+        )
+    )
+    can = engine.capabilities
+    if not (can.token_ids and can.logprobs and can.versions):
+        raise ConfigError(
+            f"engine.kind={recipe.engine.kind!r} tells no tokens or log-probabilities, or takes no new "
+            "versions; nobody can learn from it."
+        )
+    return engine
+
+
+def seeds_of(recipe: LeagueRecipe) -> dict[str, int]:
+    """Learner -> seed of its first weights; one for all where coordination combines them."""
+    alike = recipe.coordination.starts_alike
+    return {name: _derived(recipe.seed, "all" if alike else name) for name in recipe.learners}
+
+
+def open_store(folder: Path, opened: ExitStack) -> LeagueStore:
+    """The run's matches; where checkpoints count on them, they must be there.
+
+    Raises:
+        StoreError: another process is writing, or they are lost.
+    """
+    counted_on = checkpoints.exist(folder / CHECKPOINTS)
+    store = LeagueStore(folder / STORE, "continue" if counted_on else "write")
+    opened.callback(store.close)
+    return store
+
+
+def make_league(recipe: LeagueRecipe, base: BaseModel, learners: Learners) -> League:
+    """Who plays whom."""
+    known = env_spec(recipe.env)
+    arena = Arena(
+        env_id=known.id,
+        options=recipe.match_options,
+        seats=count_seats(recipe.env, **recipe.match_options),
+        mode=known.mode,
+        teams=recipe.teams,
+    )
+    versions = {
+        name: version_of(name, learner.version, base.trainable_parameters(name))
+        for name, learner in learners.items()
+    }
+    return League(
+        arena=arena,
+        versions=versions,
+        start=recipe.model,
+        opponents=resolve(recipe.opponents, known.mode, arena.seats),
+        seed=recipe.seed,
+        roles=recipe.roles,
+        exploiters=recipe.exploiters,
+    )
+
+
+def make_transport(recipe: LeagueRecipe, folder: Path) -> Transport:
+    """How new weights reach the engine. What an interrupted run published is published again."""
+    shutil.rmtree(folder / VERSIONS, ignore_errors=True)
+    return recipe.transport.make_transport(
+        folder / VERSIONS, whole_weights=recipe.parameters == "full"
+    )
+
+
+def make_sharing(
+    recipe: LeagueRecipe, base: BaseModel, learners: Learners, seeds: Mapping[str, int]
+) -> Sharing | None:
+    """Rounds in which learners read each other, if the recipe has them."""
+    if recipe.sharing is None:
+        return None
+    return Sharing(recipe.sharing, base, learners, seeds, recipe.rollout.max_new_tokens)
+
+
+def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
+    """What the recipe's rewards make of episodes, if it has a section of them."""
+    if recipe.rewards is None:
+        return None
+    around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
+    return RecipeRewards(
+        recipe.rewards,
+        paid=around.paid,
+        statistics=around.statistics,
+        max_new_tokens=recipe.rollout.max_new_tokens,
+    )
+
+
+def make_learned_reward(recipe: LeagueRecipe, base: BaseModel) -> LearnedReward | None:
+    """The judge beside the rules, if the recipe has one."""
+    if recipe.reward_model is None:
+        return None
+    return LearnedReward(recipe.reward_model, base, _derived(recipe.seed, "reward_model"))
+
+
+def _derived(seed: int, name: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:4], "big")
