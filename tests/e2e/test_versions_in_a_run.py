@@ -45,7 +45,11 @@ def recipe_of(folder: Path, *settings: str) -> LeagueRecipe:
 
 @pytest.fixture(params=["lora", "full"])
 def training(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LeagueTraining]:
-    settings = ["parameters=full", "lora={}", "training.learning_rate=1e-4"] if request.param == "full" else []
+    settings = (
+        ["parameters=full", "lora={}", "training.learning_rate=1e-4"]
+        if request.param == "full"
+        else []
+    )
     recipe = recipe_of(tmp_path, *settings)
     training = LeagueTraining(recipe, tmp_path / "run", ConsoleView("run", 3, Console(quiet=True)))
     yield training
