@@ -104,7 +104,9 @@ def shown_with_their_snapshots(training: LeagueTraining, run: Path) -> None:
         policy = training.parts.versions.policies[live]
         assert isinstance(policy, ModelPolicy)
         recipes, *shared = read_prompt(run / "snapshots" / live).pairs
-        assert (recipes,) == training.parts.base.prompt.examples == training.recipe.prompt.pairs
+        assert (
+            (recipes,) == training.parts.base.prompt.examples == training.parts.recipe.prompt.pairs
+        )
         assert policy.examples == tuple(shared)
         assert training.parts.sharing is not None
         assert policy.examples == training.parts.sharing.shown[name] != ()
