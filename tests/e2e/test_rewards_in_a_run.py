@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,12 @@ class Run:
         with ConsoleView("run", 1, Console(quiet=True)) as view:
             training = LeagueTraining(recipe, self.folder, view)
             try:
-                self.heard = Heard(training.experience)
-                training.experience = self.heard
+                self.heard = Heard(training.parts.experience)
+                training.parts = replace(training.parts, experience=self.heard)
                 training.run()
-                self.matches: list[tuple[MatchSpec, MatchResult]] = list(training.store.matches())
+                self.matches: list[tuple[MatchSpec, MatchResult]] = list(
+                    training.parts.store.matches()
+                )
             finally:
                 training.close()
 
