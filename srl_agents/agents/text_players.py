@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from srl_agents.agents.grammar import HumanName
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
-from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.protocol import SamplingSettings
 from srl_envs import spec
 
 Player = Callable[[str], str]
@@ -66,11 +66,5 @@ class TextPlayers:
 
     def _reply(self, place: int, policy: ModelPolicy, text: str) -> str:
         self._turns[place] += 1
-        request = GenerationRequest(
-            observation=text,
-            examples=policy.examples,
-            version=policy.version,
-            key=(self._seed, place, self._turns[place]),
-            session=str(place),
-        )
+        request = policy.request(text, (self._seed, place, self._turns[place]), str(place))
         return self._loop.run(policy.engine.generate(request)).text
