@@ -22,7 +22,7 @@ from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
+from srl_agents.records import Episode, MatchSpec, Trajectory, Turn, WeightVersion
 from srl_agents.testing.advice import Promise, hold, require
 from srl_agents.trainers.algorithms import ALGORITHMS, AlgorithmSettings, Plan
 from srl_agents.trainers.experience import Experience
@@ -31,7 +31,7 @@ from srl_envs.errors import ShapeError
 from srl_envs.settings import build, dump
 
 LEARNER, OTHER = "alice", "bob"
-_POLICY = "alice@0"
+_POLICY = str(WeightVersion(LEARNER, 0, "0" * 16))
 _GROUPS, _ATTEMPTS = 3, 4
 _PROMPT_TOKENS = 12
 Tensors = dict[str, torch.Tensor]
@@ -249,7 +249,7 @@ def _turn(
 ) -> Turn:
     return Turn(
         turn_index=0, observation="", reply="", invalid=None, reward=reward, components={},
-        prompt_ids=prompt, completion_ids=reply, logprobs=logprobs,
+        prompt_ids=prompt, completion_ids=reply, logprobs=logprobs, version=_POLICY,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Built-in algorithms keep what the kit asks, and one that breaks a promise is found by its name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +82,11 @@ class Broken(GRPOSettings):
 
 
 class Others(AdvantageRows):
-    """Gives bob's rows to whoever asks."""
+    """Says that all rows are bob's."""
 
     def batch(self, learner: str, *args: Any) -> Any:
-        return super().batch("bob", *args)
+        batch, values = super().batch(learner, *args)
+        return None if batch is None else replace(batch, learner="bob"), values
 
 
 class Restless(GRPOLearner):
