@@ -190,7 +190,8 @@ def measure_model(model: str, live: int, seconds: float) -> Result:
             self.replies += 1
             return replace(given, text=write(request))
 
-    engine = Played(BaseModel.load(model), SamplingSettings(max_new_tokens=4))
+    sampling = SamplingSettings(max_new_tokens=4)
+    engine = Played(BaseModel.load(model), sampling, max_batch_rows=8)
     policies = {"model": ModelPolicy(engine)}
     ended: list[object] = []
     with (
