@@ -10,7 +10,7 @@ measured is the asking, and the numbers are shares and ratios.
   every fourth; share of the time in which every place is taken; memory per live match.
 - ``orders``: the same matches in ``free`` and in ``exact``; replies per second, and their ratio.
 - ``duels``: 200 live code duels, whose steps run programs in the sandbox; share of the time in which
-  the engine has something to do, in both orders. With ``--model``, the embedded engine in its place.
+  the engine has something to do. With ``--model``, the embedded engine in its place.
 - ``sandbox``: code duels one at a time and twelve at once, with an engine that answers at once.
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.engines.protocol import Generation, GenerationRequest
+from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
 from srl_agents.engines.scripted import Latency, Load, ScriptedEngine, key_uniform
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Order, Rollouts
@@ -145,21 +145,33 @@ def measure_orders(rounds: int) -> Result:
     }
 
 
-def measure_duels(live: int) -> Result:
-    """Code duels, and an engine with few places."""
-    latency = Latency(kind="lognormal", median_s=0.5, tail=0.5)
-    orders: tuple[Order, ...] = ("free", "exact")
-    result: Result = {"live_matches": live, "places": 16, "latency": asdict(latency)}
-    for order in orders:
-        engine = ScriptedEngine(bot_reply(CODE_GAME), latency=latency, capacity=16)
-        played = play(CODE_GAME, live, engine, order, live)
-        result[order] = {
-            "wall_s": played.wall_s,
-            "engine_busy_share": played.load.busy_s / played.wall_s,
-            "places_taken_share": played.load.occupancy * played.load.wall_s / played.wall_s,
-            "void": played.void,
-        }
-    return result
+def measure_duels(live: int, seconds: float) -> Result:
+    """Code duels and an engine with few places, for so long, from the first request on."""
+    latency = Latency(kind="lognormal", median_s=1.0, tail=0.5)
+    engine = ScriptedEngine(bot_reply(CODE_GAME), latency=latency, capacity=8)
+    play_for(seconds, engine, live)
+    load = engine.load
+    return {
+        "live_matches": live,
+        "places": 8,
+        "latency": asdict(latency),
+        "engine_busy_share": load.busy_s / load.wall_s,
+        "places_taken_share": load.occupancy,
+        "replies": load.replies,
+    }
+
+
+def play_for(seconds: float, engine: Engine, live: int) -> None:
+    """Keep code duels live for so long, in ``free``, and end them all."""
+    policies = {"model": ModelPolicy(engine)}
+    with (
+        asyncio.Runner() as loop,
+        Rollouts(policies, root_seed=0, order="free", concurrency=live, loop=loop) as rollouts,
+    ):
+        playing = rollouts.play_async(matches(CODE_GAME, 4 * live))
+        with suppress(TimeoutError):
+            loop.run(asyncio.wait_for(playing, seconds))
+        loop.run(engine.close())
 
 
 def measure_model(model: str, live: int, seconds: float) -> Result:
@@ -175,14 +187,15 @@ def measure_model(model: str, live: int, seconds: float) -> Result:
     write = bot_reply(CODE_GAME)
 
     class Played(TransformersEngine):
-        """Counts the seconds of its loop."""
+        """Counts the seconds of its loop, from the first step to the last."""
 
-        busy_s = 0.0
+        began_s = ended_s = busy_s = 0.0
         replies = 0
 
         def _step(self) -> bool:
-            began, more = time.perf_counter(), super()._step()
-            self.busy_s += time.perf_counter() - began
+            began_s, more = time.perf_counter(), super()._step()
+            self.began_s, self.ended_s = self.began_s or began_s, time.perf_counter()
+            self.busy_s += self.ended_s - began_s
             return more
 
         async def generate(self, request: GenerationRequest) -> Generation:
@@ -191,28 +204,14 @@ def measure_model(model: str, live: int, seconds: float) -> Result:
             return replace(given, text=write(request))
 
     sampling = SamplingSettings(max_new_tokens=4)
+    sampling = SamplingSettings(max_new_tokens=4)
     engine = Played(BaseModel.load(model), sampling, max_batch_rows=8)
-    policies = {"model": ModelPolicy(engine)}
-    ended: list[object] = []
-    with (
-        asyncio.Runner() as loop,
-        Rollouts(policies, root_seed=0, order="free", concurrency=live, loop=loop) as rollouts,
-    ):
-        playing = rollouts.play_async(
-            matches(CODE_GAME, live), finished=lambda *match: ended.append(match)
-        )
-        started = time.perf_counter()
-        with suppress(TimeoutError):
-            loop.run(asyncio.wait_for(playing, seconds))
-        busy_share = engine.busy_s / (time.perf_counter() - started)
-        loop.run(engine.close())
+    play_for(seconds, engine, live)
     return {
         "model": model,
         "live_matches": live,
-        "seconds": seconds,
-        "engine_busy_share": busy_share,
+        "engine_busy_share": engine.busy_s / (engine.ended_s - engine.began_s),
         "replies": engine.replies,
-        "matches_ended": len(ended),
     }
 
 
@@ -238,7 +237,7 @@ def main() -> None:
     parser.add_argument("--live", type=int, default=2000, help="live matches of `load`")
     parser.add_argument("--duels", type=int, default=200, help="live matches of `duels`")
     parser.add_argument("--model", default="", help="of `duels`, for example smollm2-135m")
-    parser.add_argument("--seconds", type=float, default=60.0, help="with --model")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of `duels`")
     parser.add_argument("--rounds", type=int, default=3, help="of `orders` and `sandbox`")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
@@ -251,7 +250,7 @@ def main() -> None:
         "duels": lambda: (
             measure_model(options.model, options.duels, options.seconds)
             if options.model
-            else measure_duels(options.duels)
+            else measure_duels(options.duels, options.seconds)
         ),
         "sandbox": lambda: measure_sandbox(options.rounds),
     }
