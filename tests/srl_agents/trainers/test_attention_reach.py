@@ -10,7 +10,7 @@ import torch
 
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
-from srl_agents.records import TrainingBatch
+from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.attention_reach import AttentionReach, attention_reach, check_reach
 from srl_agents.trainers.grpo import GRPOLearner
@@ -48,7 +48,7 @@ def long_group(rows: int = 4) -> TrainingBatch:
     replies_RT = rng.integers(3, 300, size=(rows, 5))
     return TrainingBatch(
         learner="alice",
-        version=0,
+        versions=(WeightVersion("alice", 0, "0" * 16),) * rows,
         prompt_ids_RP=np.tile(prompt, (rows, 1)),
         prompt_mask_RP=np.ones((rows, len(prompt)), dtype=bool),
         completion_ids_RT=replies_RT,
