@@ -70,6 +70,8 @@ def routings(trace: Trace) -> Iterable[tuple[str, Cluster]]:
         for routing in ("affinity", "least-loaded", "round-robin"):
             joined = f"{routing}, {link.name if link else 'no link'}"
             yield joined, replace(MANY, routing=routing, link=link)
+    for patience in (0.0, 1.0, 4.0):
+        yield f"affinity, no link, patience {patience:g}", replace(MANY, patience=patience)
     dies = replace(MANY, failures=((5, middle_s),))
     yield "affinity, no link, node 5 dies", dies
     yield "affinity, rdma, node 5 dies", replace(dies, link=LINKS["rdma"])

@@ -32,6 +32,9 @@ class Cluster:
     link: Link | None = None
     """Between nodes; None: cached prefixes stay where they are."""
     routing: Routing = "affinity"
+    patience: float = 16.0
+    """Of affinity: a prompt waits for the node with its prefix so many times the device time that this
+    saves, beyond what would give the soonest first token."""
     known: Known = "nothing"
     minimum_mfu: float = 0.3
     """Share of the device's peak that reading prompts must reach; it sets the size of a chunk."""
@@ -43,6 +46,8 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.nodes < 1:
             raise ConfigError(f"nodes={self.nodes}: expected 1 or more.")
+        if not self.patience >= 0:
+            raise ConfigError(f"patience={self.patience}: expected 0 or more.")
         if not self.speed > 0 or math.isinf(self.speed):
             raise ConfigError(f"speed={self.speed}: expected above 0.")
         prefill = self.prefill_nodes
@@ -135,7 +140,7 @@ class Simulation:
             )
             for number in range(cluster.nodes)
         ]  # fmt: skip
-        self.router = make_router(cluster.routing)
+        self.router = make_router(cluster.routing, cluster.patience)
         self.links = LinkTraffic()
         self.orders: list[list[Request]] = [[] for _ in self.instances]
         self.read_blocks = 0

@@ -51,6 +51,8 @@ class LearnedReuse(PrefixTree[Key, Value]):
         """Start anew."""
         self._times = ReuseTimes(_KINDS * _TURNS, self._accesses_per_epoch)
         self._accesses = 0
+        self._entered: dict[Key, int] = {}
+        """Epoch of insertion of blocks whose request has not been recorded yet."""
         self._pasts: dict[Key, _Past[Key]] = {}
         self._used_in: list[list[Key]] = [[] for _ in range(EPOCHS)]
         self._cells: list[dict[Key, Block[Key, Value]]] = [
@@ -71,14 +73,16 @@ class LearnedReuse(PrefixTree[Key, Value]):
         self._turn = 0 if ahead is None else 1 if ahead <= 1 else 2
 
     def enter(self, block: Block[Key, Value]) -> None:
-        """A block that was never touched is the first to go."""
+        """Until its request is recorded, a block counts as used when it was inserted."""
         block.place = -1
+        self._entered[block.key] = self._times.epoch
 
     def use(self, key: Key, block: Block[Key, Value] | None, depth: int) -> None:
         """Learn from the block's return, and classify it anew."""
         self._tick()
         if block is not None:
             self.withdraw(block)
+            self._entered.pop(key, None)
         session = self._knowledge.session
         past = self._pasts.get(key)
         if past is None:
@@ -104,14 +108,15 @@ class LearnedReuse(PrefixTree[Key, Value]):
         """Put the leaf into the cell of its class and age."""
         self.withdraw(block)
         past = self._pasts.get(block.key)
-        if past is None:  # inserted and not touched, or forgotten: nothing speaks for it
-            cell = len(self._cells) - 1
-        else:
-            bucket = age_bucket(min(self._times.epoch - past.epoch, EPOCHS - 1))
-            cell = past.kind * AGES + bucket
-            if bucket + 1 < AGES:
-                due = past.epoch + int(AGE_STARTS[bucket + 1])
-                self._moves.setdefault(due, []).append(block)
+        kind = _REPLY * _TURNS if past is None else past.kind
+        since = self._entered.get(block.key, 0)
+        if past is not None:
+            since = max(since, past.epoch)
+        bucket = age_bucket(min(self._times.epoch - since, EPOCHS - 1))
+        cell = kind * AGES + bucket
+        if bucket + 1 < AGES:
+            due = since + int(AGE_STARTS[bucket + 1])
+            self._moves.setdefault(due, []).append(block)
         block.place = cell
         self._cells[cell][block.key] = block
         if not self._listed[cell]:
@@ -123,6 +128,15 @@ class LearnedReuse(PrefixTree[Key, Value]):
         if block.place >= 0:
             del self._cells[block.place][block.key]
             block.place = -1
+
+    def leave(self, block: Block[Key, Value]) -> None:
+        """Forget when it was inserted."""
+        self._entered.pop(block.key, None)
+
+    def remove(self, key: Key) -> None:
+        """Drop a block."""
+        super().remove(key)
+        self._entered.pop(key, None)
 
     def next_leaf(self) -> Block[Key, Value]:
         """The longest in the cell of the lowest worth."""
@@ -151,7 +165,6 @@ class LearnedReuse(PrefixTree[Key, Value]):
     def _learn(self) -> None:
         """Rank the cells by what has been learned."""
         self._worth: list[float] = self._times.worth().ravel().tolist()
-        self._worth[-1] = 0.0
         self._listed = [bool(cell) for cell in self._cells]
         self._order = [(self._worth[cell], cell) for cell, on in enumerate(self._listed) if on]
         heapq.heapify(self._order)

@@ -43,42 +43,42 @@ class LeastLoaded:
 class Affinity:
     """Where the first token is expected soonest: waiting prompts, fetching and what is left to read.
 
-    It knows who read each block last, so at most two instances are compared: the one with the longest
-    prefix and the least loaded. Source: arXiv:2407.00079 section 5 (its conductor).
+    It knows who read each block last, so two instances are compared: the last reader of the deepest
+    known block, and the least loaded. Source: arXiv:2407.00079 section 5 (its conductor); there without
+    patience.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 16.0) -> None:
+        """``patience``: a request also waits so many times the device time that its prefix saves."""
+        self._patience = patience
         self._readers: dict[int, int] = {}
 
     def choose(self, job: Job, instances: Sequence[Instance]) -> Instance:
-        """The sooner of the two; of equals the one with the prefix."""
+        """The reader of the prefix, unless the other gives the first token much sooner."""
         idle = min(instances, key=load_s)
         near = self._nearest(job, instances)
         best = idle
-        if near is not None and expected_s(near, job) <= expected_s(idle, job):
-            best = near
+        if near is not None and near is not idle:
+            near_s, idle_s = reading_s(near, job), reading_s(idle, job)
+            saved_s = idle_s - near_s
+            if load_s(near) + near_s <= load_s(idle) + idle_s + self._patience * saved_s:
+                best = near
         self._readers.update(dict.fromkeys(job.request.blocks, best.number))
         return best
 
     def _nearest(self, job: Job, instances: Sequence[Instance]) -> Instance | None:
-        """Who holds, of those who read the prompt's blocks last, the longest prefix."""
-        by_number = {instance.number: instance for instance in instances}
-        readers = dict.fromkeys(
-            self._readers[key] for key in reversed(job.request.blocks) if key in self._readers
+        """Who read the deepest known block last, if it is alive."""
+        number = next(
+            (self._readers[key] for key in reversed(job.request.blocks) if key in self._readers),
+            None,
         )
-        candidates = [by_number[number] for number in list(readers)[:2] if number in by_number]
-        return min(candidates, key=lambda instance: expected_s(instance, job), default=None)
+        return next((instance for instance in instances if instance.number == number), None)
 
 
 def load_s(instance: Instance) -> float:
     """Device time until a new prompt would start, and what the replies in the batch slow it down by."""
     reading = instance.reading.prefill_s if instance.reading else 0.0
     return instance.backlog_s + reading + 1e-3 * instance.batch
-
-
-def expected_s(instance: Instance, job: Job) -> float:
-    """Expected time to the first token."""
-    return load_s(instance) + reading_s(instance, job)
 
 
 def reading_s(instance: Instance, job: Job) -> float:
@@ -93,9 +93,8 @@ def reading_s(instance: Instance, job: Job) -> float:
     return found.fetch_s + instance.device.step_seconds(instance.shape, prefill_flops=flops)
 
 
-def make_router(routing: Routing) -> Router:
-    """The router of this name."""
-    routers: dict[str, type[Router]] = {
-        "affinity": Affinity, "round-robin": RoundRobin, "least-loaded": LeastLoaded
-    }  # fmt: skip
-    return routers[routing]()
+def make_router(routing: Routing, patience: float) -> Router:
+    """The router of this name; only affinity has patience."""
+    if routing == "affinity":
+        return Affinity(patience)
+    return RoundRobin() if routing == "round-robin" else LeastLoaded()

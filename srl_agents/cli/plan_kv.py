@@ -56,6 +56,8 @@ class KVOptions:
     """lru, segmented-lru, decayed-lfu, s3-fifo, learned, or oracle (one node)."""
     routing: Routing = "affinity"
     """Which node reads a prompt."""
+    patience: float = 16.0
+    """Of affinity: 0 gives the soonest first token; more waits longer for the node with the prefix."""
     known: Known = "nothing"
     """What the policy is told: nothing, sessions, or also when they end. Traces without sessions have them
     derived from their prefixes."""
@@ -140,6 +142,7 @@ def cluster_of(options: KVOptions) -> tuple[Cluster, Objectives]:
         prefill_nodes=options.prefill_nodes,
         link=hardware.parse_link(options.link),
         routing=options.routing,
+        patience=options.patience,
         known=options.known,
         minimum_mfu=options.minimum_mfu,
         speed=options.speed,

@@ -131,6 +131,18 @@ def test_affinity_hits_more_than_taking_turns() -> None:
     assert rates["round-robin"] < 0.5 * possible
 
 
+def test_patience_trades_waiting_for_hits() -> None:
+    """Every half second eight sessions ask at once for what the last reader has."""
+    chains = [(1, 2, 3)] * 8
+    rows = [Request(0.5 * (n // 8), 3 * BLOCK, 1, chains[n % 8]) for n in range(80)]
+    trace = Trace(tuple(rows), BLOCK)
+    patient, hasty = cluster(nodes=4, patience=100.0), cluster(nodes=4, patience=0.0)
+
+    assert rate(trace, simulate(trace, patient), patient) >= rate(
+        trace, simulate(trace, hasty), hasty
+    )
+
+
 def test_a_link_brings_other_nodes_blocks() -> None:
     trace = large(chat_trace(100, seed=0), 1.0)
     alone = cluster(nodes=4, routing="round-robin")
@@ -169,6 +181,7 @@ def test_a_node_that_dies_answers_nothing_more_and_its_requests_move() -> None:
         ({"nodes": 2, "prefill_nodes": 1}, "name a link"),
         ({"minimum_mfu": 0.6}, "minimum_mfu=0.6"),
         ({"speed": 0.0}, "speed=0"),
+        ({"patience": -1.0}, "patience=-1"),
         ({"failures": ((1, 5.0),)}, "fail=1@5"),
     ],
 )

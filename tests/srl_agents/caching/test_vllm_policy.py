@@ -1,0 +1,77 @@
+"""The contract with vLLM's eviction interface; runs where vLLM can be imported."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+base = pytest.importorskip("vllm.v1.kv_offload.cpu.policies.base", reason="needs vLLM 0.32")
+KEYS = [bytes([n]) * 8 for n in range(6)]
+
+
+def made(capacity: int = 4) -> Any:
+    from srl_agents.caching.vllm_policy import LearnedEviction
+
+    return LearnedEviction(capacity)
+
+
+def chunk(number: int) -> Any:
+    return base.ChunkStatus(number)
+
+
+def finished(policy: Any, keys: list[bytes], **told: Any) -> None:
+    context = base.ReqContext("r", kv_transfer_params=told)
+    for position, key in enumerate(keys):
+        context.set_offload_key_position(key, position)
+    policy.on_request_finished((tuple(keys),), set(keys), set(), context)
+
+
+def test_every_method_of_the_interface_takes_vllms_arguments() -> None:
+    policy = made()
+
+    assert isinstance(policy, base.CachePolicy)
+    for name, method in inspect.getmembers(base.CachePolicy, inspect.isfunction):
+        ours = inspect.signature(getattr(type(policy), name))
+        assert list(ours.parameters) == list(inspect.signature(method).parameters), name
+
+
+def test_chunks_on_their_way_are_never_chosen() -> None:
+    policy = made()
+    for number, key in enumerate(KEYS[:3]):
+        policy.insert(key, chunk(number))
+    finished(policy, KEYS[:3])
+
+    assert policy.evict(1, set()) is None
+    policy.mark_evictable(KEYS[2])
+    assert [key for key, _ in policy.evict(1, set())] == [KEYS[2]]
+    policy.mark_evictable(KEYS[0])
+    assert policy.evict(1, set()) is None  # its extension is still being stored
+    policy.mark_evictable(KEYS[1])
+    policy.mark_non_evictable(KEYS[0])
+    assert [key for key, _ in policy.evict(1, set())] == [KEYS[1]]
+
+
+def test_protected_chunks_stay_and_a_failed_store_is_removed() -> None:
+    policy = made()
+    for number, key in enumerate(KEYS[:2]):
+        policy.insert(key, chunk(number))
+        policy.mark_evictable(key)
+
+    assert policy.evict(2, {KEYS[0]}) is None
+    policy.remove(KEYS[1])
+    assert policy.get(KEYS[1]) is None
+    policy.clear()
+    assert policy.get(KEYS[0]) is None
+
+
+def test_what_the_request_tells_reaches_the_policy() -> None:
+    policy = made()
+    for number, key in enumerate(KEYS[:2]):
+        policy.insert(key, chunk(number))
+    finished(policy, KEYS[:1], srl_session="a", srl_ends=True)
+    finished(policy, KEYS[1:2], srl_session="b")
+
+    pasts = policy._policy._pasts
+    assert pasts[KEYS[0]].kind != pasts[KEYS[1]].kind
