@@ -8,6 +8,7 @@ that change slower than ages pass. Everything else is learned from the requests 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Generic
 
@@ -19,9 +20,12 @@ _SHORTEST_HORIZON, _CAPACITIES = 2**17, 16
 """Reuse times are learned up to so many accesses, or so many capacities if that is more."""
 _EPOCHS_PER_LESSON = 2
 
-# classes: first use (last block of its prompt | by the reply's length), later uses by count, session over
-_LAST, _REPLY, _COUNT, _OVER = 0, 1, 5, 9
-_KINDS, _TURNS = 10, 3
+# classes: first use (last block of its prompt | by the reply's length | in a prompt whose start is known),
+# later uses by count, session over
+_LAST, _REPLY, _CONTINUES, _COUNT, _OVER = 0, 1, 5, 6, 10
+_KINDS, _TURNS = 11, 3
+_KNOWN_SHARE, _KNOWN_BLOCKS = 0.25, 2
+"""A prompt continues another if at least this share of it, and so many blocks, were used before."""
 _SHARED = object()
 """Stands for the session of a block that several sessions used."""
 
@@ -70,6 +74,9 @@ class LearnedReuse(PrefixTree[Key, Value]):
         self._first_kind = _REPLY + (
             0 if reply is None else 1 if reply <= 32 else 2 if reply <= 128 else 3
         )
+        known = sum(1 for _ in itertools.takewhile(self._pasts.__contains__, keys))
+        if known >= max(_KNOWN_BLOCKS, _KNOWN_SHARE * len(keys)):
+            self._first_kind = _CONTINUES
         self._turn = 0 if ahead is None else 1 if ahead <= 1 else 2
 
     def enter(self, block: Block[Key, Value]) -> None:
