@@ -22,16 +22,7 @@ from srl_envs.errors import ModelError
 Tensors = dict[str, torch.Tensor]
 _ATTENTION = "srl_rows"
 """The name under which transformers finds our attention function."""
-_IGNORED = frozenset(
-    {
-        "dropout",
-        "position_ids",
-        "use_cache",
-        "is_causal",
-        "output_attentions",
-        "output_router_logits",
-    }
-)
+_IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal", "output_router_logits"})
 """What models hand to attention and ours has no need of: it knows what each token sees."""
 
 
@@ -329,7 +320,8 @@ def _attend(
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """The attention function of the second tree; the argument ``rows`` comes from `logits`."""
-    odd = {name: what for name, what in others.items() if name not in _IGNORED and what is not None}
+    wanted = (name for name, what in others.items() if what is not None and what is not False)
+    odd = sorted(set(wanted) - _IGNORED)
     if odd:
         raise ModelError(
             f"{type(module).__name__} wants attention with {', '.join(odd)}, which the embedded engine "

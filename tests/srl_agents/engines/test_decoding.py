@@ -1,0 +1,184 @@
+"""The decoding loop: whatever it does to be fast, the tokens are the same, and no row is forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    LlamaConfig,
+    MistralConfig,
+    MixtralConfig,
+    PretrainedConfig,
+)
+
+from srl_agents.engines.decoding import Decoder, DecodingSettings, Row
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.models import random_model
+from srl_agents.models.base_model import BaseModel
+from srl_envs.errors import ModelError
+
+GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
+OFF = DecodingSettings(
+    max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9, step_tokens=1
+)
+"""One row at a time, and nothing is shared."""
+
+
+def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Row]:
+    """Prompts of a few families, such as games have them; every third reply ends early."""
+    rng = np.random.default_rng(seed)
+    rules = [tuple(int(i) for i in rng.integers(3, 300, size=n)) for n in (40, 25)]
+    return [
+        Row(
+            prompt=rules[k % 2][: int(rng.integers(1, 41))]
+            + tuple(int(i) for i in rng.integers(3, 300, size=int(rng.integers(1, 6)))),
+            version=versions[k % len(versions)],
+            sampling=GREEDY,
+            uniforms=np.zeros(GREEDY.max_new_tokens, dtype=np.float32),
+            ended=lambda reply, k=k: len(reply) > k % 3 * 3,
+        )
+        for k in range(count)
+    ]
+
+
+def played(
+    base: BaseModel, asked: list[Row], how: DecodingSettings, **limits: int
+) -> list[list[int]]:
+    memory = {"live_tokens": 10**6, "cache_bytes": 10**6, **limits}
+    decoder = Decoder(base.playing(), how, **memory)
+    decoder.waiting.extend(asked)
+    finished: list[Row] = []
+    with torch.no_grad():
+        while decoder.busy:
+            finished += decoder.step()
+            assert len(decoder.rows) <= how.max_rows
+    assert sorted(map(id, finished)) == sorted(map(id, asked))
+    return [row.reply for row in asked]
+
+
+@pytest.fixture(scope="module")
+def players(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
+    base = BaseModel.load(random_model.build(tmp_path_factory.mktemp("model")), device="cpu")
+    for seed, name in enumerate(("alice", "bob")):
+        base.add_adapter(name, seed)
+        generator = torch.Generator().manual_seed(seed)
+        tensors = base.adapter_tensors(name)
+        base.freeze(
+            f"{name}@0",
+            {k: 0.1 * torch.randn(v.shape, generator=generator) for k, v in tensors.items()},
+        )
+    return base
+
+
+VERSIONS = (None, "alice@0", "bob@0")
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    how=st.builds(
+        DecodingSettings,
+        max_rows=st.integers(1, 9),
+        refill=st.booleans(),
+        share_prefixes=st.booleans(),
+        read_in_place=st.sampled_from([1, 20, 10**9]),
+        step_tokens=st.sampled_from([1, 50, 4096]),
+    ),
+    live_tokens=st.sampled_from([1, 150, 10**6]),
+    cache_bytes=st.sampled_from([0, 20000, 10**6]),
+    seed=st.integers(0, 3),
+)
+def test_greedy_tokens_are_the_same_whatever_the_loop_does(
+    players: BaseModel, how: DecodingSettings, live_tokens: int, cache_bytes: int, seed: int
+) -> None:
+    expected = played(players, rows(VERSIONS, 11, seed), OFF)
+    asked = rows(VERSIONS, 11, seed)
+    assert played(players, asked, how, live_tokens=live_tokens, cache_bytes=cache_bytes) == expected
+
+
+def test_a_place_is_taken_at_once(players: BaseModel) -> None:
+    counts = {}
+    for refill in (True, False):
+        decoder = Decoder(
+            players.playing(),
+            DecodingSettings(max_rows=3, refill=refill),
+            live_tokens=10**6,
+            cache_bytes=0,
+        )
+        decoder.waiting.extend(rows((None,), 9))
+        counts[refill] = 0
+        with torch.no_grad():
+            while decoder.busy:
+                decoder.step()
+                counts[refill] += 1
+    # replies of 1, 4 and 7 tokens, three of each
+    assert counts == {True: 14, False: 21}
+
+
+def test_dropped_rows_leave_the_others_as_they_are(players: BaseModel) -> None:
+    expected = played(players, rows(VERSIONS, 9), OFF)
+    asked = rows(VERSIONS, 9)
+    decoder = Decoder(
+        players.playing(), DecodingSettings(max_rows=4), live_tokens=10**6, cache_bytes=10**6
+    )
+    decoder.waiting.extend(asked)
+    with torch.no_grad():
+        decoder.step()
+        decoder.step()
+        gone = {decoder.rows[1], decoder.rows[-1], decoder.waiting[0]}
+        decoder.drop(gone)
+        while decoder.busy:
+            decoder.step()
+    for row, reply in zip(asked, expected, strict=True):
+        assert row in gone or row.reply == reply
+    assert not any(row.finish for row in gone)
+
+
+SHAPE: dict[str, Any] = {
+    "vocab_size": 320,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        MistralConfig(**SHAPE, sliding_window=9),
+        LlamaConfig(**SHAPE, head_dim=16),
+        MixtralConfig(**SHAPE, num_local_experts=3),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_every_architecture_is_played_as_its_own_forward_says(config: PretrainedConfig) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config).eval()
+    base = BaseModel("small", model, random_model.random_tokenizer(), lora_rank=2, lora_alpha=4)
+    for how in (OFF, DecodingSettings(max_rows=4, read_in_place=1)):
+        asked = rows((None,), 7)
+        for reply, row in zip(played(base, asked, how), asked, strict=True):
+            with torch.no_grad():
+                logits = base.model(torch.tensor([(*row.prompt, *reply)])).logits[0]
+            written = logits[len(row.prompt) - 1 : -1].log_softmax(-1)
+            assert reply == written.argmax(-1).tolist()
+            assert row.logprobs == pytest.approx(written.max(-1).values.tolist(), abs=1e-4)
+
+
+def test_attention_that_the_engine_does_not_have_is_refused() -> None:
+    model = AutoModelForCausalLM.from_config(Gemma2Config(**SHAPE, head_dim=8))
+    base = BaseModel("gemma", model, random_model.random_tokenizer(), lora_rank=2, lora_alpha=4)
+    with pytest.raises(ModelError, match="softcap"):
+        played(base, rows((None,), 1), OFF)

@@ -1,0 +1,124 @@
+"""The tree of prefixes: what it finds again, what it drops, and how much it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srl_agents.engines.prefix_tree import Node, PrefixTree
+from srl_envs.errors import ConfigError
+
+PROMPTS = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), st.lists(st.integers(0, 2), max_size=8).map(tuple)),
+    max_size=12,
+)
+
+
+@dataclass(eq=False)
+class Row:
+    """A row that reads every node of its prompt, or none."""
+
+    end: Node
+    reads: dict[Node, None] = field(default_factory=dict)
+
+
+def enter(tree: PrefixTree, version: str, tokens: tuple[int, ...]) -> tuple[Row, int]:
+    """Lead a prompt in and compute it: the key of a token is the token itself."""
+    end, cached = tree.enter(version, tokens)
+    for node in end.path():
+        if node.kv is None:
+            node.kv = torch.tensor(node.tokens, dtype=torch.float32).reshape(1, 1, 1, -1, 1)
+            node.kv = node.kv.repeat(1, 2, 1, 1, 1)
+    return Row(end), cached
+
+
+def read(row: Row) -> list[int]:
+    """The tokens whose keys the path holds."""
+    return [int(key) for node in row.end.path() for key in node.kv[0, 0, 0, :, 0]]  # type: ignore[index]
+
+
+@settings(max_examples=200, deadline=None)
+@given(prompts=PROMPTS)
+def test_a_prompt_finds_the_longest_beginning_of_its_version_and_its_own_keys(
+    prompts: list[tuple[str, tuple[int, ...]]],
+) -> None:
+    tree = PrefixTree(1, 10**6)
+    rows: list[tuple[Row, tuple[int, ...]]] = []
+    for k, (version, tokens) in enumerate(prompts):
+        row, cached = enter(tree, version, tokens)
+        rows.append((row, tokens))
+        before = [other for owner, other in prompts[:k] if owner == version]
+        assert cached == max((shared(tokens, other) for other in before), default=0)
+        for each, own in rows:  # whatever was split meanwhile
+            assert read(each) == list(own)
+    known = {(v, t[:n]) for v, t in prompts for n in range(1, len(t) + 1)}
+    assert tree.bytes == len(known)
+
+
+@settings(max_examples=200, deadline=None)
+@given(prompts=PROMPTS, limit=st.integers(0, 12), reading=st.integers(0, 4095))
+def test_what_is_kept_is_bounded_and_what_is_read_stays(
+    prompts: list[tuple[str, tuple[int, ...]]], limit: int, reading: int
+) -> None:
+    tree = PrefixTree(1, limit)
+    live: list[tuple[Row, tuple[int, ...]]] = []
+    for k, (version, tokens) in enumerate(prompts):
+        row, _ = enter(tree, version, tokens)
+        if reading >> k & 1:
+            for node in row.end.path():
+                tree.read_in_place(node, row)
+            live.append((row, tokens))
+        else:
+            tree.leave(row.end, row)
+        tree.shrink()
+        assert tree.bytes - tree.read_bytes <= limit
+        for reader, own in live:
+            assert read(reader) == list(own)
+            assert set(reader.end.path()) == set(reader.reads)
+    for reader, _ in live:
+        tree.leave(reader.end, reader)
+    assert tree.read_bytes == 0
+    tree.shrink()
+    assert tree.bytes <= limit
+
+
+def test_the_least_recently_used_leaf_goes_first() -> None:
+    tree = PrefixTree(1, 4)
+    for tokens in ((1, 2), (1, 3), (5,), (1, 2)):
+        row, _ = enter(tree, "a", tokens)
+        tree.leave(row.end, row)
+    tree.shrink()
+    assert tree.bytes == 4
+    row, _ = enter(tree, "a", (7,))
+    tree.leave(row.end, row)
+    tree.shrink()
+    assert [enter(tree, "a", tokens)[1] for tokens in ((1, 3), (5,), (1, 2))] == [1, 1, 2]
+
+
+def test_versions_share_nothing_and_are_forgotten_alone() -> None:
+    tree = PrefixTree(1, 100)
+    for version in ("a", "b"):
+        row, cached = enter(tree, version, (1, 2, 3))
+        assert cached == 0
+        tree.leave(row.end, row)
+    tree.forget("a")
+    tree.forget("a")
+    assert tree.bytes == 3
+    assert enter(tree, "b", (1, 2))[1] == 2
+    assert enter(tree, "a", (1, 2))[1] == 0
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ConfigError, match="lru"):
+        PrefixTree(1, 1, "fifo")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="cache_bytes=-1"):
+        PrefixTree(1, -1)
+
+
+def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
