@@ -22,7 +22,7 @@ from srl_envs.errors import ModelError
 Tensors = dict[str, torch.Tensor]
 _ATTENTION = "srl_rows"
 """The name under which transformers finds our attention function."""
-_IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal", "output_router_logits"})
+_IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal"})
 """What models hand to attention and ours has no need of: it knows what each token sees."""
 
 
