@@ -11,7 +11,7 @@ import pytest
 
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training import run as league_training
+from srl_agents.training import parts
 from srl_agents.training.tracking import RUN_ID
 from srl_envs.errors import ConfigError
 from tests.training_runs import train_run
@@ -84,7 +84,7 @@ def test_a_missing_login_is_said_before_the_model_is_loaded(
         "def init(**_):\n    raise RuntimeError('No API key.')\n"
     )
     loaded: list[LeagueRecipe] = []
-    monkeypatch.setattr(league_training, "load_base", loaded.append)
+    monkeypatch.setattr(parts, "load_base", loaded.append)
     with pytest.raises(ConfigError, match=r"wandb does not begin: .*No API key"):
         train_run(recipe, tmp_path / "run")
     assert not loaded

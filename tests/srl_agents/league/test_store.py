@@ -412,7 +412,7 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="yet: the file is empty"):
         LeagueStore(tmp_path / "empty.db", mode="read")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="File exists"):
         LeagueStore(tmp_path / "file" / "league.db")
     LeagueStore(tmp_path / "newer2.db").close()  # a refused store holds no lock
 

@@ -1,5 +1,6 @@
 """What TRL, PEFT and bitsandbytes must keep doing for us, and what we promise on top."""
 
+import asyncio
 import json
 import random
 from dataclasses import replace
@@ -504,11 +505,13 @@ def test_a_policy_learns(tmp_path: Path) -> None:
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=8, stop=()))
     means = []
     for step in range(16):
+        version = base.freeze_adapter("alice", step)
         requests = [
-            GenerationRequest(prompt_ids=(5, 9, 40 + i % 4), adapter="alice", key=(step, i))
+            GenerationRequest(observation=str(i % 4), version=version, key=(step, i))
             for i in range(32)
         ]
-        replies = engine.generate(requests)
+        replies = asyncio.run(engine.generate_together(requests))
+        base.forget(str(version))
         rewards = np.array([np.mean([t % 3 == 0 for t in r.token_ids]) for r in replies])
         means.append(rewards.mean())
         advantages = group_advantages(rewards.reshape(8, 4).T, np.ones((4, 8), bool)).T.ravel()
@@ -521,15 +524,15 @@ def test_a_policy_learns(tmp_path: Path) -> None:
                     invalid=None,
                     reward=0.0,
                     components={},
-                    version="alice@0-0123456789abcdef",
-                    prompt_ids=request.prompt_ids,
+                    version=str(version),
+                    prompt_ids=reply.prompt_ids,
                     completion_ids=reply.token_ids,
                     logprobs=reply.logprobs,
                     finish=reply.finish,
                 ),
                 float(advantage),
             )
-            for request, reply, advantage in zip(requests, replies, advantages, strict=True)
+            for reply, advantage in zip(replies, advantages, strict=True)
         ]
         agent.update(training_batch("alice", rows, base.tokenizer.pad_token_id))
     assert means[0] < 0.4

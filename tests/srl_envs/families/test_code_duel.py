@@ -296,7 +296,7 @@ def test_the_outcome_is_the_weighted_lead() -> None:
     assert game.returns(done) == pytest.approx((0.7 * 0.25 - 0.3, -(0.7 * 0.25 - 0.3)))
     assert game.components(done, 0) == {"tests_passed": 0.75, "attacks_scored": 0.0}
     assert game.components(done, 1) == {"tests_passed": 0.5, "attacks_scored": 1.0}
-    assert game.components(state, 0) == {}
+    assert game.components(state, 0) == {"tests_passed": 0.0, "attacks_scored": 0.0}
 
 
 @given(
