@@ -99,7 +99,7 @@ def counts(episodes: list[Any]) -> dict[str, float]:
 def ours(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     """The embedded engine, in either order of play."""
     from srl_agents.agents.players import ModelPolicy
-    from srl_agents.engines.decoding import DecodingSettings
+    from srl_agents.engines.decoding_settings import DecodingSettings
     from srl_agents.engines.protocol import SamplingSettings
     from srl_agents.engines.transformers_engine import TransformersEngine
     from srl_agents.models.base_model import BaseModel

@@ -17,29 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from srl_agents.engines.prefix_tree import Eviction, Node, PrefixTree
+from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row_attention import PassAttention, Stretch, Tails, shared_parts
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecodingSettings:
-    """What a step may do. All of it changes speed, and of replies the rounding at most."""
-
-    max_rows: int = 64
-    """Most live rows."""
-    step_tokens: int = 4096
-    """Most prompt tokens of one step; rows that do not fit wait for the next."""
-    refill: bool = True
-    """Give a finished row's place away at once; otherwise when all live rows have finished."""
-    share_prefixes: bool = True
-    """Compute what prompts of one version have in common once."""
-    read_in_place: int = 192
-    """Rows times tokens from which a node of the tree is read where it is; below, rows copy it."""
-    eviction: Eviction = "lru"
-    """Which prefixes go first when memory is short."""
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -130,11 +113,6 @@ class Decoder:
     def busy(self) -> bool:
         """Whether a row is live or waits."""
         return bool(self.rows or self.waiting)
-
-    @property
-    def cached_bytes(self) -> int:
-        """Of prefixes in memory."""
-        return self._tree.bytes
 
     def clear(self) -> list[Row]:
         """Give all memory back; live and waiting rows, which have to start again."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 
+from srl_agents.engines.decoding_settings import Eviction
 from srl_envs.errors import ConfigError
 
 Tokens = tuple[int, ...]
-Eviction = Literal["lru"]
 
 
 @dataclass(eq=False, slots=True)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from srl_agents.engines.decoding_settings import DecodingSettings, Eviction
 from srl_agents.kinds import Kinds, Section, settings_of
+from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -56,9 +58,36 @@ class EngineSettings(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformersSettings(EngineSettings):
-    """The embedded engine: transformers in this process, on the learners' own base."""
+    """The embedded engine: transformers in this process, on the learners' own base.
+
+    ``rollout.batch_rows`` is its largest batch. All of this changes speed and memory, and of replies the
+    rounding at most.
+    """
 
     kind: str = "transformers"
+    live_gib: float | None = None
+    """GiB of keys and values of the replies that are being written; a further reply waits where they would
+    be more. Absent: 0.4 of free memory, in order ``exact`` 0.2 of all memory."""
+    cache_gib: float | None = None
+    """GiB of keys and values of prompts that are kept for later ones, at most; 0 keeps none. Absent: 0.2 of
+    free memory, in order ``exact`` 0.2 of all memory."""
+    eviction: Eviction = "lru"
+    """What goes first where they are more: ``lru``, what no prompt went through for the longest time."""
+    share_prefixes: bool = True
+    """Compute what prompts of one version have in common once."""
+    refill: bool = True
+    """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
+    step_tokens: int = 4096
+    """Prompt tokens after which one pass takes in no further reply; the last one may exceed it."""
+    read_in_place: int = 192
+    """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
+
+    def __post_init__(self) -> None:
+        for name in ("live_gib", "cache_gib"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ConfigError(f"{name}={value}: use 0 or more.")
+        self._decoding()
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
@@ -71,8 +100,24 @@ class TransformersSettings(EngineSettings):
             site.sampling,
             open_update=site.open_update,
             max_batch_rows=site.batch_rows,
+            live_bytes=_bytes(self.live_gib),
+            cache_bytes=_bytes(self.cache_gib),
+            decoding=self._decoding(),
         )
         return engine
+
+    def _decoding(self) -> DecodingSettings:
+        return DecodingSettings(
+            step_tokens=self.step_tokens,
+            refill=self.refill,
+            share_prefixes=self.share_prefixes,
+            read_in_place=self.read_in_place,
+            eviction=self.eviction,
+        )
+
+
+def _bytes(gib: float | None) -> int | None:
+    return None if gib is None else int(gib * 2**30)
 
 
 ENGINES: Kinds[type[EngineSettings]] = Kinds(

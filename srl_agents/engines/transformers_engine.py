@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from srl_agents.engines.decoding import Decoder, DecodingSettings, Row
+from srl_agents.engines.decoding import Decoder, Row
+from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.loop_thread import LoopThread
 from srl_agents.engines.protocol import (
     Capabilities,
@@ -49,7 +50,8 @@ class TransformersEngine:
         sampling: for requests that bring none of their own.
         open_update: opens what `install` is given; None plays what the base has.
         max_batch_rows: most live rows.
-        cache_bytes: of prefixes that are kept between requests; None is a share of free memory.
+        live_bytes: of live rows' keys and values; None is a share of memory.
+        cache_bytes: of prefixes that are kept between requests; None is a share of memory.
         deadline_s: for requests that bring none; None waits for ever.
         decoding: what the loop may do; ``max_rows`` in it is replaced.
     """
@@ -61,6 +63,7 @@ class TransformersEngine:
         *,
         open_update: Open | None = None,
         max_batch_rows: int = 64,
+        live_bytes: int | None = None,
         cache_bytes: int | None = None,
         deadline_s: float | None = None,
         decoding: DecodingSettings | None = None,
@@ -70,14 +73,11 @@ class TransformersEngine:
         self._decoding = replace(decoding or DecodingSettings(), max_rows=max_batch_rows)
         self._stops: dict[tuple[str, ...], StopTexts] = {}
         self._model = base.playing()
-        memory, per_token = memory_of(base.device), self._model.bytes_per_token
-        self._cache_bytes = cache_bytes
-        self._together_tokens = int(_TOGETHER_SHARE * memory.total) // per_token
-        self._decoder = Decoder(
-            self._model,
-            self._decoding,
-            live_tokens=int(_LIVE_SHARE * memory.free) // per_token,
-            cache_bytes=int(_CACHE_SHARE * memory.free) if cache_bytes is None else cache_bytes,
+        self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
+        memory = memory_of(base.device)
+        self._together_bytes = int(_TOGETHER_SHARE * memory.total)
+        self._decoder = self._new_decoder(
+            int(_LIVE_SHARE * memory.free), int(_CACHE_SHARE * memory.free)
         )
         self._asked: dict[Row, Future[Row]] = {}
         """Rows of `generate` that have no answer yet."""
@@ -265,17 +265,21 @@ class TransformersEngine:
         """Write all replies on a decoder that knows nothing else."""
         self._require_open()
         self._model.choose(())
-        cache_bytes = self._together_tokens * self._model.bytes_per_token
-        decoder = Decoder(
-            self._model,
-            self._decoding,
-            live_tokens=self._together_tokens,
-            cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
-        )
+        decoder = self._new_decoder(self._together_bytes, self._together_bytes)
         decoder.waiting.extend(rows)
         with self._memory():
             while decoder.busy:
                 decoder.step()
+
+    def _new_decoder(self, live_bytes: int, cache_bytes: int) -> Decoder:
+        """One with these limits, where the caller of the engine gave none."""
+        live = live_bytes if self._live_bytes is None else self._live_bytes
+        return Decoder(
+            self._model,
+            self._decoding,
+            live_tokens=live // self._model.bytes_per_token,
+            cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
+        )
 
     def _memory(self) -> AbstractContextManager[None]:
         doing = f"generation with {self.base.name} on {self.base.device}"

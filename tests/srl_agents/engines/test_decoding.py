@@ -18,7 +18,8 @@ from transformers import (
     PretrainedConfig,
 )
 
-from srl_agents.engines.decoding import Decoder, DecodingSettings, Row
+from srl_agents.engines.decoding import Decoder, Row
+from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel

@@ -1,0 +1,42 @@
+"""What a recipe's ``engine`` section says reaches the loop."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.settings import ENGINE, EngineSite
+from srl_agents.models.base_model import BaseModel
+from srl_envs.errors import ConfigError
+
+ASK = GenerationRequest(observation="rock, paper, scissors", version=None, key=(1,))
+
+
+@pytest.mark.parametrize(
+    ("section", "kept"),
+    [({}, True), ({"cache_gib": 0}, False), ({"share_prefixes": False}, False)],
+)
+def test_a_section_decides_what_is_kept(
+    base: BaseModel, section: dict[str, Any], kept: bool
+) -> None:
+    site = EngineSite(
+        base=base,
+        sampling=SamplingSettings(max_new_tokens=2),
+        batch_rows=4,
+        open_update=lambda _: {},
+    )
+    engine = ENGINE.convert({"kind": "transformers", **section}, "engine").make_engine(site)
+    first, second = (asyncio.run(engine.generate(ASK)) for _ in range(2))
+    assert first.cached_tokens == 0
+    assert (second.cached_tokens > 0) == kept
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"cache_gib": -1}, {"live_gib": -0.5}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"}],
+)  # fmt: skip
+def test_an_impossible_value_is_refused_without_a_model(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigError, match=f"engine: {name}"):
+        ENGINE.convert(wrong, "engine")
