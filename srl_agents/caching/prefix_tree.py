@@ -185,10 +185,5 @@ class LeafHeap(Generic[Key, Value]):
             heapq.heappop(self._heap)
         return self._heap[0][2]
 
-    def lowest_rank(self) -> Any:
-        """Rank of `lowest`."""
-        self.lowest()
-        return self._heap[0][0]
-
     def _is_current(self, entry: tuple[Any, int, Block[Key, Value]]) -> bool:
         return self._current.get(entry[2].key) == entry[1]

@@ -34,11 +34,6 @@ class Tails:
         self.kv = self._zeros(0, 0)
         """(layers, 2, slots, K, L, D)."""
 
-    @property
-    def tokens(self) -> int:
-        """Places in all slots."""
-        return self.kv.shape[2] * self.kv.shape[4]
-
     def require(self, slots: int, length: int) -> None:
         """Make room for so many rows of so many tokens."""
         old = self.kv

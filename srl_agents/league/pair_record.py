@@ -60,11 +60,6 @@ class PairRecord:
         """Games of this pair."""
         return self._cells.get(me, {}).get(other, (0.0, 0.0))[0]
 
-    def raw_score(self, me: str, other: str) -> float:
-        """Points per game as they were; one half without games."""
-        games, points = self._cells.get(me, {}).get(other, (0.0, 0.0))
-        return points / games if games else 0.5
-
     def score(self, me: str, other: str, expected: float = 0.5) -> float:
         """Points per game, shrunken towards ``expected``."""
         games, points = self._cells.get(me, {}).get(other, (0.0, 0.0))
