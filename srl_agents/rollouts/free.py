@@ -27,12 +27,9 @@ async def play_free(
 
     async def play(match: Match) -> None:
         try:
-            await _play_one(match, steps, asking)
+            await _play_one(queue, match, steps, asking)
             queue.done(match)
             progress(1)
-        except BaseException:
-            queue.give_up(match)
-            raise
         finally:
             places.release()
 
@@ -45,9 +42,13 @@ async def play_free(
             group.create_task(play(matches[0]))
 
 
-async def _play_one(match: Match, steps: StepPool, asking: Asking) -> None:
-    asks = await steps.step(match, match.begin)
-    while asks:
-        replies = await asking.one_by_one(asks)
-        written = {ask.seat: reply for ask, reply in zip(asks, replies, strict=True)}
-        asks = await steps.step(match, partial(match.advance, written))
+async def _play_one(queue: MatchQueue, match: Match, steps: StepPool, asking: Asking) -> None:
+    try:
+        asks = await steps.step(match, match.begin)
+        while asks:
+            replies = await asking.one_by_one(asks)
+            written = {ask.seat: reply for ask, reply in zip(asks, replies, strict=True)}
+            asks = await steps.step(match, partial(match.advance, written))
+    except BaseException:
+        queue.give_up(match)
+        raise

@@ -101,14 +101,14 @@ class MatchQueue:
         return [self._match(index) for index in range(first, self._next)]
 
     def done(self, match: Match) -> None:
-        """Keep and report a match that has ended."""
+        """Keep and report a match that has ended; its environment is free, whatever the report raises."""
         if match.ended is None:
             raise RuntimeError(f"match {match.index} has not ended.")
         episode, transcript = match.ended
         self._episodes[match.index] = episode
+        self._envs.give_back(match)
         if self._finished is not None:
             self._finished(episode, transcript)
-        self._envs.give_back(match)
 
     def give_up(self, match: Match) -> None:
         """Take back a match that will not be played to its end."""

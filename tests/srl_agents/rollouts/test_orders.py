@@ -287,6 +287,21 @@ def test_an_interrupt_ends_the_call_and_what_has_ended_is_kept(order: Order) -> 
     assert all(episode == whole[episode.spec.number] for episode in kept)
 
 
+@EACH_ORDER
+def test_a_report_that_fails_frees_an_environment_once(order: Order) -> None:
+    """Twice, and the next call would play two matches in it at the same time."""
+
+    def fails_to_show(_: int) -> None:
+        raise OSError("no terminal")
+
+    policies: dict[str, Policy] = {"bot": Bot("random")}
+    with Rollouts(policies, root_seed=0, order=order) as rollouts:
+        with pytest.raises(OSError, match="no terminal"):
+            rollouts.play([match(0, "bot", "bot")], progress=fails_to_show)
+        idle = [id(env) for envs in rollouts._envs._idle.values() for env in envs]
+    assert len(idle) == len(set(idle)) == 1
+
+
 def test_one_event_loop_serves_several_rollouts() -> None:
     """As a trainer needs, which installs versions on the engine that its matches use."""
     engine = ScriptedEngine(column, capacity=2)
