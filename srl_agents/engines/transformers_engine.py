@@ -7,6 +7,7 @@ and wait. Between steps it runs what others ask of it, so a version is installed
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -120,11 +121,19 @@ class TransformersEngine:
         return self._generation(request, done)
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """See `RepeatableEngine`. Nothing computed earlier is used, and deadlines do not apply."""
+        """See `RepeatableEngine`. Nothing computed earlier is used, and deadlines do not apply.
+
+        Cancelling it, or closing the engine, ends the work after the present step.
+        """
         rows = [self._row(request) for request in requests]
         asked = [row for row in rows if row is not None]
-        if asked:
-            await asyncio.wrap_future(self._thread.submit(lambda: self._play_out(asked)))
+        nobody_waits = threading.Event()
+        try:
+            if asked:
+                work = self._thread.submit(lambda: self._play_out(asked, nobody_waits))
+                await asyncio.wrap_future(work)
+        finally:
+            nobody_waits.set()
         return [
             self._no_room(request) if row is None else self._generation(request, row)
             for request, row in zip(requests, rows, strict=True)
@@ -261,14 +270,15 @@ class TransformersEngine:
                 self._done(row).set_exception(error)
 
     @torch.no_grad()
-    def _play_out(self, rows: list[Row]) -> None:
+    def _play_out(self, rows: list[Row], nobody_waits: threading.Event) -> None:
         """Write all replies on a decoder that knows nothing else."""
         self._require_open()
         self._model.choose(())
         decoder = self._new_decoder(self._together_bytes, self._together_bytes)
         decoder.waiting.extend(rows)
         with self._memory():
-            while decoder.busy:
+            while decoder.busy and not nobody_waits.is_set():
+                self._require_open()
                 decoder.step()
 
     def _new_decoder(self, live_bytes: int, cache_bytes: int) -> Decoder:

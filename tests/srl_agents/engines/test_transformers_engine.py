@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -261,6 +262,35 @@ def test_a_reply_that_is_late_or_cancelled_gives_its_place_away(base: BaseModel)
         return await engine.generate(replace(ASK, sampling=SamplingSettings(max_new_tokens=2)))
 
     assert len(asyncio.run(play()).token_ids) == 2
+
+
+def test_a_batch_that_is_cancelled_ends_early(
+    base: BaseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where Ctrl-C, or closing the engine, waits until replies are whole that nobody wants."""
+    sampling = SamplingSettings(max_new_tokens=400, stop=(), temperature=0.0)
+    engine = TransformersEngine(base, sampling)
+    base.eos_token_ids = frozenset()
+    steps: list[int] = []
+    logits = engine._model.logits
+
+    def counted(*arguments: Any) -> torch.Tensor:
+        steps.append(len(steps))
+        return logits(*arguments)
+
+    monkeypatch.setattr(engine._model, "logits", counted)
+
+    async def play() -> None:
+        batch = asyncio.create_task(engine.generate_together([ASK]))
+        while not steps:
+            await asyncio.sleep(0.001)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        await engine.close()
+
+    asyncio.run(play())
+    assert 0 < len(steps) < 200
 
 
 def test_replies_that_do_not_fit_into_memory_say_what_to_lower(
