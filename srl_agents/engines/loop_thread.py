@@ -50,11 +50,16 @@ class LoopThread:
         return future
 
     def _run(self) -> None:
-        self._begin()
-        while self._wait():
-            while (job := self._next()) is not None:
-                job()
-            self._more = self._step()
+        try:
+            self._begin()
+            while self._wait():
+                while (job := self._next()) is not None:
+                    job()
+                self._more = self._step()
+        except BaseException:
+            with self._changed:  # the next job starts another thread
+                self._running = self._more = False
+            raise
 
     def _wait(self) -> bool:
         """Whether there is work; False ends the thread."""
