@@ -145,10 +145,9 @@ class TransformersEngine:
         if self._open is None:
             raise ConfigError("this engine was made without a transport: give it open_update.")
         name = str(update.version)
-        if name not in self.base.frozen:
+        if not await asyncio.wrap_future(self._thread.submit(lambda: self._keep(name))):
             tensors = await asyncio.to_thread(self._open, update)
             await asyncio.wrap_future(self._thread.submit(lambda: self._freeze(name, tensors)))
-        self._retired.discard(name)
 
     async def retire(self, version: WeightVersion) -> None:
         """See `Engine`."""
@@ -254,12 +253,11 @@ class TransformersEngine:
         try:
             with self._memory():
                 finished = self._decoder.step()
+            for row in finished:
+                with suppress(InvalidStateError):  # cancelled meanwhile
+                    self._done(row).set_result(row)
         except Exception as error:  # noqa: BLE001 - whoever waits raises it, and the loop goes on
             self._fail(error)
-            return False
-        for row in finished:
-            with suppress(InvalidStateError):  # cancelled meanwhile
-                self._done(row).set_result(row)
         return self._decoder.busy
 
     def _fail(self, error: BaseException) -> None:
@@ -294,6 +292,11 @@ class TransformersEngine:
     def _memory(self) -> AbstractContextManager[None]:
         doing = f"generation with {self.base.name} on {self.base.device}"
         return memory_limit(doing, _LESS)
+
+    def _keep(self, name: str) -> bool:
+        """Whether the version is there; it then stays, also if it was retired and has rows left."""
+        self._retired.discard(name)
+        return name in self.base.frozen
 
     def _freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
         if name not in self.base.frozen:
