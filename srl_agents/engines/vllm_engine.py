@@ -1,0 +1,367 @@
+"""An engine on a vLLM server: tokens in, tokens and log-probabilities out, adapters while it serves.
+
+A version is a folder and a name of its own, so the server's prefix cache never mixes two of them. A server
+that died is started again, gets its adapters back, and is asked again under the same seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import torch
+from safetensors.torch import save_file
+
+from srl_agents.engines.protocol import (
+    Capabilities,
+    Generation,
+    GenerationRequest,
+    SamplingSettings,
+)
+from srl_agents.engines.vllm_server import BASE, VLLMServer
+from srl_agents.models.chat import ChatTokenizer
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
+
+_GENERATE, _LOAD, _UNLOAD = (
+    "/inference/v1/generate",
+    "/v1/load_lora_adapter",
+    "/v1/unload_lora_adapter",
+)
+_QUOTED = 300
+"""Characters of a server's own words in our messages."""
+_PATIENCE_S = 600.0
+"""For one reply, where a request says nothing else."""
+_CONTROL_S = 60.0
+"""For loading or unloading an adapter, and for sleeping."""
+_LOOK_S = 0.01
+"""Between two looks whether the last request has ended."""
+
+
+def seed_of(key: tuple[int, ...]) -> int:
+    """The server's seed for a request's key: equal keys, equal random numbers there."""
+    text = ",".join(str(int(part)) for part in key)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+class VLLMEngine:
+    """Samples replies on a vLLM server.
+
+    Args:
+        server: that was started, or the address of one that somebody else started as ``srl serve`` does.
+        chat: the served model's tokenizer and prompt.
+        sampling: where a request says nothing else.
+        context_length: longest prompt and reply together, in tokens.
+        adapter_config: of PEFT, for every version's folder; None serves the base alone.
+        open_update: the transport's `open`.
+        max_versions: adapters that the server holds at once.
+        concurrency: requests at the server at once; the others wait here.
+    """
+
+    def __init__(
+        self,
+        server: VLLMServer | str,
+        chat: ChatTokenizer,
+        sampling: SamplingSettings,
+        *,
+        context_length: int,
+        adapter_config: Mapping[str, Any] | None = None,
+        open_update: Callable[[WeightUpdate], Mapping[str, torch.Tensor]] | None = None,
+        max_versions: int = 8,
+        concurrency: int = 256,
+    ) -> None:
+        if concurrency < 1:
+            raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
+        self._server = server if isinstance(server, VLLMServer) else None
+        self._url = server.url if isinstance(server, VLLMServer) else server.rstrip("/")
+        self._chat, self.sampling = chat, sampling
+        self._context_length = context_length
+        self._adapter_config, self._open_update = adapter_config, open_update
+        self._max_versions = max_versions
+        self._concurrency = concurrency
+        self._folder = Path(tempfile.mkdtemp(prefix="srl-adapters-"))
+        self._installed: dict[WeightVersion, Path] = {}
+        self._in_flight: Counter[WeightVersion] = Counter()
+        self._retired: set[WeightVersion] = set()
+        self._client: httpx2.AsyncClient | None = None
+        self._slots = asyncio.Semaphore(concurrency)
+        self._running = 0
+        """Requests at the server."""
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._changes = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Engine`."""
+        return Capabilities(
+            token_ids=True,
+            logprobs=True,
+            seeded=True,
+            versions=self._adapter_config is not None,
+            context_length=self._context_length,
+        )
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See `Engine`."""
+        version, started = request.version, time.monotonic()
+        self._require(version)
+        sampling = request.sampling or self.sampling
+        prompt = self._chat.encode_prompt(request.observation, request.examples)
+        if len(prompt) + sampling.max_new_tokens > self._context_length:
+            return Generation(text="", version=version, prompt_ids=prompt, finish="length")
+        patience_s = _PATIENCE_S if request.deadline_s is None else request.deadline_s
+        if version is not None:
+            self._in_flight[version] += 1
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._awake.wait()
+                async with self._slots:
+                    self._running += 1
+                    try:
+                        return await self._sample(prompt, request, sampling, started + patience_s)
+                    finally:
+                        self._running -= 1
+        except TimeoutError:
+            raise DeadlineError(f"{self._url} gave no reply within {patience_s:g} s.") from None
+        finally:
+            if version is not None:
+                self._in_flight[version] -= 1
+
+    async def install(self, update: WeightUpdate) -> None:
+        """See `Engine`; the version's folder is written aside and renamed before the server reads it."""
+        version = update.version
+        async with self._changes:
+            self._require_open()
+            if version in self._installed:
+                return
+            if self._adapter_config is None or self._open_update is None:
+                raise ModelError(
+                    f"{self._url} serves the base alone; {version} cannot be installed."
+                )
+            if len(self._installed) >= self._max_versions:
+                raise ModelError(
+                    f"{self._url} holds {len(self._installed)} versions, and max_versions is "
+                    f"{self._max_versions}. Retire one first, or raise it: the server would evict one."
+                )
+            tensors = self._open_update(update)
+            folder = await asyncio.to_thread(self._write, version, tensors)
+            try:
+                await self._load(version, folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            self._installed[version] = folder
+            self._retired.discard(version)
+
+    async def retire(self, version: WeightVersion) -> None:
+        """See `Engine`; the server forgets it when its last request was answered."""
+        if version not in self._installed:
+            return
+        self._retired.add(version)
+        while self._in_flight[version]:
+            await asyncio.sleep(_LOOK_S)
+        async with self._changes:
+            folder = self._installed.pop(version, None)
+            if folder is not None:
+                await self._call(_UNLOAD, {"lora_name": str(version)})
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def sleep(self) -> None:
+        """See `Engine`; requests wait here while the server gives memory back."""
+        self._require_open()
+        self._awake.clear()
+        while self._running:
+            await asyncio.sleep(_LOOK_S)
+        await self._call("/sleep", None, {"level": 1})
+
+    async def wake(self) -> None:
+        """See `Engine`."""
+        self._require_open()
+        await self._call("/wake_up", None)
+        self._awake.set()
+
+    async def close(self) -> None:
+        """See `Engine`; the server itself goes on."""
+        if self._closed:
+            return
+        self._closed = True
+        self._awake.set()
+        if self._client is not None:
+            await self._client.aclose()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- one reply ---------------------------------------------------------------------------
+
+    async def _sample(
+        self,
+        prompt: tuple[int, ...],
+        request: GenerationRequest,
+        sampling: SamplingSettings,
+        end: float,
+    ) -> Generation:
+        """Ask until a whole reply comes: a server that dies, or that aborts, is asked again."""
+        name = BASE if request.version is None else str(request.version)
+        body = {
+            "model": name,
+            "token_ids": list(prompt),
+            "output_mode": "tokens",
+            "sampling_params": {
+                "temperature": sampling.temperature,
+                "top_k": sampling.top_k,
+                "top_p": sampling.top_p,
+                "min_p": sampling.min_p,
+                "max_tokens": sampling.max_new_tokens,
+                "stop": list(sampling.stop),
+                "include_stop_str_in_output": True,
+                "logprobs": 0,
+                "seed": seed_of(request.key),
+            },
+        }
+        while True:
+            self._require_open()
+            try:
+                found = await self._http().post(
+                    _GENERATE, json=body, timeout=end - time.monotonic()
+                )
+            except httpx2.TimeoutException:
+                raise TimeoutError from None
+            except httpx2.TransportError:
+                await self._restore()
+                continue
+            if found.status_code == httpx2.codes.NOT_FOUND:
+                await self._restore()  # it was started again by somebody else, without our adapters
+                continue
+            if found.status_code != httpx2.codes.OK:
+                raise ModelError(
+                    f"{self._url} answered {found.status_code}: {found.text[:_QUOTED]}"
+                )
+            generation = self._read(found, name, prompt, request.version, sampling)
+            if generation is not None:
+                return generation
+
+    def _read(
+        self,
+        found: httpx2.Response,
+        name: str,
+        prompt: tuple[int, ...],
+        version: WeightVersion | None,
+        sampling: SamplingSettings,
+    ) -> Generation | None:
+        """The reply in an answer; None if the server cut it off.
+
+        Raises:
+            ModelError: the answer is none of a reply to this request.
+        """
+        try:
+            answer = found.json()
+            choice = answer["choices"][0]
+            finish, tokens = choice["finish_reason"], choice["token_ids"]
+            if finish == "abort":
+                return None
+            told = [entry["logprob"] for entry in choice["logprobs"]["content"]]
+            drawn = [entry["token_id"] for entry in choice["logprobs"]["content"]] if tokens else []
+            details = answer["usage"].get("prompt_tokens_details") or {}
+            sound = (
+                finish in ("stop", "length")
+                and answer["model"] == name
+                and all(type(token) is int and token >= 0 for token in tokens)
+                and 1 <= len(tokens) <= sampling.max_new_tokens
+                and drawn == tokens
+                and all(isinstance(value, float | int) and value <= 0 for value in told)
+                and answer["usage"]["prompt_tokens"] == len(prompt)
+            )
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            sound = False
+        if not sound:
+            raise ModelError(
+                f"{self._url} answered with something else than a reply of {name}: {found.text[:_QUOTED]!r}"
+            )
+        return Generation(
+            text=self._chat.decode(tokens),
+            version=version,
+            prompt_ids=prompt,
+            token_ids=tuple(tokens),
+            logprobs=tuple(map(float, told)),
+            finish=finish,
+            cached_tokens=int(details.get("cached_tokens") or 0),
+        )
+
+    # --- the server --------------------------------------------------------------------------
+
+    async def _restore(self) -> None:
+        """Bring a server back that does not answer, or that lost its adapters."""
+        async with self._changes:
+            self._require_open()
+            if self._server is not None:
+                await asyncio.to_thread(self._server.revive)
+            try:
+                listed = await self._http().get("/v1/models", timeout=_CONTROL_S)
+                served = {model["id"] for model in listed.json()["data"]}
+            except httpx2.TransportError:
+                await asyncio.sleep(0.5)  # of somebody else's; whoever asks has a deadline
+                return
+            for version, folder in self._installed.items():
+                if str(version) not in served:
+                    await self._load(version, folder)
+
+    async def _load(self, version: WeightVersion, folder: Path) -> None:
+        await self._call(_LOAD, {"lora_name": str(version), "lora_path": str(folder)})
+
+    async def _call(
+        self, path: str, body: Any, parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        try:
+            found = await self._http().post(
+                path, json=body, params=dict(parameters or {}), timeout=_CONTROL_S
+            )
+        except httpx2.TimeoutException:
+            raise DeadlineError(
+                f"{self._url}{path} gave no answer within {_CONTROL_S:g} s."
+            ) from None
+        except httpx2.TransportError as error:
+            raise ModelError(f"{self._url} does not answer: {error}") from None
+        if found.status_code != httpx2.codes.OK:
+            raise ModelError(
+                f"{self._url}{path} answered {found.status_code}: {found.text[:_QUOTED]}"
+            )
+
+    def _write(self, version: WeightVersion, tensors: Mapping[str, torch.Tensor]) -> Path:
+        """A folder that PEFT and vLLM load; whole or not there."""
+        final = self._folder / str(version)
+        aside = final.with_name(f".tmp-{version}")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        save_file(dict(tensors), aside / "adapter_model.safetensors")
+        (aside / "adapter_config.json").write_text(json.dumps(self._adapter_config))
+        shutil.rmtree(final, ignore_errors=True)
+        aside.rename(final)
+        return final
+
+    def _require(self, version: WeightVersion | None) -> None:
+        self._require_open()
+        if version is not None and (version not in self._installed or version in self._retired):
+            raise UnknownVersionError(
+                f"{version.label} ({version.digest}) is not installed on {self._url}; there are "
+                f"{sorted(v.label for v in self._installed)}."
+            )
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ModelError(f"the engine on {self._url} is closed.")
+
+    def _http(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            limits = httpx2.Limits(max_connections=self._concurrency + 8)
+            self._client = httpx2.AsyncClient(base_url=self._url, limits=limits, trust_env=False)
+        return self._client

@@ -1,0 +1,301 @@
+"""A real vLLM server as a child process: started, watched, restarted, stopped.
+
+vLLM pins its own torch and transformers, so it lives in an environment of its own; SRL talks to it over
+HTTP. Source of names and traps: vLLM 0.32.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from srl_envs.errors import ConfigError, DeadlineError, ModelError
+
+PYTHON = "SRL_VLLM_PYTHON"
+"""Environment variable with the interpreter of the environment that vLLM is installed in."""
+BASE = "base"
+"""What the served model without an adapter is called in requests."""
+_TAIL = 15
+"""Last lines of the server's log in our messages."""
+_FIRST_REQUEST = {
+    "model": BASE,
+    "token_ids": [1],
+    "sampling_params": {"max_tokens": 1, "temperature": 0.0},
+}
+"""The server answers /health before it can sample: only a reply says that it serves."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VLLMServerSettings:
+    """How a vLLM server is started."""
+
+    model: str
+    """Folder of the base model."""
+    python: str = ""
+    """Interpreter with vLLM; empty takes SRL_VLLM_PYTHON."""
+    host: str = "127.0.0.1"
+    """Address that it listens on. Whoever reaches it can load adapters, so keep it local."""
+    port: int = 0
+    """0 takes a free one."""
+    lora_rank: int = 8
+    """Largest rank of an adapter; 0 serves the base alone."""
+    max_versions: int = 8
+    """Adapters that are loaded at once. vLLM evicts beyond that without a word, so we refuse."""
+    max_running: int = 64
+    """Replies in one batch."""
+    max_length: int | None = None
+    """Prompt and reply together, in tokens; None takes the model's own."""
+    dtype: str = "auto"
+    """``auto`` takes the model's own, ``float32`` agrees best with the trainer on a CPU."""
+    block_tokens: int | None = None
+    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    cache_gib: float | None = None
+    """Of keys and values on a CPU; a GPU has ``memory_share`` instead."""
+    memory_share: float = 0.85
+    """Of a GPU's memory, for weights and cache together."""
+    compiled: bool = True
+    """Compile and capture the model, which takes a minute at the start; False starts at once."""
+    start_timeout_s: float = 600.0
+    """Until its first reply."""
+    restarts: int = 3
+    """How often a server that died is started again."""
+    arguments: tuple[str, ...] = ()
+    """More of vLLM's own command-line arguments."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65536:
+            raise ConfigError(f"port={self.port}: use 1 to 65535, or 0 for a free one.")
+        for name in ("max_versions", "max_running"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        for name in ("lora_rank", "restarts"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
+        if not 0 < self.memory_share <= 1:
+            raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
+        if self.start_timeout_s <= 0:
+            raise ConfigError(f"start_timeout_s={self.start_timeout_s}: use more than 0.")
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter to start it with.
+
+        Raises:
+            ConfigError: none is named, or the named one is no file.
+        """
+        found = self.python or os.environ.get(PYTHON, "")
+        if not found:
+            raise ConfigError(
+                f"vLLM lives in an environment of its own: name its interpreter with --python or {PYTHON}. "
+                "docs/guides/serve.md says how to make one."
+            )
+        if not Path(found).is_file():
+            raise ConfigError(f"{found} is no interpreter; give one that imports vllm.")
+        return found
+
+
+class VLLMServer:
+    """One server process; it ends with this one.
+
+    Args:
+        settings: how to start it.
+        log: file that its output is added to.
+        say: shows a line, such as that it is started again.
+    """
+
+    def __init__(
+        self,
+        settings: VLLMServerSettings,
+        log: Path,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.settings, self.log, self._say = settings, log, say
+        self.port = settings.port or _free_port(settings.host)
+        self.url = f"http://{settings.host}:{self.port}"
+        self.starts = 0
+        """How often it was started."""
+        self._interpreter = settings.interpreter
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while it runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def start(self) -> None:
+        """Start it and wait for its first reply.
+
+        Raises:
+            ModelError: it ended before that; the text has the end of its log.
+            DeadlineError: it took longer than ``start_timeout_s``.
+        """
+        with self._lock:
+            self._launch()
+        self._wait()
+
+    def revive(self) -> None:
+        """Start it again if it has died; where it runs, nothing happens.
+
+        Raises:
+            ModelError: it died more often than ``restarts`` allows, or was closed.
+            DeadlineError: it took longer than ``start_timeout_s``.
+        """
+        with self._lock:
+            if self._closed:
+                raise ModelError(f"{self.url} was closed.")
+            if self.pid is not None:
+                return
+            if self.starts > self.settings.restarts:
+                raise ModelError(
+                    f"the vLLM server died {self.starts} times; see {self.log}.\n{self._tail()}"
+                )
+            self._say(
+                f"the vLLM server died; starting it again ({self.starts} of {self.settings.restarts})"
+            )
+            self._launch()
+        self._wait()
+
+    def close(self) -> None:
+        """End it and all of its processes."""
+        with self._lock:
+            self._closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            _end(process)
+
+    def _launch(self) -> None:
+        self.starts += 1
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                start_new_session=True,
+            )
+
+    def _command(self) -> list[str]:
+        settings = self.settings
+        arguments = [
+            *("--model", settings.model, "--served-model-name", BASE),
+            *("--host", settings.host, "--port", str(self.port)),
+            *("--max-num-seqs", str(settings.max_running), "--dtype", settings.dtype),
+            *("--logprobs-mode", "processed_logprobs"),
+            *("--gpu-memory-utilization", str(settings.memory_share)),
+            "--enable-scale-out",
+            "--enable-prompt-tokens-details",
+            "--disable-uvicorn-access-log",
+        ]
+        if settings.lora_rank:
+            arguments += ["--enable-lora", "--max-lora-rank", str(_served_rank(settings.lora_rank))]
+            arguments += ["--max-loras", str(settings.max_versions)]
+        if settings.max_length is not None:
+            arguments += ["--max-model-len", str(settings.max_length)]
+        if settings.block_tokens is not None:
+            arguments += ["--block-size", str(settings.block_tokens)]
+        if not settings.compiled:
+            arguments.append("--enforce-eager")
+        return [self._interpreter, "-c", _ENDS_WITH_PARENT, *arguments, *settings.arguments]
+
+    def _environment(self) -> Mapping[str, str]:
+        own = {
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "VLLM_SERVER_DEV_MODE": "1",  # pause, resume, sleep
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        }
+        if self.settings.cache_gib is not None:
+            own["VLLM_CPU_KVCACHE_SPACE"] = f"{self.settings.cache_gib:g}"
+        inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+        return inherited | own
+
+    def _wait(self) -> None:
+        end = time.monotonic() + self.settings.start_timeout_s
+        with httpx2.Client(base_url=self.url, trust_env=False) as client:
+            while True:
+                if self.pid is None:
+                    raise ModelError(f"the vLLM server ended; see {self.log}.\n{self._tail()}")
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise DeadlineError(
+                        f"the vLLM server gave no reply within {self.settings.start_timeout_s:g} s of its "
+                        f"start; see {self.log}, or raise start_timeout_s.\n{self._tail()}"
+                    )
+                if _serves(client, left):
+                    return
+                time.sleep(min(0.2, left))
+
+    def _tail(self) -> str:
+        try:
+            with self.log.open("rb") as file:
+                lines = deque(file, maxlen=_TAIL)
+        except OSError:
+            return ""
+        return b"".join(lines).decode(errors="replace").rstrip()
+
+
+_ENDS_WITH_PARENT = """
+import os, runpy, signal, sys, threading
+def watch():
+    sys.stdin.buffer.read()  # ends when the process that started us does, however it does
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+sys.argv[0] = "vllm"
+runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
+"""
+"""The server's main module, beside a thread that ends its whole group with us."""
+
+
+def _serves(client: httpx2.Client, timeout_s: float) -> bool:
+    """Whether it samples a token."""
+    try:
+        if client.get("/health", timeout=min(5.0, timeout_s)).status_code != 200:
+            return False
+        found = client.post("/inference/v1/generate", json=_FIRST_REQUEST, timeout=timeout_s)
+    except httpx2.TransportError:
+        return False
+    return found.status_code == 200
+
+
+def _served_rank(rank: int) -> int:
+    """The smallest rank that vLLM serves and that holds adapters of this one."""
+    return next((served for served in (8, 16, 32, 64, 128, 256, 320, 512) if served >= rank), rank)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _end(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
+    """Ask the whole group to end, then end it."""
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, wanted)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(patience_s)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
