@@ -1,0 +1,108 @@
+"""`srl serve MODEL`: start a vLLM server, watch it, start it again when it dies."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
+
+vLLM needs an environment of its own. Name its interpreter with --python or SRL_VLLM_PYTHON;
+docs/guides/serve.md says how to make one. The server ends with this command.
+
+Examples:
+  srl serve smollm2-135m --python .venv-vllm/bin/python
+  srl serve ./my_model --port 8000 --max-versions 16 --compiled False
+  srl play math_duel-v0 human openai:base@http://127.0.0.1:8000/v1      # while it serves
+"""
+_LOOK_S = 1.0
+"""Between two looks whether the server lives."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What to serve and how."""
+
+    model: tyro.conf.Positional[str]
+    """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
+    python: str = ""
+    """Interpreter with vLLM; SRL_VLLM_PYTHON if absent."""
+    host: str = "127.0.0.1"
+    """Address that it listens on. Whoever reaches it can load adapters."""
+    port: int = 8000
+    """0 takes a free one."""
+    lora_rank: int = 8
+    """Largest rank of an adapter; 0 serves the base alone."""
+    max_versions: int = 8
+    """Adapters that are loaded at once."""
+    max_running: int = 64
+    """Replies in one batch."""
+    max_length: int | None = None
+    """Prompt and reply together, in tokens; the model's own if absent."""
+    dtype: str = "auto"
+    """Of the weights; ``float32`` agrees best with training on a CPU."""
+    block_tokens: int | None = None
+    """Tokens in one block of the prefix cache; vLLM's own if absent."""
+    cache_gib: float | None = None
+    """Of keys and values on a CPU."""
+    memory_share: float = 0.85
+    """Of a GPU's memory."""
+    compiled: bool = True
+    """False starts at once and samples more slowly."""
+    log: Path = Path("vllm.log")
+    """File that the server's output is added to."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl serve --help`."""
+    options = tyro.cli(ServeOptions, prog="srl serve", description=DESCRIPTION, args=argv)
+    return serve(options)
+
+
+def serve(options: ServeOptions) -> int:
+    """Exit code: 0 when it was ended by a signal to this command."""
+    from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+    from srl_agents.models import catalog
+
+    if not options.log.parent.is_dir():
+        raise ConfigError(f"--log {options.log}: {options.log.parent} is no folder.")
+    settings = VLLMServerSettings(
+        model=str(catalog.resolve(options.model)),
+        python=options.python,
+        host=options.host,
+        port=options.port,
+        lora_rank=options.lora_rank,
+        max_versions=options.max_versions,
+        max_running=options.max_running,
+        max_length=options.max_length,
+        dtype=options.dtype,
+        block_tokens=options.block_tokens,
+        cache_gib=options.cache_gib,
+        memory_share=options.memory_share,
+        compiled=options.compiled,
+    )
+    server = VLLMServer(settings, options.log, lambda line: print(line, file=sys.stderr))
+    print(f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr)
+    try:
+        server.start()
+        print(
+            f"serving {options.model} at {server.url}\n"
+            f"  in a recipe:  engine: {{kind: vllm, url: {server.url}}}\n"
+            f"  in a seat:    openai:base@{server.url}/v1\n"
+            "Ctrl-C ends it.",
+            flush=True,
+        )
+        while True:
+            time.sleep(_LOOK_S)
+            server.revive()
+    except KeyboardInterrupt:
+        print("ended.", file=sys.stderr)
+        return 0
+    finally:
+        server.close()
