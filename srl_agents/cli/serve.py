@@ -88,7 +88,9 @@ def serve(options: ServeOptions) -> int:
         compiled=options.compiled,
     )
     server = VLLMServer(settings, options.log, lambda line: print(line, file=sys.stderr))
-    print(f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr)
+    print(
+        f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr
+    )
     try:
         server.start()
         print(

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from srl_agents.engines.protocol import (
 )
 from srl_agents.engines.vllm_server import BASE, VLLMServer
 from srl_agents.models.chat import ChatTokenizer
-from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
 _GENERATE, _LOAD, _UNLOAD = (
@@ -53,6 +54,16 @@ def seed_of(key: tuple[int, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServedAdapters:
+    """What the adapters of a served base are."""
+
+    config: Mapping[str, Any]
+    """PEFT's, as in ``adapter_config.json``."""
+    tensors: tuple[TensorHeader, ...]
+    """Of every adapter. The server would load one that lacks some, and play something else."""
+
+
 class VLLMEngine:
     """Samples replies on a vLLM server.
 
@@ -61,7 +72,7 @@ class VLLMEngine:
         chat: the served model's tokenizer and prompt.
         sampling: where a request says nothing else.
         context_length: longest prompt and reply together, in tokens.
-        adapter_config: of PEFT, for every version's folder; None serves the base alone.
+        adapters: what versions are made of; None serves the base alone.
         open_update: the transport's `open`.
         max_versions: adapters that the server holds at once.
         concurrency: requests at the server at once; the others wait here.
@@ -74,7 +85,7 @@ class VLLMEngine:
         sampling: SamplingSettings,
         *,
         context_length: int,
-        adapter_config: Mapping[str, Any] | None = None,
+        adapters: ServedAdapters | None = None,
         open_update: Callable[[WeightUpdate], Mapping[str, torch.Tensor]] | None = None,
         max_versions: int = 8,
         concurrency: int = 256,
@@ -85,7 +96,7 @@ class VLLMEngine:
         self._url = server.url if isinstance(server, VLLMServer) else server.rstrip("/")
         self._chat, self.sampling = chat, sampling
         self._context_length = context_length
-        self._adapter_config, self._open_update = adapter_config, open_update
+        self._adapters, self._open_update = adapters, open_update
         self._max_versions = max_versions
         self._concurrency = concurrency
         self._folder = Path(tempfile.mkdtemp(prefix="srl-adapters-"))
@@ -94,7 +105,7 @@ class VLLMEngine:
         self._retired: set[WeightVersion] = set()
         self._client: httpx2.AsyncClient | None = None
         self._slots = asyncio.Semaphore(concurrency)
-        self._running = 0
+        self._asked: set[asyncio.Task[Generation]] = set()
         """Requests at the server."""
         self._awake = asyncio.Event()
         self._awake.set()
@@ -108,7 +119,7 @@ class VLLMEngine:
             token_ids=True,
             logprobs=True,
             seeded=True,
-            versions=self._adapter_config is not None,
+            versions=self._adapters is not None,
             context_length=self._context_length,
         )
 
@@ -127,11 +138,18 @@ class VLLMEngine:
             async with asyncio.timeout(patience_s):
                 await self._awake.wait()
                 async with self._slots:
-                    self._running += 1
+                    asked = asyncio.create_task(
+                        self._sample(prompt, request, sampling, started + patience_s)
+                    )
+                    self._asked.add(asked)
                     try:
-                        return await self._sample(prompt, request, sampling, started + patience_s)
+                        return await asked
                     finally:
-                        self._running -= 1
+                        asked.cancel()
+                        self._asked.discard(asked)
+        except asyncio.CancelledError:
+            self._require_open()  # it was `close` that cancelled
+            raise
         except TimeoutError:
             raise DeadlineError(f"{self._url} gave no reply within {patience_s:g} s.") from None
         finally:
@@ -145,9 +163,14 @@ class VLLMEngine:
             self._require_open()
             if version in self._installed:
                 return
-            if self._adapter_config is None or self._open_update is None:
+            if self._adapters is None or self._open_update is None:
                 raise ModelError(
                     f"{self._url} serves the base alone; {version} cannot be installed."
+                )
+            if sorted(update.tensors, key=repr) != sorted(self._adapters.tensors, key=repr):
+                raise ModelError(
+                    f"{version}: its tensors are not those of an adapter on {self._url}; was it made "
+                    "with another lora_rank or base?"
                 )
             if len(self._installed) >= self._max_versions:
                 raise ModelError(
@@ -155,7 +178,7 @@ class VLLMEngine:
                     f"{self._max_versions}. Retire one first, or raise it: the server would evict one."
                 )
             tensors = self._open_update(update)
-            folder = await asyncio.to_thread(self._write, version, tensors)
+            folder = await asyncio.to_thread(self._write, version, tensors, self._adapters.config)
             try:
                 await self._load(version, folder)
             except BaseException:
@@ -181,7 +204,7 @@ class VLLMEngine:
         """See `Engine`; requests wait here while the server gives memory back."""
         self._require_open()
         self._awake.clear()
-        while self._running:
+        while self._asked:
             await asyncio.sleep(_LOOK_S)
         await self._call("/sleep", None, {"level": 1})
 
@@ -197,6 +220,8 @@ class VLLMEngine:
             return
         self._closed = True
         self._awake.set()
+        for asked in self._asked:
+            asked.cancel()
         if self._client is not None:
             await self._client.aclose()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -316,7 +341,12 @@ class VLLMEngine:
                     await self._load(version, folder)
 
     async def _load(self, version: WeightVersion, folder: Path) -> None:
-        await self._call(_LOAD, {"lora_name": str(version), "lora_path": str(folder)})
+        adapter = {"lora_name": str(version), "lora_path": str(folder)}
+        try:
+            await self._call(_LOAD, adapter)
+        except ModelError:  # an install that was cut off may have left it there
+            await self._call(_UNLOAD, {"lora_name": str(version)})
+            await self._call(_LOAD, adapter)
 
     async def _call(
         self, path: str, body: Any, parameters: Mapping[str, Any] | None = None
@@ -336,14 +366,19 @@ class VLLMEngine:
                 f"{self._url}{path} answered {found.status_code}: {found.text[:_QUOTED]}"
             )
 
-    def _write(self, version: WeightVersion, tensors: Mapping[str, torch.Tensor]) -> Path:
+    def _write(
+        self,
+        version: WeightVersion,
+        tensors: Mapping[str, torch.Tensor],
+        config: Mapping[str, Any],
+    ) -> Path:
         """A folder that PEFT and vLLM load; whole or not there."""
         final = self._folder / str(version)
         aside = final.with_name(f".tmp-{version}")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         save_file(dict(tensors), aside / "adapter_model.safetensors")
-        (aside / "adapter_config.json").write_text(json.dumps(self._adapter_config))
+        (aside / "adapter_config.json").write_text(json.dumps(dict(config)))
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         return final

@@ -1,0 +1,195 @@
+"""The client side of a vLLM server, against a stub; tests/vllm runs a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine, seed_of
+from srl_agents.engines.vllm_server import PYTHON, VLLMServerSettings
+from srl_agents.models.catalog import TINY
+from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.digests import version_of
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.testing import check_engine
+from srl_agents.transports.files import FilesTransport
+from srl_envs.errors import ConfigError, DeadlineError, ModelError
+from tests.vllm_stub import VLLMStub, vllm_stub
+
+SAMPLING = SamplingSettings(max_new_tokens=8)
+
+
+@pytest.fixture
+def stub() -> Iterator[VLLMStub]:
+    with vllm_stub() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chat() -> ChatTokenizer:
+    return ChatTokenizer.load(TINY)
+
+
+@pytest.fixture
+def transport(tmp_path: Path) -> FilesTransport:
+    return FilesTransport(tmp_path / "versions")
+
+
+def published(transport: FilesTransport, number: int, *names: str) -> WeightUpdate:
+    tensors = {name: torch.full((2, 3), float(number + 1)) for name in names or ("a", "b")}
+    return transport.publish(version_of("alice", number, tensors), tensors)
+
+
+def engine(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport, **settings: Any
+) -> VLLMEngine:
+    adapters = ServedAdapters(config={"r": 2}, tensors=published(transport, 0).tensors)
+    given: dict[str, Any] = {"context_length": 2048, "adapters": adapters, **settings}
+    return VLLMEngine(stub.url, chat, SAMPLING, open_update=transport.open, **given)
+
+
+def ask(
+    number: int = 0, version: WeightVersion | None = None, **settings: Any
+) -> GenerationRequest:
+    return GenerationRequest(
+        observation=f"Position {number}.", version=version, key=(1, number), **settings
+    )
+
+
+def test_it_keeps_what_every_engine_promises(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    stub.delay_s = 0.02
+    check_engine(
+        lambda: engine(stub, chat, transport, concurrency=4),
+        updates=[published(transport, 1), published(transport, 2)],
+        broken=[published(transport, 3, "a")],
+    )
+
+
+@pytest.mark.parametrize("fault", ["abort", "cut"])
+def test_a_reply_that_was_cut_off_is_asked_for_again_under_its_seed(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport, fault: str
+) -> None:
+    async def play() -> None:
+        served = engine(stub, chat, transport)
+        whole = await served.generate(ask())
+        stub.faults = [fault]
+        assert await served.generate(ask()) == whole
+        await served.close()
+
+    asyncio.run(play())
+    assert {request["sampling_params"]["seed"] for request in stub.asked} == {seed_of((1, 0))}
+
+
+def test_a_server_that_lost_its_adapters_gets_them_back(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        served, update = engine(stub, chat, transport), published(transport, 1)
+        await served.install(update)
+        before = await served.generate(ask(version=update.version))
+        stub.adapters.clear()
+        assert await served.generate(ask(version=update.version)) == before
+        await served.close()
+
+    asyncio.run(play())
+    assert list(stub.adapters) == [str(published(transport, 1).version)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no JSON",
+        b"{}",
+        b'{"choices": []}',
+        b'{"model": "base", "usage": {"prompt_tokens": 1}, "choices": [{"finish_reason": "stop", '
+        b'"token_ids": [1, 2], "logprobs": {"content": [{"token_id": 1, "logprob": -1.0}]}}]}',
+    ],
+)
+def test_an_answer_that_is_no_reply_is_refused(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport, answer: bytes
+) -> None:
+    async def play() -> None:
+        served = engine(stub, chat, transport)
+        stub.faults = [answer]
+        with pytest.raises(ModelError, match="something else than a reply of base"):
+            await served.generate(ask())
+        stub.faults = [500]
+        with pytest.raises(ModelError, match="answered 500"):
+            await served.generate(ask())
+        await served.close()
+
+    asyncio.run(play())
+
+
+def test_more_versions_than_the_server_holds_are_refused_before_it_evicts_one(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        served = engine(stub, chat, transport, max_versions=1)
+        await served.install(published(transport, 1))
+        with pytest.raises(ModelError, match="max_versions is 1"):
+            await served.install(published(transport, 2))
+        await served.retire(published(transport, 1).version)
+        await served.install(published(transport, 2))
+        await served.close()
+
+    asyncio.run(play())
+
+
+def test_no_more_requests_than_wanted_are_at_the_server(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        served = engine(stub, chat, transport, concurrency=3)
+        replies = await asyncio.gather(*(served.generate(ask(i)) for i in range(9)))
+        assert len({reply.token_ids for reply in replies}) == 9
+        await served.close()
+
+    stub.delay_s = 0.05
+    asyncio.run(play())
+    assert stub.at_once == 3
+
+
+def test_an_adapter_that_a_cut_off_install_left_behind_is_loaded_again(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        served, update = engine(stub, chat, transport), published(transport, 1)
+        stub.adapters[str(update.version)] = "other weights"
+        await served.install(update)
+        await served.close()
+
+    asyncio.run(play())
+    assert "other weights" not in stub.adapters.values()
+
+
+def test_a_server_that_is_gone_ends_in_the_deadline(
+    chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play(url: str) -> None:
+        served = VLLMEngine(url, chat, SAMPLING, context_length=2048)
+        with pytest.raises(DeadlineError, match=r"within 1\.2 s"):
+            await served.generate(ask(deadline_s=1.2))
+        await served.close()
+
+    with vllm_stub() as stub:
+        url = stub.url
+    asyncio.run(play(url))
+
+
+def test_settings_name_the_interpreter_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PYTHON, raising=False)
+    with pytest.raises(ConfigError, match=PYTHON):
+        _ = VLLMServerSettings(model="x").interpreter
+    with pytest.raises(ConfigError, match="no interpreter"):
+        _ = VLLMServerSettings(model="x", python="/nowhere/python").interpreter
+    with pytest.raises(ConfigError, match="port=70000"):
+        VLLMServerSettings(model="x", port=70000)
