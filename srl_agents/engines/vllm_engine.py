@@ -1,14 +1,17 @@
 """An engine on a vLLM server: tokens in, tokens and log-probabilities out, adapters while it serves.
 
-A version is a folder and a name of its own, so the server's prefix cache never mixes two of them. A server
-that died is started again, gets its adapters back, and is asked again under the same seed.
+Each time that a version is loaded it gets a new name: vLLM 0.32 takes two adapters of one name for the same
+one, in its batches and in its prefix cache, also after the first was unloaded. A server that died is
+started again, gets its adapters back, and is asked again under the same seed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import secrets
 import shutil
 import tempfile
 import time
@@ -44,6 +47,8 @@ _PATIENCE_S = 600.0
 """For one reply, where a request says nothing else."""
 _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+"""Before a request is asked again: twice as long each time."""
 _LOOK_S = 0.01
 """Between two looks whether the last request has ended."""
 
@@ -100,7 +105,8 @@ class VLLMEngine:
         self._max_versions = max_versions
         self._concurrency = concurrency
         self._folder = Path(tempfile.mkdtemp(prefix="srl-adapters-"))
-        self._installed: dict[WeightVersion, Path] = {}
+        self._installed: dict[WeightVersion, str] = {}
+        """Version -> its name at the server, which is that of its folder."""
         self._in_flight: Counter[WeightVersion] = Counter()
         self._retired: set[WeightVersion] = set()
         self._client: httpx2.AsyncClient | None = None
@@ -157,7 +163,7 @@ class VLLMEngine:
                 self._in_flight[version] -= 1
 
     async def install(self, update: WeightUpdate) -> None:
-        """See `Engine`; the version's folder is written aside and renamed before the server reads it."""
+        """See `Engine`."""
         version = update.version
         async with self._changes:
             self._require_open()
@@ -178,13 +184,14 @@ class VLLMEngine:
                     f"{self._max_versions}. Retire one first, or raise it: the server would evict one."
                 )
             tensors = self._open_update(update)
-            folder = await asyncio.to_thread(self._write, version, tensors, self._adapters.config)
+            name = f"{version}.{secrets.token_hex(4)}"
+            await asyncio.to_thread(self._write, name, tensors, self._adapters.config)
             try:
-                await self._load(version, folder)
+                await self._load(name)
             except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
+                await asyncio.shield(self._unload(name))
                 raise
-            self._installed[version] = folder
+            self._installed[version] = name
             self._retired.discard(version)
 
     async def retire(self, version: WeightVersion) -> None:
@@ -195,10 +202,9 @@ class VLLMEngine:
         while self._in_flight[version]:
             await asyncio.sleep(_LOOK_S)
         async with self._changes:
-            folder = self._installed.pop(version, None)
-            if folder is not None:
-                await self._call(_UNLOAD, {"lora_name": str(version)})
-                shutil.rmtree(folder, ignore_errors=True)
+            name = self._installed.pop(version, None)
+            if name is not None:
+                await self._unload(name)
 
     async def sleep(self) -> None:
         """See `Engine`; requests wait here while the server gives memory back."""
@@ -222,6 +228,8 @@ class VLLMEngine:
         self._awake.set()
         for asked in self._asked:
             asked.cancel()
+        for name in self._installed.values():
+            await self._unload(name)
         if self._client is not None:
             await self._client.aclose()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -236,9 +244,8 @@ class VLLMEngine:
         end: float,
     ) -> Generation:
         """Ask until a whole reply comes: a server that dies, or that aborts, is asked again."""
-        name = BASE if request.version is None else str(request.version)
+        version = request.version
         body = {
-            "model": name,
             "token_ids": list(prompt),
             "output_mode": "tokens",
             "sampling_params": {
@@ -253,11 +260,15 @@ class VLLMEngine:
                 "seed": seed_of(request.key),
             },
         }
+        pause_s = 0.0
         while True:
+            await asyncio.sleep(pause_s)
+            pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             self._require_open()
+            name = BASE if version is None else self._installed[version]
             try:
                 found = await self._http().post(
-                    _GENERATE, json=body, timeout=end - time.monotonic()
+                    _GENERATE, json={"model": name, **body}, timeout=end - time.monotonic()
                 )
             except httpx2.TimeoutException:
                 raise TimeoutError from None
@@ -271,7 +282,7 @@ class VLLMEngine:
                 raise ModelError(
                     f"{self._url} answered {found.status_code}: {found.text[:_QUOTED]}"
                 )
-            generation = self._read(found, name, prompt, request.version, sampling)
+            generation = self._read(found, name, prompt, version, sampling)
             if generation is not None:
                 return generation
 
@@ -336,17 +347,18 @@ class VLLMEngine:
             except httpx2.TransportError:
                 await asyncio.sleep(0.5)  # of somebody else's; whoever asks has a deadline
                 return
-            for version, folder in self._installed.items():
-                if str(version) not in served:
-                    await self._load(version, folder)
+            for name in self._installed.values():
+                if name not in served:
+                    await self._load(name)
 
-    async def _load(self, version: WeightVersion, folder: Path) -> None:
-        adapter = {"lora_name": str(version), "lora_path": str(folder)}
-        try:
-            await self._call(_LOAD, adapter)
-        except ModelError:  # an install that was cut off may have left it there
-            await self._call(_UNLOAD, {"lora_name": str(version)})
-            await self._call(_LOAD, adapter)
+    async def _load(self, name: str) -> None:
+        await self._call(_LOAD, {"lora_name": name, "lora_path": str(self._folder / name)})
+
+    async def _unload(self, name: str) -> None:
+        """Let the server forget an adapter; one that is gone or does not answer has forgotten it."""
+        with contextlib.suppress(ModelError, DeadlineError):
+            await self._call(_UNLOAD, {"lora_name": name})
+        shutil.rmtree(self._folder / name, ignore_errors=True)
 
     async def _call(
         self, path: str, body: Any, parameters: Mapping[str, Any] | None = None
@@ -368,20 +380,15 @@ class VLLMEngine:
 
     def _write(
         self,
-        version: WeightVersion,
+        name: str,
         tensors: Mapping[str, torch.Tensor],
         config: Mapping[str, Any],
-    ) -> Path:
-        """A folder that PEFT and vLLM load; whole or not there."""
-        final = self._folder / str(version)
-        aside = final.with_name(f".tmp-{version}")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        save_file(dict(tensors), aside / "adapter_model.safetensors")
-        (aside / "adapter_config.json").write_text(json.dumps(dict(config)))
-        shutil.rmtree(final, ignore_errors=True)
-        aside.rename(final)
-        return final
+    ) -> None:
+        """A folder that PEFT and vLLM load."""
+        folder = self._folder / name
+        folder.mkdir(parents=True)
+        save_file(dict(tensors), folder / "adapter_model.safetensors")
+        (folder / "adapter_config.json").write_text(json.dumps(dict(config)))
 
     def _require(self, version: WeightVersion | None) -> None:
         self._require_open()
