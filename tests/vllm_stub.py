@@ -27,7 +27,7 @@ class VLLMStub:
     """Of the next replies: ``abort``, ``cut`` (the connection), a status, or a body of bytes."""
     delay_s: float = 0.0
     adapters: dict[str, str] = field(default_factory=dict)
-    """Name -> digest of its weights."""
+    """Name -> digest of its weights, empty if all are 0."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     asleep: bool = False
     at_once: int = 0
@@ -42,7 +42,7 @@ class VLLMStub:
         if name != "base" and name not in self.adapters:
             return 404, {"error": {"message": f"no model {name}"}}
         drawn = hashlib.sha256(
-            json.dumps([request["token_ids"], wanted["seed"], self.adapters.get(name)]).encode()
+            json.dumps([request["token_ids"], wanted["seed"], self.adapters.get(name, "")]).encode()
         ).digest()
         tokens = [97 + byte % 26 for byte in drawn[: min(_LENGTH, wanted["max_tokens"])]]
         content = [
@@ -68,7 +68,8 @@ class VLLMStub:
         if path == "/v1/load_lora_adapter":
             weights = load_file(Path(request["lora_path"]) / "adapter_model.safetensors")
             told = b"".join(weights[key].numpy().tobytes() for key in sorted(weights))
-            self.adapters[request["lora_name"]] = hashlib.sha256(told).hexdigest()
+            zeros = not any(weight.any() for weight in weights.values())
+            self.adapters[request["lora_name"]] = "" if zeros else hashlib.sha256(told).hexdigest()
         elif path == "/v1/unload_lora_adapter":
             self.adapters.pop(request["lora_name"], None)
         elif path in ("/sleep", "/wake_up"):

@@ -1,8 +1,10 @@
 """An engine on a vLLM server: tokens in, tokens and log-probabilities out, adapters while it serves.
 
 Each time that a version is loaded it gets a new name: vLLM 0.32 takes two adapters of one name for the same
-one, in its batches and in its prefix cache, also after the first was unloaded. A server that died is
-started again, gets its adapters back, and is asked again under the same seed.
+one, in its batches and in its prefix cache, also after the first was unloaded. Where there are adapters, the
+base replies through one of zeros: on a CPU, vLLM 0.32 takes a row without adapter, index -1, for one of the
+last slot. A server that died is started again, gets its adapters back, and is asked again under the same
+seed.
 """
 
 from __future__ import annotations
@@ -109,6 +111,8 @@ class VLLMEngine:
         """Version -> its name at the server, which is that of its folder."""
         self._in_flight: Counter[WeightVersion] = Counter()
         self._retired: set[WeightVersion] = set()
+        self._base = BASE
+        """What replies for the base: an adapter of zeros from the first install on."""
         self._client: httpx2.AsyncClient | None = None
         self._slots = asyncio.Semaphore(concurrency)
         self._asked: set[asyncio.Task[Generation]] = set()
@@ -184,6 +188,8 @@ class VLLMEngine:
                     f"{self._max_versions}. Retire one first, or raise it: the server would evict one."
                 )
             tensors = self._open_update(update)
+            if self._base == BASE:
+                self._base = await self._add_zeros(self._adapters)
             name = f"{version}.{secrets.token_hex(4)}"
             await asyncio.to_thread(self._write, name, tensors, self._adapters.config)
             try:
@@ -228,8 +234,9 @@ class VLLMEngine:
         self._awake.set()
         for asked in self._asked:
             asked.cancel()
-        for name in self._installed.values():
-            await self._unload(name)
+        for name in (self._base, *self._installed.values()):
+            if name != BASE:
+                await self._unload(name)
         if self._client is not None:
             await self._client.aclose()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -265,7 +272,7 @@ class VLLMEngine:
             await asyncio.sleep(pause_s)
             pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             self._require_open()
-            name = BASE if version is None else self._installed[version]
+            name = self._base if version is None else self._installed[version]
             try:
                 found = await self._http().post(
                     _GENERATE, json={"model": name, **body}, timeout=end - time.monotonic()
@@ -347,9 +354,17 @@ class VLLMEngine:
             except httpx2.TransportError:
                 await asyncio.sleep(0.5)  # of somebody else's; whoever asks has a deadline
                 return
-            for name in self._installed.values():
+            for name in (self._base, *self._installed.values()):
                 if name not in served:
                     await self._load(name)
+
+    async def _add_zeros(self, adapters: ServedAdapters) -> str:
+        """Load an adapter that changes nothing; returns its name."""
+        name = f"{BASE}.{secrets.token_hex(4)}"
+        zeros = {header.name: torch.zeros(header.shape) for header in adapters.tensors}
+        await asyncio.to_thread(self._write, name, zeros, adapters.config)
+        await self._load(name)
+        return name
 
     async def _load(self, name: str) -> None:
         await self._call(_LOAD, {"lora_name": name, "lora_path": str(self._folder / name)})

@@ -178,6 +178,8 @@ class VLLMServer:
 
     def _launch(self) -> None:
         self.starts += 1
+        if self._process is not None:
+            _end(self._process)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -203,7 +205,8 @@ class VLLMServer:
         ]
         if settings.lora_rank:
             arguments += ["--enable-lora", "--max-lora-rank", str(_served_rank(settings.lora_rank))]
-            arguments += ["--max-loras", str(settings.max_versions)]
+            # one more for the adapter of zeros that the base replies through
+            arguments += ["--max-loras", str(settings.max_versions + 1)]
         if settings.max_length is not None:
             arguments += ["--max-model-len", str(settings.max_length)]
         if settings.block_tokens is not None:
