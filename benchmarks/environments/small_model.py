@@ -24,7 +24,8 @@ import srl_envs
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models.base_model import BaseModel, Prompt
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.prompt import Prompt
 from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_envs.errors import IllegalMoveError

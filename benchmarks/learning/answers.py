@@ -27,7 +27,8 @@ import numpy as np
 import srl_envs
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
-from srl_agents.models.base_model import BaseModel, Prompt
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.prompt import Prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion, label_of

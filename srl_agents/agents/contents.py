@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
-from srl_agents.engines.protocol import Example, SamplingSettings
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.models.prompt import Example
 from srl_agents.records import digest
 from srl_envs.settings import dump
 

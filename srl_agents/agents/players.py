@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srl_agents.engines.protocol import Engine, Example, GenerationRequest
+from srl_agents.engines.protocol import Engine, GenerationRequest
+from srl_agents.models.prompt import Example
 from srl_agents.records import WeightVersion
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy

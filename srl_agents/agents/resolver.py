@@ -27,7 +27,8 @@ from srl_agents.agents.grammar import (
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt, read_prompt
 from srl_agents.engines.endpoint import EndpointEngine, EndpointSettings
-from srl_agents.engines.protocol import Example, SamplingSettings
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.models.prompt import Example
 from srl_agents.records import WeightVersion
 from srl_envs import spec
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
@@ -278,10 +279,8 @@ def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
         ModelError: it cannot be fetched or loaded.
     """
     from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
-    from srl_agents.models.base_model import (  # noqa: PLC0415 - torch comes with it
-        BaseModel,
-        Prompt,
-    )
+    from srl_agents.models.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
+    from srl_agents.models.prompt import Prompt  # noqa: PLC0415
 
     rank, alpha = key.shape
     base = BaseModel.load(

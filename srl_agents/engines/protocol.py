@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+from srl_agents.models.prompt import Example
 from srl_agents.records import Served, WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError
 
 Finish = Literal["stop", "length", "served"]
-Example = tuple[str, str]
-"""An observation and a reply to it, shown as an earlier turn of the chat."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

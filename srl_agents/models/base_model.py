@@ -9,18 +9,16 @@ one.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from srl_agents.models import catalog
+from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.digests import version_of
 from srl_agents.models.full_weights import FullWeights
@@ -28,17 +26,14 @@ from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
+from srl_agents.models.prompt import Example, Prompt
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 
 Dtype = Literal["float32", "bfloat16"]
-Example = tuple[str, str]
-"""An observation and a reply to it, shown as an earlier turn of the chat."""
 _BASE = "__base__"
 """PEFT's word for no adapter."""
-_PROMPT_CACHE = 8192
-"""Encoded prompts kept; games repeat their opening positions."""
 
 
 def limit_threads() -> None:
@@ -50,29 +45,6 @@ def limit_threads() -> None:
     torch.set_num_threads(int(os.environ.get("SRL_TORCH_THREADS", "1")))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prompt:
-    """What a model reads before the observation; the same for every turn, so prefixes are shared."""
-
-    system: str | None = None
-    """System message; None leaves it to the chat template."""
-    examples: tuple[Example, ...] = ()
-    """(observation, reply) pairs shown as earlier turns; small models learn the reply's form here."""
-
-    def __post_init__(self) -> None:
-        if any(len(example) != 2 for example in self.examples):
-            raise ConfigError("prompt.examples: each is a pair of an observation and a reply.")
-
-    def messages(
-        self, observation: str, examples: tuple[Example, ...] = ()
-    ) -> list[dict[str, str]]:
-        """The chat that ends with the observation; more examples follow the prompt's own."""
-        chat = [] if self.system is None else [{"role": "system", "content": self.system}]
-        for shown, reply in (*self.examples, *examples):
-            chat += [{"role": "user", "content": shown}, {"role": "assistant", "content": reply}]
-        return [*chat, {"role": "user", "content": observation}]
-
-
 class BaseModel:
     """A frozen causal language model, its tokenizer and its adapters."""
 
@@ -80,31 +52,29 @@ class BaseModel:
         self,
         name: str,
         model: Any,
-        tokenizer: Any,
+        chat: ChatTokenizer,
         *,
         lora_rank: int,
         lora_alpha: float,
         lora_targets: Targets = "all-linear",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
-        prompt: Prompt | None = None,
     ) -> None:
         """Take over a loaded model; `load` is the usual way in.
 
         Args:
             name: how the user called the model.
             model: a transformers causal language model; it is frozen and wrapped here.
-            tokenizer: its tokenizer, with a chat template and a pad token.
+            chat: its tokenizer, and what stands before every observation.
             lora_rank: rank of every adapter.
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
             lora_targets: layers that have LoRA factors.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
-            prompt: what stands before every observation; nothing if absent.
         """
-        self.prompt = prompt or Prompt()
         self.name = name
-        self.tokenizer = tokenizer
+        self.chat = chat
+        tokenizer = chat.tokenizer
         self.device = torch.device(model.device)
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
         pad = tokenizer.pad_token_id
@@ -120,9 +90,6 @@ class BaseModel:
                 model, rank=lora_rank, alpha=lora_alpha, targets=lora_targets
             )
         self.model: Any = self._weights.model
-        specials = [re.escape(t) for t in _special_tokens(tokenizer)]
-        self._specials = re.compile("|".join(specials)) if specials else None
-        self._encode = lru_cache(maxsize=_PROMPT_CACHE)(self._encode_uncached)
 
     @classmethod
     def load(
@@ -172,70 +139,44 @@ class BaseModel:
             with quiet_libraries(), memory_limit(f"loading {name_or_path} on {place}", less):
                 model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
                 model.to(place)
-                tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
-        if not tokenizer.chat_template:
-            raise ModelError(f"{name_or_path} has no chat template; use an instruct model.")
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
         return cls(
             str(name_or_path),
             model,
-            tokenizer,
+            ChatTokenizer.load(folder, prompt),
             lora_rank=lora_rank,
             lora_alpha=lora_alpha,
             lora_targets=lora_targets,
             parameters=parameters,
             frozen_in_memory=frozen_in_memory,
-            prompt=prompt,
         )
 
     # Text and tokens
 
+    @property
+    def prompt(self) -> Prompt:
+        """What stands before every observation."""
+        return self.chat.prompt
+
+    @property
+    def tokenizer(self) -> Any:
+        """Of transformers."""
+        return self.chat.tokenizer
+
     def encode_prompt(
         self, observation: str, examples: tuple[Example, ...] = ()
     ) -> tuple[int, ...]:
-        """Token ids of prompt and observation under the chat template, ready for the reply.
-
-        The observation may quote other players, so text in it that spells a template token
-        (``<|im_end|>``) is broken up: no player can end another's message.
-
-        Args:
-            observation: what the reply answers.
-            examples: shown after those of the base's prompt; what others wrote, broken up too.
-        """
-        return self._encode(observation, examples)
-
-    def _encode_uncached(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
-        shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
-        ids = self.tokenizer.apply_chat_template(
-            self.prompt.messages(self._broken_up(observation), shown),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        return tuple(ids)
+        """See `ChatTokenizer`."""
+        return self.chat.encode_prompt(observation, examples)
 
     def encode_reply(self, reply: str) -> tuple[int, ...]:
-        """Token ids of a reply that somebody else wrote, as this model would write it.
-
-        They end with the token that ends a reply; text that spells a template token is broken up.
-        """
-        ids = self.tokenizer(self._broken_up(reply), add_special_tokens=False)["input_ids"]
-        return (*ids, self.tokenizer.eos_token_id)
-
-    def _broken_up(self, text: str) -> str:
-        if self._specials is None:
-            return text
-        return self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], text)
+        """See `ChatTokenizer`."""
+        return self.chat.encode_reply(reply)
 
     def decode(self, ids: tuple[int, ...] | list[int]) -> str:
-        """Text of a reply, without template tokens."""
-        text: str = self.tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
+        """See `ChatTokenizer`."""
+        return self.chat.decode(ids)
 
     @property
     def context_length(self) -> int:
@@ -462,9 +403,3 @@ def _eos_token_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:
     declared = model.generation_config.eos_token_id
     ids = [] if declared is None else [declared] if isinstance(declared, int) else list(declared)
     return frozenset([tokenizer.eos_token_id, *ids])
-
-
-def _special_tokens(tokenizer: Any) -> list[str]:
-    """Texts that the tokenizer reads as one template token, longest first."""
-    added = [t.content for t in tokenizer.added_tokens_decoder.values() if t.special]
-    return sorted((t for t in added if len(t) > 1), key=len, reverse=True)

@@ -11,7 +11,8 @@ from srl_agents.credit.preferences import (
     PreferenceBatch,
     paid_pairs,
 )
-from srl_agents.models.base_model import BaseModel, Example
+from srl_agents.models.base_model import BaseModel
+from srl_agents.models.prompt import Example
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice

@@ -15,8 +15,9 @@ from srl_agents.engines.settings import EngineSite
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
-from srl_agents.models.base_model import BaseModel, Prompt
+from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.models.prompt import Prompt
 from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward

@@ -23,6 +23,7 @@ from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.chat import ChatTokenizer
 from srl_envs.errors import ModelError
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
@@ -167,7 +168,9 @@ def test_every_architecture_is_played_as_its_own_forward_says(config: Pretrained
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config).eval()
-    base = BaseModel("small", model, random_model.random_tokenizer(), lora_rank=2, lora_alpha=4)
+    base = BaseModel(
+        "small", model, ChatTokenizer(random_model.random_tokenizer()), lora_rank=2, lora_alpha=4
+    )
     for how in (OFF, DecodingSettings(max_rows=4, read_in_place=1)):
         asked = rows((None,), 7)
         for reply, row in zip(played(base, asked, how), asked, strict=True):
@@ -180,6 +183,8 @@ def test_every_architecture_is_played_as_its_own_forward_says(config: Pretrained
 
 def test_attention_that_the_engine_does_not_have_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(Gemma2Config(**SHAPE, head_dim=8))
-    base = BaseModel("gemma", model, random_model.random_tokenizer(), lora_rank=2, lora_alpha=4)
+    base = BaseModel(
+        "gemma", model, ChatTokenizer(random_model.random_tokenizer()), lora_rank=2, lora_alpha=4
+    )
     with pytest.raises(ModelError, match="softcap"):
         played(base, rows((None,), 1), OFF)

@@ -21,6 +21,7 @@ from srl_agents.engines.protocol import (
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
+from srl_agents.models.chat import ChatTokenizer
 from srl_agents.records import WeightVersion
 from srl_agents.testing import check_engine
 from srl_agents.transports.shared import SharedTransport
@@ -170,7 +171,7 @@ def always(folder: Path, text: str) -> BaseModel:
         head.weight.zero_()
         head.bias = torch.nn.Parameter(torch.zeros(head.weight.shape[0]))
         head.bias[tokenizer.convert_tokens_to_ids(text)] = 50.0
-    return BaseModel("always", model, tokenizer, lora_rank=2, lora_alpha=4)
+    return BaseModel("always", model, ChatTokenizer(tokenizer), lora_rank=2, lora_alpha=4)
 
 
 ASK = GenerationRequest(observation="rock", version=None, key=(1,))
