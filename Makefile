@@ -22,7 +22,7 @@ BOARD ?= runs/board-$(SEEDS)-seeds
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install quickstart board test check lint types imports pytest slow bench clean
+.PHONY: help install quickstart board test check lint types imports pytest slow vllm bench clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,11 +69,22 @@ pytest: install
 	$(BIN)/pytest -n 2 --dist loadfile
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu and not vllm"
+
+# vLLM pins its own torch and transformers, so it lives in an environment of its own. Three more packages
+# of its CPU build do not match that torch and keep it from starting.
+.venv-vllm/.installed: constraints-vllm.txt
+	test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet --progress-bar off --requirement constraints-vllm.txt
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+vllm: install .venv-vllm/.installed ## Make .venv-vllm (4 GB) and run the tests against a real server
+	SRL_VLLM_PYTHON=$(abspath .venv-vllm/bin/python) $(BIN)/pytest -m vllm tests/vllm
 
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srl_agents.engines.decoding_settings import DecodingSettings, Eviction
@@ -35,6 +36,8 @@ class EngineSite:
     """Most replies in one call of the model."""
     open_update: Callable[[WeightUpdate], dict[str, torch.Tensor]]
     """The transport's `open`, for `Engine.install`."""
+    folder: Path
+    """Of the run, for an engine's logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +126,10 @@ def _bytes(gib: float | None) -> int | None:
 ENGINES: Kinds[type[EngineSettings]] = Kinds(
     what="engine",
     group="srl_agents.engines",
-    built_in={"transformers": "srl_agents.engines.settings:TransformersSettings"},
+    built_in={
+        "transformers": "srl_agents.engines.settings:TransformersSettings",
+        "vllm": "srl_agents.engines.vllm_settings:VLLMSettings",
+    },
     fault=settings_of(EngineSettings, "kind"),
 )
 ENGINE: Section[EngineSettings] = Section(kinds=ENGINES, key="kind", default="transformers")

@@ -83,6 +83,7 @@ class VLLMEngine:
         open_update: the transport's `open`.
         max_versions: adapters that the server holds at once.
         concurrency: requests at the server at once; the others wait here.
+        ends_server: `close` ends the server, too.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class VLLMEngine:
         open_update: Callable[[WeightUpdate], Mapping[str, torch.Tensor]] | None = None,
         max_versions: int = 8,
         concurrency: int = 256,
+        ends_server: bool = False,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
@@ -105,7 +107,7 @@ class VLLMEngine:
         self._context_length = context_length
         self._adapters, self._open_update = adapters, open_update
         self._max_versions = max_versions
-        self._concurrency = concurrency
+        self._concurrency, self._ends_server = concurrency, ends_server
         self._folder = Path(tempfile.mkdtemp(prefix="srl-adapters-"))
         self._installed: dict[WeightVersion, str] = {}
         """Version -> its name at the server, which is that of its folder."""
@@ -227,7 +229,7 @@ class VLLMEngine:
         self._awake.set()
 
     async def close(self) -> None:
-        """See `Engine`; the server itself goes on."""
+        """See `Engine`; a server that was given by its address goes on."""
         if self._closed:
             return
         self._closed = True
@@ -240,6 +242,8 @@ class VLLMEngine:
         if self._client is not None:
             await self._client.aclose()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._server is not None and self._ends_server:
+            await asyncio.to_thread(self._server.close)
 
     # --- one reply ---------------------------------------------------------------------------
 

@@ -209,7 +209,7 @@ def _with_players(learning: Learning) -> Parts:
     learning.opened.callback(loop.close)
     transport = make_transport(recipe, learning.folder)
     learning.opened.callback(transport.close)
-    engine = make_engine(recipe, learning.base, transport)
+    engine = make_engine(recipe, learning.base, transport, learning.folder)
     learning.opened.callback(lambda: loop.run(engine.close()))
     policies = _guests(learning, engine, loop)
     drawn_as = {recipe.model: recipe.model}

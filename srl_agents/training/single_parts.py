@@ -74,7 +74,9 @@ def sampling_of(recipe: LeagueRecipe) -> SamplingSettings:
     )
 
 
-def make_engine(recipe: LeagueRecipe, base: BaseModel, transport: Transport) -> Engine:
+def make_engine(
+    recipe: LeagueRecipe, base: BaseModel, transport: Transport, folder: Path
+) -> Engine:
     """What replies are sampled with.
 
     Raises:
@@ -86,6 +88,7 @@ def make_engine(recipe: LeagueRecipe, base: BaseModel, transport: Transport) -> 
             sampling=sampling_of(recipe),
             batch_rows=recipe.rollout.batch_rows,
             open_update=transport.open,
+            folder=folder,
         )
     )
     can = engine.capabilities

@@ -130,6 +130,7 @@ def test_the_engine_conforms(tmp_path: Path) -> None:
         sampling=SamplingSettings(max_new_tokens=3),
         batch_rows=1,
         open_update=transport.open,
+        folder=tmp_path,
     )
     settings = ENGINE.convert("one_at_a_time", "engine")
     check_engine(lambda: settings.make_engine(site), updates=updates, broken=[gone], requests=3)

@@ -1,6 +1,7 @@
 """What a recipe's ``engine`` section says reaches the loop."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ def test_a_section_decides_what_is_kept(
         sampling=SamplingSettings(max_new_tokens=2),
         batch_rows=4,
         open_update=lambda _: {},
+        folder=Path(),
     )
     engine = ENGINE.convert({"kind": "transformers", **section}, "engine").make_engine(site)
     first, second = (asyncio.run(engine.generate(ASK)) for _ in range(2))

@@ -1,0 +1,132 @@
+"""The engine ``vllm`` of a recipe: a real vLLM server, started for the run or at an address."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.engines.settings import EngineSettings, EngineSite
+from srl_agents.records import TensorHeader
+from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.engines.protocol import Engine
+    from srl_agents.engines.vllm_engine import ServedAdapters
+    from srl_agents.models.base_model import BaseModel
+
+LOG = "vllm.log"
+"""Of a server that a run starts, in the run's folder."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VLLMSettings(EngineSettings):
+    """A vLLM server that samples every learner's replies through its own LoRA adapter.
+
+    Its batches are its own affair, so runs repeat seeds and schedule and not rounding.
+    """
+
+    kind: str = "vllm"
+    url: str = ""
+    """Address of a server that ``srl serve`` runs, such as http://127.0.0.1:8000; empty starts one."""
+    python: str = ""
+    """Interpreter with vLLM, of a server that the run starts; empty takes SRL_VLLM_PYTHON."""
+    max_versions: int = 16
+    """Adapters that the server holds at once: learners, and their frozen versions that play."""
+    concurrency: int = 256
+    """Requests at the server at once; the others wait in this process."""
+    max_length: int | None = None
+    """Prompt and reply together, in tokens; None takes the model's own."""
+    block_tokens: int | None = None
+    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    cache_gib: float | None = None
+    """Of keys and values on a CPU."""
+    memory_share: float = 0.4
+    """Of a GPU's memory, for weights and cache of the server; the trainer needs the rest."""
+    compiled: bool = True
+    """Compile and capture the model, which takes a minute at the start; False starts at once."""
+    start_timeout_s: float = 600.0
+    """Until the server's first reply."""
+    restarts: int = 3
+    """How often a server that died is started again."""
+    arguments: tuple[str, ...] = ()
+    """More of vLLM's own command-line arguments."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_versions", "concurrency"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        if self.url and self.python:
+            raise ConfigError("url, python: a server at an address is not started; leave out one.")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ConfigError(f"url={self.url!r}: give an address such as http://127.0.0.1:8000.")
+
+    def make_engine(self, site: EngineSite) -> Engine:
+        """See `EngineSettings`; waits for the server's first reply.
+
+        Raises:
+            ConfigError: learners own whole weights, or no interpreter is named.
+            ModelError: the server ends before it replies.
+            DeadlineError: it does not reply in time.
+        """
+        from srl_agents.engines.vllm_engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.vllm_server import (  # noqa: PLC0415
+            VLLMServer,
+            VLLMServerSettings,
+        )
+        from srl_agents.models import catalog  # noqa: PLC0415
+
+        base = site.base
+        if base.parameters != "lora":
+            raise ConfigError("engine vllm serves adapters: use parameters 'lora'.")
+        adapters = served_adapters(base)
+        context = min(base.context_length, self.max_length or base.context_length)
+        server: VLLMServer | str = self.url
+        if not self.url:
+            settings = VLLMServerSettings(
+                model=str(catalog.resolve(base.name)),
+                python=self.python,
+                lora_rank=int(adapters.config["r"]),
+                max_versions=self.max_versions,
+                max_running=site.batch_rows,
+                max_length=context,
+                dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
+                block_tokens=self.block_tokens,
+                cache_gib=self.cache_gib,
+                memory_share=self.memory_share,
+                compiled=self.compiled,
+                start_timeout_s=self.start_timeout_s,
+                restarts=self.restarts,
+                arguments=self.arguments,
+            )
+            server = VLLMServer(settings, site.folder / LOG)
+            server.start()
+        engine: Engine = VLLMEngine(
+            server,
+            base.chat,
+            site.sampling,
+            context_length=context,
+            adapters=adapters,
+            open_update=site.open_update,
+            max_versions=self.max_versions,
+            concurrency=self.concurrency,
+            ends_server=True,
+        )
+        return engine
+
+
+def served_adapters(base: BaseModel) -> ServedAdapters:
+    """What a server must know of the adapters on a base, which has one at least."""
+    from srl_agents.engines.vllm_engine import ServedAdapters  # noqa: PLC0415 - torch: seconds
+
+    name = base.adapters[0]
+    with tempfile.TemporaryDirectory() as folder:
+        base.save_adapter(name, Path(folder))
+        config: dict[str, Any] = json.loads((Path(folder) / "adapter_config.json").read_text())
+    headers = tuple(
+        TensorHeader(name=key, dtype="F32", shape=tuple(tensor.shape))
+        for key, tensor in base.adapter_tensors(name).items()
+    )
+    return ServedAdapters(config=config, tensors=headers)
