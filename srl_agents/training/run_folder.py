@@ -60,7 +60,7 @@ def snapshots_in(folder: Path) -> list[str]:
     """Ids of the versions that a run froze."""
     return sorted(
         path.name
-        for path in (folder / SNAPSHOTS).glob("*@*")
+        for path in (folder / SNAPSHOTS).glob("*@*-*")
         if path.is_dir()
         and not path.is_symlink()
         and not path.name.endswith(".tmp")
@@ -76,6 +76,8 @@ def link_label(folder: Path, version: WeightVersion) -> None:
         version: that was frozen.
     """
     link = folder / SNAPSHOTS / version.label
+    if link.is_dir() and not link.is_symlink():
+        return  # a copy of the run that followed its links; the whole ids are right there
     link.unlink(missing_ok=True)
     alike = [name for name in snapshots_in(folder) if label_of(name) == version.label]
     if alike == [str(version)]:

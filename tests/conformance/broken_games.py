@@ -513,7 +513,7 @@ class Ended(Pennies):
 class Curious(Pennies):
     """views: how often it was asked shows in the text.
 
-    Also found by: public_suites, determinism, reset_isolation, state_round_trip, bots,
+    Also found by: contract, public_suites, determinism, reset_isolation, state_round_trip, bots,
     conversions, copies.
     """
 

@@ -130,7 +130,7 @@ def test_a_run_that_lost_its_last_checkpoint_ends_like_an_undisturbed_one(
     kind: str, runs: Runs, tmp_path: Path
 ) -> None:
     whole = runs(KINDS[kind])
-    shutil.copytree(whole, tmp_path / "run")
+    shutil.copytree(whole, tmp_path / "run", symlinks=True)
     shutil.rmtree(tmp_path / f"run/checkpoints/step-{UPDATES:08}")
     train(KINDS[kind], tmp_path / "run")
     assert state(tmp_path / "run") == state(whole)

@@ -55,7 +55,7 @@ def stopped(recipe: LeagueRecipe, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def run(stopped: Path, tmp_path: Path) -> Path:
-    shutil.copytree(stopped, tmp_path / "run")
+    shutil.copytree(stopped, tmp_path / "run", symlinks=True)
     return tmp_path / "run"
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_snapshot_of_a_lost_update_is_written_again(
     recipe: LeagueRecipe, run: Path, tmp_path: Path
 ) -> None:
     """It was frozen after the last checkpoint, so the weights that it held come again."""
-    shutil.copytree(run, tmp_path / "whole")
+    shutil.copytree(run, tmp_path / "whole", symlinks=True)
     train_run(recipe, tmp_path / "whole")
     whole = snapshot(tmp_path / "whole", "alice@2")
     later = run / "snapshots" / whole.name / WEIGHTS
