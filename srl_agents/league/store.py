@@ -159,11 +159,18 @@ class LeagueStore(StoreReader):
         """
         return self.report_many([(spec, result)]) == 1
 
-    def report_many(self, matches: Iterable[tuple[MatchSpec, MatchResult]]) -> int:
+    def report_many(
+        self, matches: Iterable[tuple[MatchSpec, MatchResult]], *, repeatable: bool = True
+    ) -> int:
         """Store matches in one transaction: all of them, or none if one is refused.
 
         The same match with the same result is a no-op. A void match may be reported again once it
         was played; the void row stays beside the played one. Leases of the matches end.
+
+        Args:
+            matches: that were played.
+            repeatable: a match that is played again ends alike. False: it may end otherwise, and its
+                first result stays.
 
         Returns:
             Number of matches that were new.
@@ -173,7 +180,8 @@ class LeagueStore(StoreReader):
                 holds an agent that was never added.
         """
         with self._transaction():
-            new = self._insert([(spec.match_id, spec, result) for spec, result in matches])
+            rows = [(spec.match_id, spec, result) for spec, result in matches]
+            new = self._insert(rows, repeatable=repeatable)
         self._matches += new
         if self._lock is not None:
             schema.acknowledge(self._lock, self._matches)
@@ -296,7 +304,9 @@ class LeagueStore(StoreReader):
 
     # --- rows --------------------------------------------------------------------------------
 
-    def _insert(self, matches: Sequence[tuple[str, MatchSpec, MatchResult]]) -> int:
+    def _insert(
+        self, matches: Sequence[tuple[str, MatchSpec, MatchResult]], *, repeatable: bool
+    ) -> int:
         agents = dict(self._db.execute("SELECT agent_id, agent_no FROM agent"))
         envs = {(e, o): n for n, e, o in self._db.execute("SELECT * FROM env")}
         next_no = self._db.execute("SELECT ifnull(max(match_no), 0) + 1 FROM match").fetchone()[0]
@@ -310,7 +320,7 @@ class LeagueStore(StoreReader):
             void = result.termination == "void"
             known = stored.get((match_id, void))
             if known is not None:
-                if not void:  # two failures of ours need not look alike
+                if repeatable and not void:  # two failures of ours need not look alike
                     told = known if isinstance(known, MatchResult) else self._result(known)
                     count = len(spec.seats)
                     refuse_other_result(normal(told, count), normal(result, count))

@@ -21,13 +21,22 @@ class Matches:
         store: gets every result.
         processes: play a part each, and hear of the others'.
         view: shows progress.
+        repeatable: a match that is played again, after a crash, ends alike; see
+            `LeagueStore.report_many`.
     """
 
     def __init__(
-        self, rollouts: Rollouts, *, store: LeagueStore, processes: Processes, view: ConsoleView
+        self,
+        rollouts: Rollouts,
+        *,
+        store: LeagueStore,
+        processes: Processes,
+        view: ConsoleView,
+        repeatable: bool,
     ) -> None:
         self.rollouts, self.store = rollouts, store
         self.processes, self.view = processes, view
+        self.repeatable = repeatable
 
     def play(
         self,
@@ -63,7 +72,9 @@ class Matches:
                 match for part in self.processes.gather(ended) for match in part
             ):
                 finished(episode, transcript)
-        self.store.report_many((episode.spec, episode.result()) for episode in episodes)
+        self.store.report_many(
+            ((episode.spec, episode.result()) for episode in episodes), repeatable=self.repeatable
+        )
         void = [episode for episode in episodes if not episode.valid]
         if len(void) > most_void * len(episodes):
             raise SandboxError(

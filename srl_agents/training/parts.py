@@ -18,7 +18,7 @@ from srl_agents.agents.resolver import Seated, close_engines
 from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
-from srl_agents.engines.protocol import Engine
+from srl_agents.engines.protocol import Engine, RepeatableEngine
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
@@ -35,7 +35,7 @@ from srl_agents.training.collapse import CollapseWatch
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
-from srl_agents.training.run_folder import RECIPE, check_folder, write_recipe
+from srl_agents.training.run_folder import RECIPE, check_folder, same_recipe, write_recipe
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
@@ -71,6 +71,9 @@ class Ground:
     served: Mapping[str, Seated]
     """Guests behind endpoints, which have answered."""
     base: BaseModel
+    repeatable: bool
+    """A match that was played since the last checkpoint, and is played again, ends alike: not with
+    endpoints, in the order ``free`` or with settings that round differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +159,8 @@ def _on_ground(
     base = load_base(recipe)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
+    exact = recipe.rollout.order == "exact" and not served
+    repeatable = exact and same_recipe(recipe, folder)
     write_recipe(recipe, folder)
     if recipe.report_to:
         keep_run_id(folder, own)
@@ -169,6 +174,7 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         base=base,
+        repeatable=repeatable,
     )
 
 
@@ -240,7 +246,13 @@ class _Playing:
 def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) -> Parts:
     recipe, view = learning.recipe, learning.view
     league = make_league(recipe, learning.base, learning.learners)
-    matches = Matches(rollouts, store=learning.store, processes=learning.processes, view=view)
+    matches = Matches(
+        rollouts,
+        store=learning.store,
+        processes=learning.processes,
+        view=view,
+        repeatable=learning.repeatable and isinstance(playing.engine, RepeatableEngine),
+    )
     versions = LeagueVersions(
         recipe,
         league,

@@ -56,6 +56,12 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
     temporary.replace(folder / RECIPE)
 
 
+def same_recipe(recipe: Recipe, folder: Path) -> bool:
+    """Whether the run in a folder that `check_folder` let pass, if there is one, was set as it is now."""
+    path = folder / RECIPE
+    return not path.is_file() or load(type(recipe), path) == recipe
+
+
 def snapshots_in(folder: Path) -> list[str]:
     """Ids of the versions that a run froze."""
     return sorted(

@@ -12,7 +12,7 @@ from rich.console import Console
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, WeightVersion
+from srl_agents.records import Episode, MatchSpec, WeightVersion
 from srl_agents.training.phases import PHASES, Update
 from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import ConfigError, StoreError
@@ -131,6 +131,29 @@ def test_a_run_through_files_is_the_run_through_memory(tmp_path: Path) -> None:
     published = {WeightVersion.parse(path.name) for path in (tmp_path / "files/versions").iterdir()}
     assert {version.learner for version in published} == {"alice", "bob"}
     assert max(version.number for version in published) == 3
+
+
+def other_draws(root_seed: int, spec: MatchSpec, _: object) -> tuple[int, int]:
+    return (root_seed + 1, int(spec.match_id[:15], 16))
+
+
+@pytest.mark.parametrize("order", ["exact", "free"])
+def test_a_killed_run_goes_on_where_matches_need_not_end_alike(
+    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other draws stand for other rounding; update 2 is played again, under the ids of the first time."""
+    not_chosen = "exact" if order == "free" else "free"
+    monkeypatch.delattr(f"srl_agents.rollouts.rollouts.play_{not_chosen}")
+    recipe, run = recipe_of(tmp_path, f"rollout.order={order}"), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train_run(recipe, run, interrupt_after=2)
+    monkeypatch.setattr("srl_agents.rollouts.match_queue.match_key", other_draws)
+    if order == "exact":
+        with pytest.raises(StoreError, match="One spec gave two results"):
+            train_run(recipe, run)
+        return
+    train_run(recipe, run)
+    assert [record["update"] for record in metrics_of(run)] == [1, 2, 3]
 
 
 def test_a_finished_run_goes_on_when_it_is_given_more_updates(tmp_path: Path) -> None:

@@ -109,6 +109,15 @@ def test_any_spec_keeps_its_identity(any_spec: MatchSpec, data) -> None:
         assert store.matches()[0][0].match_id == any_spec.match_id
 
 
+def test_a_match_that_need_not_repeat_keeps_its_first_result(store: LeagueStore) -> None:
+    first, other = result(spec(0)), result(spec(0), turns=99)
+    assert store.report_many([(spec(0), first)], repeatable=False) == 1
+    assert store.report_many([(spec(0), other), (spec(1), result(spec(1)))], repeatable=False) == 1
+    assert [told.turns for _, told in store.matches()] == [first.turns, 0]
+    with pytest.raises(StoreError, match="two results"):
+        store.report_many([(spec(0), other)])
+
+
 def test_agents_and_environments_read_back(store: LeagueStore) -> None:
     version = agent("z@4", parent="z@2", role="main", step=4, spec={"adapter": "sha", "t": 0.7})
     assert store.add_agent(version)
