@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
@@ -56,6 +56,9 @@ class PopulationRecipe:
     """Of sampling, for models and endpoints."""
     max_new_tokens: int = 64
     """Per reply."""
+    order: Literal["exact", "free"] = "exact"
+    """``exact``: matches of a batch advance in lockstep. ``free``: nobody waits for the slowest, such as an
+    endpoint; repeatable in seeds and schedule, not in rounding."""
     workers: int = 0
     """Processes that play; 0 plays in the league's own."""
     batch: int = 16

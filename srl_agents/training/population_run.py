@@ -79,7 +79,9 @@ class PopulationRun:
         if recipe.workers:
             self._pool = WorkerPool(recipe, recipe.workers)
         else:
-            self._runner = Rollouts(self._policies, root_seed=recipe.seed, loop=self._loop)
+            self._runner = Rollouts(
+                self._policies, root_seed=recipe.seed, order=recipe.order, loop=self._loop
+            )
 
     def run(self, told: Told | None = None) -> None:
         """Play to the end.

@@ -118,7 +118,8 @@ def _work(recipe: PopulationRecipe, pipe: Connection) -> None:
     from srl_agents.training.population_policies import seat_population  # noqa: PLC0415
 
     seated = seat_population(recipe)
-    runner = Rollouts({name: found.policy for name, found in seated.items()}, root_seed=recipe.seed)
+    policies = {name: found.policy for name, found in seated.items()}
+    runner = Rollouts(policies, root_seed=recipe.seed, order=recipe.order)
     try:
         while True:
             pipe.send([episode.result() for episode in runner.play(pipe.recv())])
