@@ -174,6 +174,7 @@ class VLLMEngine:
         async with self._changes:
             self._require_open()
             if version in self._installed:
+                self._retired.discard(version)
                 return
             if self._adapters is None or self._open_update is None:
                 raise ModelError(
@@ -189,7 +190,7 @@ class VLLMEngine:
                     f"{self._url} holds {len(self._installed)} versions, and max_versions is "
                     f"{self._max_versions}. Retire one first, or raise it: the server would evict one."
                 )
-            tensors = self._open_update(update)
+            tensors = await asyncio.to_thread(self._open_update, update)
             if self._base == BASE:
                 self._base = await self._add_zeros(self._adapters)
             name = f"{version}.{secrets.token_hex(4)}"
@@ -200,7 +201,6 @@ class VLLMEngine:
                 await asyncio.shield(self._unload(name))
                 raise
             self._installed[version] = name
-            self._retired.discard(version)
 
     async def retire(self, version: WeightVersion) -> None:
         """See `Engine`; the server forgets it when its last request was answered."""
@@ -210,9 +210,9 @@ class VLLMEngine:
         while self._in_flight[version]:
             await asyncio.sleep(_LOOK_S)
         async with self._changes:
-            name = self._installed.pop(version, None)
-            if name is not None:
-                await self._unload(name)
+            if version in self._retired:  # it was not installed again meanwhile
+                self._retired.discard(version)
+                await self._unload(self._installed.pop(version))
 
     async def sleep(self) -> None:
         """See `Engine`; requests wait here while the server gives memory back."""

@@ -180,6 +180,26 @@ def test_no_two_installs_share_a_name_at_the_server(
     assert not stub.adapters
 
 
+def test_a_version_that_is_installed_again_while_it_retires_stays(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    update = published(transport, 0)
+
+    async def play() -> None:
+        playing = engine(stub, chat, transport)
+        await playing.install(update)
+        asked = asyncio.create_task(playing.generate(ask(0, update.version)))
+        await asyncio.sleep(0)
+        retiring = asyncio.create_task(playing.retire(update.version))
+        await asyncio.sleep(0)
+        await playing.install(update)
+        await asyncio.gather(asked, retiring)
+        assert (await playing.generate(ask(1, update.version))).version == update.version
+        await playing.close()
+
+    asyncio.run(play())
+
+
 def test_beside_adapters_the_base_replies_through_zeros(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
 ) -> None:
