@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,9 @@ from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row_attention import PassAttention, Stretch, Tails, shared_parts
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
+
+_LOOKAHEAD = 64
+"""Rows in the line that are looked at for one that fits."""
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -104,6 +108,8 @@ class Decoder:
         self._model, self._settings = model, settings
         self._live_tokens, self._cache_bytes = live_tokens, cache_bytes
         self.waiting: deque[Row] = deque()
+        self._overtaken = 0
+        """How often the first that waits was overtaken because memory is short."""
         self.rows: list[Row] = []
         """Live ones, by slot."""
         self._tails = Tails(model)
@@ -161,10 +167,9 @@ class Decoder:
             return fresh
         new_tokens = 0
         while len(self.rows) < self._settings.max_rows and new_tokens < self._settings.step_tokens:
-            row = next((row for row in self.waiting if self._fits(row)), None)
+            row = self._next_row()
             if row is None:
                 break
-            self.waiting.remove(row)
             owner = row.version if self._settings.share_prefixes else row
             row.end, row.cached = self._tree.enter(owner, row.prompt[:-1])
             new_tokens += len(row.prompt) - row.cached
@@ -173,6 +178,17 @@ class Decoder:
         for row in fresh:
             self._take_prompt(row)
         return fresh
+
+    def _next_row(self) -> Row | None:
+        """The first that waits, or one behind it where memory is short, a batch's worth of times at most."""
+        for place, row in enumerate(islice(self.waiting, _LOOKAHEAD)):
+            if place and self._overtaken >= self._settings.max_rows:
+                break
+            if self._fits(row):
+                self._overtaken = self._overtaken + 1 if place else 0
+                self.waiting.remove(row)
+                return row
+        return None
 
     def _fits(self, row: Row) -> bool:
         """Whether there is memory for one more; for the first there always is."""

@@ -51,6 +51,8 @@ _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 """Before a request is asked again: twice as long each time."""
+_ROUNDING = 1e-3
+"""How far above 0 rounding may put the log-probability of a sure token."""
 _LOOK_S = 0.01
 """Between two looks whether the last request has ended."""
 
@@ -325,7 +327,7 @@ class VLLMEngine:
                 and all(type(token) is int and token >= 0 for token in tokens)
                 and 1 <= len(tokens) <= sampling.max_new_tokens
                 and drawn == tokens
-                and all(isinstance(value, float | int) and value <= 0 for value in told)
+                and all(isinstance(value, float | int) and value <= _ROUNDING for value in told)
                 and answer["usage"]["prompt_tokens"] == len(prompt)
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
@@ -339,7 +341,7 @@ class VLLMEngine:
             version=version,
             prompt_ids=prompt,
             token_ids=tuple(tokens),
-            logprobs=tuple(map(float, told)),
+            logprobs=tuple(min(float(value), 0.0) for value in told),
             finish=finish,
             cached_tokens=int(details.get("cached_tokens") or 0),
         )

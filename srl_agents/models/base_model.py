@@ -41,8 +41,14 @@ def limit_threads() -> None:
 
     With any other load on the machine, OpenMP's spin waits make two threads many times slower
     than one.
+
+    Raises:
+        ConfigError: the variable holds no number of threads.
     """
-    torch.set_num_threads(int(os.environ.get("SRL_TORCH_THREADS", "1")))
+    wanted = os.environ.get("SRL_TORCH_THREADS", "1")
+    if not wanted.isdigit() or int(wanted) < 1:
+        raise ConfigError(f"SRL_TORCH_THREADS={wanted!r}: use a whole number, 1 or more.")
+    torch.set_num_threads(int(wanted))
 
 
 class BaseModel:

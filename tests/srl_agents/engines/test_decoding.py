@@ -188,3 +188,19 @@ def test_attention_that_the_engine_does_not_have_is_refused() -> None:
     )
     with pytest.raises(ModelError, match="softcap"):
         played(base, rows((None,), 1), OFF)
+
+
+def test_a_long_prompt_is_overtaken_a_few_times_only(players: BaseModel) -> None:
+    short = rows((None,), 24)
+    (long,) = rows((None,), 1, seed=9)
+    long.prompt = tuple(range(3, 200))
+    decoder = Decoder(
+        players.playing(), DecodingSettings(max_rows=2), live_tokens=120, cache_bytes=0
+    )
+    decoder.waiting.extend([short[0], long, *short[1:]])
+    finished: list[Row] = []
+    with torch.no_grad():
+        while decoder.busy:
+            finished += decoder.step()
+    assert finished.index(long) <= 4
+    assert len(finished) == 25
