@@ -134,8 +134,7 @@ class Match:
         """
         if not self._begun:
             raise fault
-        transcript = self._recorder.transcript()
-        self.ended = (self._episode(transcript, f"{type(fault).__name__}: {fault}"), transcript)
+        self._end(f"{type(fault).__name__}: {fault}")
 
     def _unless_void(self, go_on: Callable[[], list[Ask]]) -> list[Ask]:
         try:
@@ -144,9 +143,14 @@ class Match:
             self.void(error)
             return []
         if not asks:
-            transcript = self._recorder.transcript()
-            self.ended = (self._episode(transcript), transcript)
+            self._end()
         return asks
+
+    def _end(self, fault: str = "") -> None:
+        """Keep what it came to; a step that was given up changes nothing any more."""
+        if self.ended is None:
+            transcript = self._recorder.transcript()
+            self.ended = (self._episode(transcript, fault), transcript)
 
     def _until_asked(self) -> list[Ask]:
         """Step while bots alone are on move."""
