@@ -64,6 +64,7 @@ def ask(
     )
 
 
+@pytest.mark.slow
 def test_it_keeps_what_every_engine_promises(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
 ) -> None:
