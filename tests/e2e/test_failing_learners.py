@@ -185,9 +185,10 @@ def test_a_learner_that_never_plays_stays_and_moves_nobody(
     tmp_path: Path, coordination: str
 ) -> None:
     alone = "rollout.batch_rows=1"  # rounding does not depend on who else is in a batch
-    whole = Run(tmp_path / "whole", "coordination={kind: federated, every: 9}", alone)
-    if "independent" in coordination:
-        whole = Run(tmp_path / "apart", alone)
+    settings = (
+        () if "independent" in coordination else ("coordination={kind: federated, every: 9}",)
+    )
+    whole = Run(tmp_path / "whole", *settings, alone)
     whole.train()
     run = Run(tmp_path / "run", f"coordination={coordination}", alone)
     matches: Matches = run.training.parts.league.training_matches
