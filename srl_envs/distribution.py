@@ -15,7 +15,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "rewards": ("jsonschema", "re2"),
     "train": (
         "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
-        "safetensors", "tokenizers", "gguf", "huggingface_hub", "tensorboard",
+        "safetensors", "tokenizers", "gguf", "huggingface_hub", "httpx2", "tensorboard",
     ),
     "endpoints": ("openai",),
     "math": ("math_verify",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +149,14 @@ def test_every_extra_brings_what_is_used() -> None:
     imported = imported_by_the_packages()
     brought = {module for modules in EXTRAS.values() for module in modules}
     assert brought - imported == set(OTHERS_IMPORT_IT)
+
+
+def test_every_import_is_brought_by_the_core_or_an_extra() -> None:
+    core = {"gymnasium", "pettingzoo", "numpy"}
+    guests = {"pydantic", "tqdm", "vllm"}  # come with openenv, transformers, and vLLM's environment
+    brought = {module for modules in EXTRAS.values() for module in modules}
+    own = {*PRODUCT, *sys.stdlib_module_names}
+    assert imported_by_the_packages() - brought - core - own == guests
 
 
 def test_every_package_says_that_it_is_typed() -> None:

@@ -6,7 +6,6 @@ It runs as a program of its own, because the baseline is another checkout of thi
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
 import json
 import os
@@ -74,7 +73,7 @@ def specs_of(options: argparse.Namespace) -> list[Any]:
 def timed(
     play: Callable[[Sequence[Any]], list[Any]], specs: list[Any]
 ) -> tuple[list[Any], float, float]:
-    """Episodes, wall seconds, CPU seconds of this process and of its sandboxes."""
+    """Episodes, wall seconds, CPU seconds of this process; sandboxes are others."""
     before, clock = _cpu_s(), time.perf_counter()
     episodes = play(specs)
     return episodes, time.perf_counter() - clock, _cpu_s() - before
@@ -209,7 +208,6 @@ class TRLEngine:
                 version=None,
                 prompt_ids=prompt,
                 token_ids=tuple(reply),
-                logprobs=(0.0,) * len(reply),
                 finish="length" if len(reply) == self._tokens else "stop",
             )
             for prompt, reply in zip(prompts, replies, strict=True)
@@ -221,20 +219,23 @@ class TRLEngine:
         return reply
 
     async def install(self, update: Any) -> None:
-        """Not used here."""
+        """It plays the base alone."""
+        raise NotImplementedError("TRL's generation is measured with the base alone.")
 
     async def retire(self, version: Any) -> None:
-        """Not used here."""
+        """It plays the base alone."""
+        raise NotImplementedError("TRL's generation is measured with the base alone.")
 
     async def sleep(self) -> None:
-        """Not used here."""
+        """It plays the base alone."""
+        raise NotImplementedError("TRL's generation is measured with the base alone.")
 
     async def wake(self) -> None:
-        """Not used here."""
+        """It plays the base alone."""
+        raise NotImplementedError("TRL's generation is measured with the base alone.")
 
     async def close(self) -> None:
-        """Not used here."""
-        await asyncio.sleep(0)
+        """The process ends with the cell, so there is nothing to give back."""
 
 
 if __name__ == "__main__":
