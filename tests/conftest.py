@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import signal
 from collections.abc import Iterator
 
 import gymnasium
@@ -11,6 +12,10 @@ settings.register_profile(
     "srl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("srl")
+
+# A shell that starts the tests in the background has them ignore interrupts, and their children too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
