@@ -13,6 +13,7 @@ from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.hostile_programs import QUITTING, STALLING, program
 from srl_envs.redteam.reading import examples, program_name
 from srl_envs.redteam.search import best_bot
+from srl_envs.redteam.strain import strain, unstrained
 
 _COPIES = 2
 _SLOW_S = 5.0
@@ -36,6 +37,7 @@ def check_hostile(env_id: str, case: Case) -> Finding | None:
     weakest = next(iter(srl_envs.spec(env_id).bots), "random")
     with matches.opened(env_id) as env:
         n = len(env.possible_agents)
+        before = strain()
         started = time.monotonic()
         matches.play(env, dict.fromkeys(range(n), weakest), case["seed"])
         honest_s = time.monotonic() - started
@@ -46,7 +48,7 @@ def check_hostile(env_id: str, case: Case) -> Finding | None:
             return _found(
                 env_id, "program_voids_its_episode", case, f"{type(error).__name__}: {error}"
             )
-        cost_s = time.monotonic() - started - honest_s
+        cost_s = unstrained(time.monotonic() - started - honest_s, before, strain())
     if cost_s > honest_s + _SLOW_S and cost_s > 4 * honest_s:
         return _found(
             env_id, "program_stalls_the_episode", case, f"{cost_s:.1f} s, honest {honest_s:.1f} s"

@@ -11,6 +11,7 @@ from srl_envs.redteam.budget import Allowance
 from srl_envs.redteam.findings import Case, Finding, Report
 from srl_envs.redteam.honest_programs import PROGRAMS
 from srl_envs.redteam.hostile_programs import QUITTING, STALLING, names_in, program, shadowing
+from srl_envs.redteam.strain import strain, unstrained
 from srl_envs.sandbox import CodeExecutor, Limits
 
 TARGET = "programs"
@@ -41,9 +42,10 @@ _TESTS = (
 """Tests of a function that doubles, in the forms that tests of data sets have."""
 _WRONG = ("return 0", "return []", "return ''", "return Always()", "return a[0]")
 _CALLS: list[list[Any]] = [[2], [3], [0], [1], [4], [5], [12], [0.5], [[2, 1]], [[1, 2]]]
-_SLOW_S = 10.0
-"""Seconds of the clock that four calls may cost above those of an honest program; two of processor
-time each are the limit that they run under."""
+_WALL_S = 2.0
+"""Of a run in the probe for stalling."""
+_SLOW_S = 5.0
+"""More than this beyond an honest run stalls: the wall time, and what ending four hostile runs takes."""
 
 
 def forgeries() -> Iterator[tuple[str, str, str]]:
@@ -106,16 +108,21 @@ def check_neighbours(executor: CodeExecutor, case: Case) -> Finding | None:
     )  # fmt: skip
 
 
-def check_stall(executor: CodeExecutor, case: Case) -> Finding | None:
-    """What a hostile program costs in seconds, and whether it voids its verdict."""
+def check_stall(_: CodeExecutor, case: Case) -> Finding | None:
+    """What a hostile program costs in seconds, and whether it voids its verdict.
+
+    It has an executor of its own, whose limit is as short as a game's.
+    """
     name = case["name"]
     source = program({**STALLING, **QUITTING}[name], "solve")
     calls = [{"function": "solve", "args": [k], "expected": -1} for k in range(4)]
-    started = time.monotonic()
-    executor.run("def solve(k):\n    return k\n", calls)
-    honest_s = time.monotonic() - started
-    outcomes = executor.run(source, calls)
-    cost_s = time.monotonic() - started - honest_s
+    before = strain()
+    with CodeExecutor(Limits(wall_s=_WALL_S)) as executor:
+        started = time.monotonic()
+        executor.run("def solve(k):\n    return k\n", calls)
+        honest_s = time.monotonic() - started
+        outcomes = executor.run(source, calls)
+    cost_s = unstrained(time.monotonic() - started - honest_s, before, strain())
     void = [outcome for outcome in outcomes if outcome.status == "infrastructure"]
     passed = [outcome for outcome in outcomes if outcome.passed]
     if void or passed:
@@ -128,7 +135,7 @@ def check_stall(executor: CodeExecutor, case: Case) -> Finding | None:
     return Finding(
         kind="program_stalls_the_run", target=TARGET, case=case,
         observed=f"{name}: {cost_s:.1f} s for 4 calls",
-        expected=f"within some seconds of an honest one, {honest_s:.1f} s",
+        expected=f"at most {_SLOW_S:.0f} s more than an honest one, {honest_s:.1f} s",
     )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ Ceiling and floor: Kuhn's value is -1/18 chip per hand for the first mover, so t
 come out at 0 over an even number of hands. Against the random bot an equilibrium earns 1/6 chip per
 hand, a best response 11/24 (outcome 0.08 and 0.23); these are exact sums over all deals. An equilibrium
 earns 0 against the middle bot, and so do checking and folding always; a best response earns 0.06. The
-strong bot begins with an equilibrium and then answers the style that past hands show: it earns 0.15
-against the random bot and 0.02 against the middle one (1,200 mirrored sessions, 95 % intervals of 0.008
-and 0.005). Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
+strong bot begins with an equilibrium and then answers the style that past hands show: it earns 0.18
+against the random bot and 0.015 against the middle one (1,200 mirrored sessions, 95 % intervals of 0.008
+and 0.005), as much as betting and calling always does against the random bot (0.1875, exact). Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
 are told apart over hundreds of mirrored sessions, not over ten.
 
 A session begins with one card of three, so the eval split cannot be held out: `EnvSpec.held_out` is False.

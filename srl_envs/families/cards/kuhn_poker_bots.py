@@ -176,13 +176,13 @@ def honest(spot: Spot) -> tuple[float, float]:
 
 
 _STYLES: tuple[tuple[float, Callable[[Spot], tuple[float, float]]], ...] = (
-    (0.15, lambda spot: equilibrium(spot, 0.0)),
-    (0.1, lambda spot: equilibrium(spot, 1 / 6)),
-    (0.15, lambda spot: equilibrium(spot, 1 / 3)),
-    (0.25, honest),
+    (0.1, lambda spot: equilibrium(spot, 0.0)),
+    (0.05, lambda spot: equilibrium(spot, 1 / 6)),
+    (0.1, lambda spot: equilibrium(spot, 1 / 3)),
+    (0.2, honest),
     (0.07, lambda _: (0.0, 0.0)),
     (0.07, lambda _: (0.0, 1.0)),
-    (0.07, lambda _: (0.5, 0.5)),
+    (0.27, lambda _: (0.5, 0.5)),
     (0.07, lambda _: (1.0, 1.0)),
     (0.07, lambda _: (1.0, 0.0)),
 )
