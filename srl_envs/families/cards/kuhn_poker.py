@@ -11,8 +11,9 @@ hand, a best response 11/24 (outcome 0.08 and 0.23); these are exact sums over a
 earns 0 against the middle bot, and so do checking and folding always; a best response earns 0.06. The
 strong bot begins with an equilibrium and then answers the style that past hands show: it earns 0.18
 against the random bot and 0.015 against the middle one (1,200 mirrored sessions, 95 % intervals of 0.008
-and 0.005), as much as betting and calling always does against the random bot (0.1875, exact). Luck is large: one session of six hands has a standard deviation of about 0.3, so policies
-are told apart over hundreds of mirrored sessions, not over ten.
+and 0.005), as much as betting and calling always does against the random bot (0.1875, exact). Luck
+is large: one session of six hands has a standard deviation of about 0.3, so policies are told apart
+over hundreds of mirrored sessions, not over ten.
 
 A session begins with one card of three, so the eval split cannot be held out: `EnvSpec.held_out` is False.
 
