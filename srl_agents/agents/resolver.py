@@ -63,7 +63,7 @@ class Playing:
     env_id: str
     sampling: SamplingSettings
     asking: Asking = field(default_factory=Asking)
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: Literal["auto", "float32", "bfloat16"] = "float32"
     """Of the bases that are loaded."""
     device: str = "auto"
     """Of the bases that are loaded."""

@@ -12,26 +12,24 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig, PreTrainedModel
 
 from srl_agents.models import catalog
 from srl_agents.models.chat import ChatTokenizer
-from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.digests import version_of
 from srl_agents.models.full_weights import FullWeights
 from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
+from srl_agents.models.model_loading import Attention, Dtype, LoadingForm, Quantization, load_model
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.models.prompt import Example, Prompt
-from srl_agents.models.quiet import quiet_libraries
 from srl_agents.records import WeightVersion
-from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
+from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 
-Dtype = Literal["float32", "bfloat16"]
 _BASE = "__base__"
 """PEFT's word for no adapter."""
 
@@ -63,6 +61,7 @@ class BaseModel:
         lora_rank: int,
         lora_alpha: float,
         lora_targets: Targets = "all-linear",
+        lora_excluded: tuple[str, ...] = (),
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
     ) -> None:
@@ -75,6 +74,7 @@ class BaseModel:
             lora_rank: rank of every adapter.
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
             lora_targets: layers that have LoRA factors.
+            lora_excluded: names of modules in which no layer has them.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
         """
@@ -93,7 +93,11 @@ class BaseModel:
             )
         else:
             self._weights = LoRAWeights(
-                model, rank=lora_rank, alpha=lora_alpha, targets=lora_targets
+                model,
+                rank=lora_rank,
+                alpha=lora_alpha,
+                targets=lora_targets,
+                excluded=lora_excluded,
             )
         self.model: Any = self._weights.model
 
@@ -105,9 +109,12 @@ class BaseModel:
         lora_rank: int = 8,
         lora_alpha: float = 16,
         lora_targets: Targets = "all-linear",
+        lora_excluded: tuple[str, ...] = (),
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
-        dtype: Dtype = "float32",
+        dtype: Dtype = "auto",
+        quantization: Quantization = "none",
+        attention: Attention = "auto",
         device: str = "auto",
         prompt: Prompt | None = None,
     ) -> BaseModel:
@@ -118,10 +125,13 @@ class BaseModel:
             lora_rank: rank of every adapter, 1 or more.
             lora_alpha: LoRA scale.
             lora_targets: all linear layers but the output head, or names of layers (``q_proj``).
+            lora_excluded: names of modules in which no layer has factors.
             parameters: what an adapter is: LoRA factors, or with ``full`` a copy of all weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch,
                 1 or more.
-            dtype: of the frozen weights; adapters are float32 always.
+            dtype: of the frozen weights, ``auto`` by their size; adapters are float32 always.
+            quantization: ``nf4`` keeps the linear layers of the base in 4 bits.
+            attention: which of transformers' functions computes it.
             device: ``auto`` takes CUDA where there is one, else the CPU.
             prompt: what stands before every observation; nothing if absent.
 
@@ -132,21 +142,13 @@ class BaseModel:
         """
         if lora_rank < 1:
             raise ConfigError(f"lora_rank={lora_rank}: use 1 or more.")
-        if dtype not in ("float32", "bfloat16"):
-            raise ConfigError(f"dtype={dtype!r}: use 'float32' or 'bfloat16'.")
         if frozen_in_memory < 1:
             raise ConfigError(f"frozen_in_memory={frozen_in_memory}: use 1 or more.")
-        check_parameters(parameters, dtype)
+        form = LoadingForm(dtype=dtype, quantization=quantization, attention=attention)
+        check_parameters(parameters, form)
         limit_threads()
         folder = catalog.resolve(str(name_or_path))
-        place = _device(device)
-        less = "the size of the model, or set dtype to bfloat16"
-        try:
-            with quiet_libraries(), memory_limit(f"loading {name_or_path} on {place}", less):
-                model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
-                model.to(place)
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
+        model = load_model(folder, form, _device(device), whole=parameters == "full")
         return cls(
             str(name_or_path),
             model,
@@ -154,6 +156,7 @@ class BaseModel:
             lora_rank=lora_rank,
             lora_alpha=lora_alpha,
             lora_targets=lora_targets,
+            lora_excluded=lora_excluded,
             parameters=parameters,
             frozen_in_memory=frozen_in_memory,
         )
@@ -377,18 +380,23 @@ class BaseModel:
             )
 
 
-def check_parameters(parameters: str, dtype: str) -> None:
-    """Refuse a kind of weights that there is not, or that cannot learn in this type.
+def check_parameters(parameters: str, form: LoadingForm) -> None:
+    """Refuse a kind of weights that there is not, or that cannot learn in this form.
 
     Raises:
         ConfigError: says which to use.
     """
     if parameters not in ("lora", "full"):
         raise ConfigError(f"parameters={parameters!r}: use 'lora' or 'full'.")
-    if parameters == "full" and dtype != "float32":
+    if parameters == "full" and form.dtype == "bfloat16":
         raise ConfigError(
-            f"dtype={dtype!r} with parameters='full': whole weights in this type would round small "
+            f"dtype={form.dtype!r} with parameters='full': whole weights in this type would round small "
             "steps away. Use float32; training.autocast makes passes in bfloat16 over it."
+        )
+    if parameters == "full" and form.quantization != "none":
+        raise ConfigError(
+            f"quantization={form.quantization!r} with parameters='full': weights in 4 bits cannot learn. "
+            "Use parameters 'lora', or quantization 'none'."
         )
 
 

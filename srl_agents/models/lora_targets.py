@@ -22,15 +22,16 @@ _SHARED = "shared_expert"
 """In the names of experts that read every token."""
 
 
-def target_layers(model: Any, targets: Targets) -> list[str]:
+def target_layers(model: Any, targets: Targets, excluded: tuple[str, ...] = ()) -> list[str]:
     """Full names of the layers that get factors, in the model's order.
 
     Args:
         model: a transformers causal language model.
         targets: as a recipe's ``lora.target_modules`` has them.
+        excluded: as its ``lora.exclude_modules``: layers, or modules that hold layers.
 
     Raises:
-        ConfigError: a name is that of no such layer, or there is none at all.
+        ConfigError: a name is that of no such layer or module, or no layer is left.
     """
     linear = list(_linear(model))
     if not linear:
@@ -38,12 +39,37 @@ def target_layers(model: Any, targets: Targets) -> list[str]:
             f"{type(model).__name__} has no linear layer that reads every token, so no adapter can be put "
             "on it. Use parameters 'full', or another model."
         )
-    if targets == "all-linear":
-        return linear
-    for target in targets:
-        if not any(_means(target, name) for name in linear):
-            raise ConfigError(_refusal(model, target, linear))
-    return [name for name in linear if any(_means(target, name) for target in targets)]
+    if targets != "all-linear":
+        for target in targets:
+            if not any(_means(target, name) for name in linear):
+                raise ConfigError(_refusal(model, target, linear))
+        linear = [name for name in linear if any(_means(target, name) for target in targets)]
+    return _without(model, linear, excluded)
+
+
+def _without(model: Any, linear: list[str], excluded: tuple[str, ...]) -> list[str]:
+    """Layers that are not, and do not lie in, a module of these names.
+
+    Raises:
+        ConfigError: a name is in no module's, or no layer is left.
+    """
+    modules = [name for name, _ in model.named_modules()]
+    for part in excluded:
+        if not any(_holds(part, name) for name in modules):
+            short = sorted({name.rpartition(".")[2] for name in modules if name})
+            raise ConfigError(
+                f"lora.exclude_modules: {part!r} is no module of {type(model).__name__}."
+                f"{nearest(part, short)} Use some of {short}."
+            )
+    left = [name for name in linear if not any(_holds(part, name) for part in excluded)]
+    if not left:
+        raise ConfigError(f"lora.exclude_modules={[*excluded]}: no layer is left. Exclude fewer.")
+    return left
+
+
+def _holds(part: str, name: str) -> bool:
+    """Whether the dots of a full name set off this part of it."""
+    return f".{part}." in f".{name}."
 
 
 def means(targets: Any, layer: str) -> bool:

@@ -47,6 +47,7 @@ class LoRAWeights(PolicyWeights):
         rank: of every adapter.
         alpha: the update is multiplied by alpha / rank.
         targets: layers that have factors.
+        excluded: names of modules in which no layer has factors.
 
     Raises:
         ConfigError: a target is no layer that can have factors.
@@ -55,9 +56,15 @@ class LoRAWeights(PolicyWeights):
     kind: Parameters = "lora"
 
     def __init__(
-        self, model: Any, *, rank: int, alpha: float, targets: Targets = "all-linear"
+        self,
+        model: Any,
+        *,
+        rank: int,
+        alpha: float,
+        targets: Targets = "all-linear",
+        excluded: tuple[str, ...] = (),
     ) -> None:
-        layers = target_layers(model, targets)
+        layers = target_layers(model, targets, excluded)
         self._config = LoraConfig(
             r=rank, lora_alpha=alpha, target_modules=layers, task_type="CAUSAL_LM"
         )

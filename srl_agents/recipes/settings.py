@@ -49,6 +49,9 @@ class LoRASettings:
     target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """Layers that have factors: all linear ones but the output head, or names such as [q_proj, v_proj].
     Experts and routers of a mixture of experts are no linear layers and stay as they are."""
+    exclude_modules: tuple[str, ...] = ()
+    """Modules whose layers have no factors though ``target_modules`` names them, such as [gate,
+    shared_expert] or layers."""
 
     def __post_init__(self) -> None:
         require(self.target_modules != (), "target_modules: name a layer, or leave it out.")
@@ -140,8 +143,15 @@ class LeagueRecipe:
     parameters: Literal["lora", "full"] = "lora"
     """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
     weights. ``docs/guides/choose_a_trainer.md`` says what either costs."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the frozen base; adapters are float32. Whole weights learn in float32 alone."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the frozen base: ``auto`` is bfloat16 above 1e9 parameters, else float32. Adapters, their
+    gradients and probabilities are float32 always, and whole weights learn in float32 alone."""
+    quantization: Literal["none", "nf4"] = "none"
+    """``nf4`` keeps the linear layers of the frozen base in 4 bits (QLoRA, arXiv:2305.14314), on a GPU and on
+    the CPU; with ``parameters: lora`` alone."""
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    """What computes attention while learning; ``auto`` is transformers' choice. The embedded engine has
+    its own."""
     device: str = "auto"
     """``auto`` takes a GPU where there is one, else the CPU."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
@@ -279,7 +289,12 @@ class LeagueRecipe:
             "lora: with parameters 'full' there is no adapter; leave out one of the two.",
         )
         require(
-            self.dtype == "float32",
+            self.quantization == "none",
+            f"quantization={self.quantization!r}: weights in 4 bits cannot learn. With parameters 'full' use "
+            "'none'.",
+        )
+        require(
+            self.dtype != "bfloat16",
             f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
             "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
         )

@@ -55,7 +55,13 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         cpu = self.base.device.type == "cpu"
         config = settings.to_trl(folder, temperature=self.temperature, seed=self.seed, cpu=cpu)
         if settings.loss.loss_type == "rloo":
-            return LeaveOneOutTrainer(self.base, self.name, config, share=settings.share_prefixes)
+            return LeaveOneOutTrainer(
+                self.base,
+                self.name,
+                config,
+                share=settings.share_prefixes,
+                head=settings.log_probabilities,
+            )
         kl_coef = settings.loss.kl_coef
         reference = reference_adapter(self.base, self.name, settings.reference, kl_coef)
         return RowTrainer(
@@ -65,6 +71,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
             kl_coef=kl_coef,
             reference=reference,
             share=settings.share_prefixes,
+            head=settings.log_probabilities,
         )
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:

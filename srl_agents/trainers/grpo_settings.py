@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
+    TOKEN_HEADS,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -98,6 +99,10 @@ class GRPOSettings(AlgorithmSettings):
     """Weight of the mean entropy per token (nats) that is added to the objective."""
     share_prefixes: bool = False
     """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
+    """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
+    reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
+    where the vocabulary has 32,768 tokens or more."""
     max_completion_tokens: int = 64
     """Only dr_grpo: token sums are divided by it."""
 
@@ -105,6 +110,7 @@ class GRPOSettings(AlgorithmSettings):
         AlgorithmSettings.__post_init__(self)
         check_positive(self, "max_completion_tokens")
         check_not_negative(self, "entropy_coef")
+        check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
         if self.variant is not None:
             check_one_of("variant", self.variant, get_args(Variant))
         loss = self.loss

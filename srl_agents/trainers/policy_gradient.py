@@ -22,6 +22,7 @@ from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.attention_reach import AttentionReach, attention_reach
 from srl_agents.trainers.learner import global_generators_kept
 from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
+from srl_agents.trainers.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
 
 LARGEST_KL = "kl/max"
@@ -49,6 +50,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         kl_coef: float = 0.0,
         reference: str | None = None,
         share: bool = False,
+        head: TokenHead = "auto",
     ) -> None:
         """Build TRL's trainer around the shared model.
 
@@ -59,9 +61,10 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             kl_coef: weight of TRL's own KL term over the reference that we compute.
             reference: adapter that the KL term is measured from; None is the frozen base.
             share: read what rows begin with alike once.
+            head: what scores tokens; that of the base's first learner serves all.
 
         Raises:
-            ConfigError: the model cannot share what rows begin with.
+            ConfigError: the model cannot share what rows begin with, or has no such head.
         """
         self.base = base
         self.adapter = adapter
@@ -80,6 +83,9 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         if patched is not None:  # one fused head per base: learners share their temperature
             inner.forward = patched
+        else:
+            learns = bool(config.entropy_coef)
+            wear_token_head(base, head, self.temperature, entropy_learns=learns)
         self.beta = kl_coef
 
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:

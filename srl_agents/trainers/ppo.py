@@ -113,6 +113,7 @@ class CriticTrainer(RowTrainer):
             kl_coef=settings.kl_coef,
             reference=reference_adapter(base, adapter, settings.reference, settings.kl_coef),
             share=settings.share_prefixes,
+            head=settings.log_probabilities,
         )
         self._settings = settings
         self._value_head = head

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan
 from srl_agents.trainers.update_settings import (
     ROUTER_LOSS,
+    TOKEN_HEADS,
     check_not_negative,
     check_one_of,
     check_positive,
@@ -51,6 +52,10 @@ class PPOSettings(AlgorithmSettings):
     """Weight of the mean entropy per token (nats) that is added to the objective."""
     share_prefixes: bool = False
     """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
+    """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
+    reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
+    where the vocabulary has 32,768 tokens or more."""
     discount: float = 1.0
     """Of the next turn's worth, in (0, 1]; tokens of one turn are not discounted."""
     trace: float = 0.95
@@ -78,6 +83,7 @@ class PPOSettings(AlgorithmSettings):
         if not self.kl_coef:
             unread = ("reference", "kl_correction")
             refuse_unread(self, *unread, because="with kl_coef 0 nothing is compared")
+        check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
         check_one_of("critic", self.critic, CRITICS)
         if self.clip_high is not None:
             check_not_negative(self, "clip_high")

@@ -11,6 +11,8 @@ from srl_envs.settings import refuse_unread
 
 ROUTER_LOSS = {"router_aux_loss_coef": 0.0}
 """TRL's argument for mixtures of experts, whose routers are frozen: nothing is to be balanced."""
+TOKEN_HEADS = ("auto", "chunked", "trl")
+"""What scores tokens; see ``log_probabilities`` of an algorithm that has it."""
 OPTIMIZERS = (
     "adamw_torch",
     "adamw_torch_fused",
@@ -32,9 +34,11 @@ class UpdateSettings:
     learning_rate: float = 1e-4
     """Step size of the optimizer, after warm-up."""
     optimizer: str = "adamw_torch"
-    """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too. They keep the state
-    of tensors under 4,096 entries in 32 bits, which all factors of a small model can be: the metric
-    ``optimizer_mb`` has the real size."""
+    """One of `OPTIMIZERS`; the 8-bit ones are bitsandbytes' and work on the CPU too, where paged ones
+    are not paged."""
+    min_8bit_size: int = 4096
+    """Tensors with fewer entries keep 32-bit state: with the default most factors of a small model do, and
+    an 8-bit optimizer saves nothing there. ``optimizer_mb`` has the real size. Only 8-bit optimizers."""
     weight_decay: float = 0.0
     """Decoupled weight decay per update, times the learning rate."""
     max_grad_norm: float = 1.0
@@ -62,6 +66,11 @@ class UpdateSettings:
         check_not_negative(self, "weight_decay", "max_grad_norm", "warmup_updates")
         check_one_of("schedule", self.schedule, ("constant", "linear"))
         check_one_of("optimizer", self.optimizer, OPTIMIZERS)
+        check_positive(self, "min_8bit_size")
+        if "8bit" not in self.optimizer:
+            refuse_unread(
+                self, "min_8bit_size", because=f"optimizer {self.optimizer!r} has 32-bit state"
+            )
         if self.schedule == "constant":
             refuse_unread(self, "total_updates", because="schedule 'constant' has no end")
         if self.schedule == "linear" and self.total_updates <= self.warmup_updates:

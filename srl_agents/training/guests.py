@@ -39,6 +39,7 @@ def seat_loaded(recipe: LeagueRecipe, engine: Engine) -> dict[str, Seated]:
     loaded = {k: c for k, c in _candidates(recipe).items() if not isinstance(c.name, EndpointName)}
     own: dict[EngineKey, TransformersEngine] = {}
     alike = recipe.parameters == "lora" and recipe.lora.target_modules == "all-linear"
+    alike = alike and not recipe.lora.exclude_modules
     if alike and not recipe.prompt.examples and isinstance(engine, TransformersEngine):
         shape = (recipe.lora.rank, float(recipe.lora.alpha))
         own[EngineKey(recipe.model, shape, recipe.prompt.system)] = engine

@@ -47,9 +47,12 @@ def load_base(recipe: LeagueRecipe) -> BaseModel:
         lora_rank=recipe.lora.rank,
         lora_alpha=recipe.lora.alpha,
         lora_targets=recipe.lora.target_modules,
+        lora_excluded=recipe.lora.exclude_modules,
         parameters=recipe.parameters,
         frozen_in_memory=recipe.full.snapshots_in_memory,
         dtype=recipe.dtype,
+        quantization=recipe.quantization,
+        attention=recipe.attention,
         device=recipe.device,
         prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
     )

@@ -1,0 +1,143 @@
+"""From a folder to a model: its type, its attention, and whether its weights are kept in 4 bits."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+
+from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.quiet import quiet_libraries
+from srl_envs.errors import ConfigError, ModelError
+
+Dtype = Literal["auto", "float32", "bfloat16"]
+Quantization = Literal["none", "nf4"]
+Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
+LARGE = 1_000_000_000
+"""Parameters above which ``dtype: auto`` is bfloat16."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadingForm:
+    """How the frozen weights of a base are held."""
+
+    dtype: Dtype = "auto"
+    """``auto``: bfloat16 above 1e9 parameters, else float32."""
+    quantization: Quantization = "none"
+    """``nf4``: linear layers in 4 bits, computed in ``dtype``."""
+    attention: Attention = "auto"
+    """``auto`` is transformers' choice for the model, which is sdpa where it has it."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (
+            ("dtype", Dtype),
+            ("quantization", Quantization),
+            ("attention", Attention),
+        ):
+            value, known = getattr(self, name), get_args(kind)
+            if value not in known:
+                raise ConfigError(f"{name}={value!r}: use one of {', '.join(known)}.")
+
+
+def load_model(folder: Path, form: LoadingForm, device: torch.device, *, whole: bool) -> Any:
+    """A transformers causal language model on its device.
+
+    Args:
+        folder: holds configuration and weights.
+        form: of the weights.
+        device: where they go.
+        whole: all of the weights learn, which they do in float32 alone.
+
+    Raises:
+        ConfigError: an attention or a quantization that is not installed or cannot work here.
+        ModelError: the folder holds no model that can be loaded.
+        MemoryLimitError: it does not fit into memory.
+    """
+    more = _attention(form.attention, device)
+    try:
+        dtype = _dtype(folder, form.dtype, whole=whole)
+        if form.quantization == "nf4":
+            more |= _four_bits(dtype, device)
+        less = "the size of the model, set dtype to bfloat16, or quantization to nf4"
+        with quiet_libraries(), memory_limit(f"loading {folder} on {device}", less):
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **more)
+            if form.quantization != "nf4":
+                return model.to(device)
+    except ConfigError:
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
+    _keep_layout(model)
+    return model
+
+
+def parameters_of(folder: Path) -> int:
+    """Parameters of the model that a folder's configuration describes, tied ones once."""
+    with quiet_libraries(), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    model.tie_weights()
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _dtype(folder: Path, wanted: Dtype, *, whole: bool) -> torch.dtype:
+    if wanted == "auto":
+        large = not whole and parameters_of(folder) > LARGE
+        return torch.bfloat16 if large else torch.float32
+    return torch.bfloat16 if wanted == "bfloat16" else torch.float32
+
+
+def _attention(wanted: Attention, device: torch.device) -> dict[str, Any]:
+    """Arguments of ``from_pretrained``.
+
+    Raises:
+        ConfigError: flash attention is not installed, or there is no GPU for it.
+    """
+    if wanted == "auto":
+        return {}
+    if wanted == "flash_attention_2":
+        if importlib.util.find_spec("flash_attn") is None:
+            raise ConfigError(
+                "attention='flash_attention_2': the package flash-attn is not installed. Install it, or use "
+                "'sdpa', whose kernels are fused, too."
+            )
+        if device.type != "cuda":
+            raise ConfigError(
+                f"attention='flash_attention_2' runs on a GPU, not on {device}: use 'sdpa'."
+            )
+    return {"attn_implementation": wanted}
+
+
+def _four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` for NormalFloat with quantized constants.
+
+    Source: arXiv:2305.14314 section 3.
+
+    Raises:
+        ConfigError: bitsandbytes is not installed.
+    """
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigError(
+            "quantization='nf4': the package bitsandbytes is not installed. Install it, or use 'none'."
+        )
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+    )
+    return {"quantization_config": settings, "device_map": {"": str(device)}}
+
+
+def _keep_layout(model: Any) -> None:
+    """Let no layer pack its weights for a CPU's bfloat16 products.
+
+    bitsandbytes does so, in place, when a layer first passes tokens on without a gradient; the packed
+    product has no derivative, and gradients that pass it later are wrong without a word.
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
