@@ -9,10 +9,10 @@ from typing import Any
 from leaderboards.protocol import BOT, HELD_OUT, Protocol
 from leaderboards.registration import Committed
 from srl_agents.agents.contents import ENDPOINT, SHOWN, bot_contents
-from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
+from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, shown
 from srl_agents.league.agents import AgentVersion
 from srl_envs.errors import ConfigError
-from srl_envs.settings import build, dump
+from srl_envs.settings import build
 
 SAMPLER = "inverse-cdf/1"
 """How `srl_agents.engines.token_choice` turns a reply's random numbers into tokens."""
@@ -41,15 +41,29 @@ def shown_to(spec: Mapping[str, Any]) -> PromptSettings:
     if SHOWN not in spec:
         return NO_PROMPT
     prompt = build(PromptSettings, spec[SHOWN], SHOWN)
-    if prompt == NO_PROMPT or dump(prompt) != spec[SHOWN]:
+    refuse_unaudited(prompt)
+    if prompt == NO_PROMPT or shown(prompt) != spec[SHOWN]:
         raise ConfigError(f"{SHOWN}: it shows nothing, or lacks a field.")
     try:
-        json.dumps(dump(prompt), ensure_ascii=False, allow_nan=False).encode()
+        json.dumps(shown(prompt), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise ConfigError(
             f"{SHOWN}: it holds half of a surrogate pair, which is no text."
         ) from None
     return prompt
+
+
+def refuse_unaudited(prompt: PromptSettings) -> None:
+    """Refuse what a replay of single observations cannot check.
+
+    Raises:
+        ConfigError: the prompt has thoughts or a memory.
+    """
+    if prompt.thoughts is not None or prompt.memory is not None:
+        raise ConfigError(
+            "a board checks every reply from what its seat was shown in that turn: an agent with "
+            "thoughts or a memory cannot be entered."
+        )
 
 
 def is_model(version: AgentVersion) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboards.agent_specs import SAMPLER, Contents
+from leaderboards.agent_specs import SAMPLER, Contents, refuse_unaudited
 from leaderboards.bases import base_hint
 from leaderboards.names import confused, default_name, name_fault
 from leaderboards.protocol import ROOT_SEED, Protocol
@@ -15,7 +15,7 @@ from leaderboards.roster import roster
 from srl_agents.agents import ModelPolicy, Policy
 from srl_agents.agents.contents import SHOWN
 from srl_agents.agents.grammar import BotName, EndpointName, ModelName
-from srl_agents.agents.prompt_file import NO_PROMPT, Examples
+from srl_agents.agents.prompt_file import NO_PROMPT, Examples, shown
 from srl_agents.agents.resolver import (
     Asking,
     Candidate,
@@ -28,7 +28,6 @@ from srl_agents.agents.resolver import (
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.league.agents import AgentVersion
 from srl_envs.errors import ConfigError
-from srl_envs.settings import dump
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.transformers_engine import TransformersEngine
@@ -148,6 +147,8 @@ def build_agents(
     """
     candidates = {name: find(name, protocol.env) for name in protocol.references}
     candidates |= {entrant.name: entrant.candidate for entrant in entrants}
+    for candidate in candidates.values():
+        refuse_unaudited(candidate.prompt)
     decoding = protocol.decoding
     sampling = SamplingSettings(
         temperature=decoding.temperature, max_new_tokens=max_new_tokens, stop=decoding.stop
@@ -182,7 +183,7 @@ def _spec(candidate: Candidate, seated: Seated) -> Contents:
     base, sampling = model.engine.base, model.engine.sampling
     return {
         **seated.contents,
-        **({} if prompt == NO_PROMPT else {SHOWN: dump(prompt)}),
+        **({} if prompt == NO_PROMPT else {SHOWN: shown(prompt)}),
         "base": base_hint(base.name),
         "stop": list(sampling.stop),
         "dtype": str(base.model.dtype).removeprefix("torch."),

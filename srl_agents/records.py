@@ -220,8 +220,24 @@ class Turn:
     finish: Literal["stop", "length", "scripted", "served"] = "scripted"
     """``served``: by an endpoint, which tells no tokens; `served` has what it does tell."""
     served: Served | None = None
+    thoughts: str = ""
+    """What was written before the reply and is no part of it."""
+    thought_tokens: int = 0
+    """How many of the first completion tokens are thoughts, with the marker that ends them."""
+    forced_tokens: int = 0
+    """How many of the last thought tokens the engine wrote, because the budget was used up."""
     masked: bool = False
     """Whether nothing is learned from it, though what it earned counts in baselines."""
+
+    def learned(self, *, thoughts: bool) -> tuple[bool, ...]:
+        """Which completion tokens are the policy's own choice.
+
+        Args:
+            thoughts: whether those of thoughts count.
+        """
+        own = self.thought_tokens - self.forced_tokens
+        reply = len(self.completion_ids) - self.thought_tokens
+        return (thoughts,) * own + (False,) * self.forced_tokens + (True,) * reply
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,10 +306,12 @@ class TrainingBatch:
     prompt_mask_RP: NDArray[np.bool_]
     completion_ids_RT: NDArray[np.int64]
     completion_mask_RT: NDArray[np.bool_]
+    learned_RT: NDArray[np.bool_]
+    """Which completion tokens are learned; the others are only read."""
     logprobs_RT: NDArray[np.float32]
-    """Sampling log-probabilities, 0 where masked."""
+    """Sampling log-probabilities, 0 where nothing is learned."""
     advantages_RT: NDArray[np.float32]
-    """0 where masked."""
+    """0 where nothing is learned."""
 
     @property
     def rows(self) -> int:

@@ -29,6 +29,8 @@ class VLLMStub:
     adapters: dict[str, str] = field(default_factory=dict)
     """Name -> digest of its weights, empty if all are 0."""
     asked: list[dict[str, Any]] = field(default_factory=list)
+    closes: int | None = None
+    """Token with which it ends what is asked for with the stop text ``</think>``."""
     asleep: bool = False
     at_once: int = 0
     """Most replies that were written together."""
@@ -45,6 +47,8 @@ class VLLMStub:
             json.dumps([request["token_ids"], wanted["seed"], self.adapters.get(name, "")]).encode()
         ).digest()
         tokens = [97 + byte % 26 for byte in drawn[: min(_LENGTH, wanted["max_tokens"])]]
+        if self.closes is not None and wanted["stop"] == ["</think>"]:
+            tokens[-1] = self.closes
         content = [
             {"token_id": t, "logprob": -0.5 - b / 256} for t, b in zip(tokens, drawn, strict=False)
         ]

@@ -28,7 +28,6 @@ import srl_envs
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
-from srl_agents.models.prompt import Prompt
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion, label_of
@@ -115,7 +114,7 @@ def ask(run: Path, learner: str, seeds: int, every: int) -> dict[str, dict[str, 
         lora_rank=recipe.lora.rank,
         lora_alpha=recipe.lora.alpha,
         dtype=recipe.dtype,
-        prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
+        prompt=recipe.prompt.whole(),
     )
     sampling = SamplingSettings(max_new_tokens=recipe.rollout.max_new_tokens)
     engine = TransformersEngine(base, sampling, max_batch_rows=recipe.rollout.batch_rows)

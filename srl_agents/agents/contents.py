@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings
+from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, shown
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models.prompt import Example
 from srl_agents.records import digest
@@ -53,7 +53,7 @@ def endpoint_contents(
             "model": settings.model,
             "reported": engine.reported or "",
         },
-        **({} if prompt == NO_PROMPT else {SHOWN: dump(prompt)}),
+        **({} if prompt == NO_PROMPT else {SHOWN: shown(prompt)}),
         "sampling": {
             "temperature": settings.temperature,
             "max_new_tokens": settings.max_new_tokens,
@@ -82,12 +82,20 @@ def contents_of(
     from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
     from srl_agents.models.digests import tensors_sha256  # noqa: PLC0415 - torch comes with it
 
-    prompt, shown = base.prompt, (*base.prompt.examples, *examples)
+    prompt, pairs = base.prompt, (*base.prompt.examples, *examples)
+    more = {
+        "template_arguments": dict(prompt.template_arguments),
+        "thoughts": prompt.thoughts and dump(prompt.thoughts),
+        "memory": prompt.memory and dump(prompt.memory),
+    }
+    said = {name: value for name, value in more.items() if value}
     return model_contents(
         base=base.name,
         base_sha256=base_sha256(catalog.resolve(base.name)),
         adapter=None if adapter is None else tensors_sha256(base.adapter_tensors(adapter)),
-        prompt=digest([prompt.system, shown, base.tokenizer.chat_template]),
+        prompt=digest(
+            [prompt.system, pairs, base.tokenizer.chat_template, *([said] if said else [])]
+        ),
         tokenizer=_tokenizer_sha256(base.tokenizer),
         sampling={
             "temperature": sampling.temperature,

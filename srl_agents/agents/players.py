@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srl_agents.engines.protocol import Engine, GenerationRequest
-from srl_agents.models.prompt import Example
+from srl_agents.models.prompt import EarlierTurn, Example
 from srl_agents.records import WeightVersion
 from srl_envs import make_bot
 from srl_envs.registry import Policy as TextPolicy
@@ -38,7 +38,11 @@ class ModelPolicy:
     is."""
 
     def request(
-        self, observation: str, key: tuple[int, ...], session: str = ""
+        self,
+        observation: str,
+        key: tuple[int, ...],
+        session: str = "",
+        earlier: tuple[EarlierTurn, ...] = (),
     ) -> GenerationRequest:
         """What the engine is asked for one turn.
 
@@ -46,10 +50,12 @@ class ModelPolicy:
             observation: what the reply answers.
             key: what the reply is for; equal keys get equal random numbers.
             session: of one seat of one match; a hint for caches.
+            earlier: the seat's turns until now, for engines whose prompt has a memory.
         """
         return GenerationRequest(
             observation=observation,
             examples=self.examples,
+            earlier=earlier,
             version=self.version,
             key=key,
             session=session,

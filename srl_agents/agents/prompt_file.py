@@ -7,10 +7,11 @@ a prompt is another player without it, so whoever writes an adapter's folder wri
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from srl_agents.models.prompt import MemorySettings, Prompt, ThoughtSettings
 from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError
 from srl_envs.settings import build, dump
@@ -38,6 +39,15 @@ class PromptSettings:
     """System message; the chat template's own if absent."""
     examples: tuple[ExampleTurn, ...] = ()
     """Shown as earlier turns of the chat; small models learn the form of a reply here."""
+    template_arguments: dict[str, Any] = field(default_factory=dict)
+    """Variables of the model's chat template, such as {enable_thinking: true}. What the template does not
+    read is refused."""
+    thoughts: ThoughtSettings | None = None
+    """Thoughts before every reply, under a limit of their own and no part of the reply; absent: a reply is
+    all that is written."""
+    memory: MemorySettings | None = None
+    """A seat's own earlier turns of the match, shown before the observation; absent: every turn is shown
+    alone."""
 
     @property
     def pairs(self) -> Examples:
@@ -47,16 +57,39 @@ class PromptSettings:
     def followed_by(self, more: Examples) -> PromptSettings:
         """The same, with further examples behind its own."""
         turns = tuple(ExampleTurn(observation=seen, reply=said) for seen, said in more)
-        return PromptSettings(system=self.system, examples=self.examples + turns)
+        return replace(self, examples=self.examples + turns)
+
+    def head(self) -> Prompt:
+        """All but the examples, as one engine has it for every policy."""
+        return Prompt(
+            system=self.system,
+            template_arguments=self.template_arguments,
+            thoughts=self.thoughts,
+            memory=self.memory,
+        )
+
+    def whole(self) -> Prompt:
+        """The prompt as an engine takes it."""
+        return replace(self.head(), examples=self.pairs)
 
 
 NO_PROMPT = PromptSettings()
 
 
+def shown(prompt: PromptSettings) -> dict[str, Any]:
+    """Plain values of a prompt; of its later sections only those that say something."""
+    bare = dump(NO_PROMPT)
+    return {
+        name: value
+        for name, value in dump(prompt).items()
+        if name in ("system", "examples") or value != bare[name]
+    }
+
+
 def write_prompt(folder: Path, prompt: PromptSettings) -> None:
     """Put a policy's prompt beside its adapter; no file where there is nothing to show."""
     if prompt != NO_PROMPT:
-        text = json.dumps(dump(prompt), indent=1, ensure_ascii=False)
+        text = json.dumps(shown(prompt), indent=1, ensure_ascii=False)
         (folder / PROMPT).write_text(text + "\n", encoding="utf-8")
 
 
@@ -81,7 +114,7 @@ def find_prompt(path: Path) -> PromptSettings:
     data = _read(path) if path.suffix == ".json" else read_yaml(path).get("prompt", {})
     prompt = build(PromptSettings, data, f"prompt {path}")
     if prompt == NO_PROMPT:
-        raise ConfigError(f"prompt {path}: it has neither a system message nor examples.")
+        raise ConfigError(f"prompt {path}: it shows nothing and asks for nothing.")
     return prompt
 
 

@@ -28,7 +28,7 @@ from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt, read_prompt
 from srl_agents.engines.endpoint import EndpointEngine, EndpointSettings
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.models.prompt import Example
+from srl_agents.models.prompt import Example, Prompt
 from srl_agents.records import WeightVersion
 from srl_envs import spec
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
@@ -97,7 +97,8 @@ class EngineKey:
 
     model: str
     shape: Shape
-    system: str | None
+    head: Prompt
+    """All of the prompt but its examples."""
 
 
 def known_name(text: str, env_id: str) -> AgentName:
@@ -280,7 +281,6 @@ def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
     """
     from srl_agents.engines.transformers_engine import TransformersEngine  # noqa: PLC0415
     from srl_agents.models.base_model import BaseModel  # noqa: PLC0415 - torch comes with it
-    from srl_agents.models.prompt import Prompt  # noqa: PLC0415
 
     rank, alpha = key.shape
     base = BaseModel.load(
@@ -289,7 +289,7 @@ def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
         lora_alpha=alpha,
         dtype=playing.dtype,
         device=playing.device,
-        prompt=Prompt(system=key.system),
+        prompt=key.head,
     )
     return TransformersEngine(base, playing.sampling)
 
@@ -331,6 +331,11 @@ def _adapter_inputs(folder: Path) -> int | None:
 
 def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
     """An endpoint that answers."""
+    if prompt.head() != Prompt(system=prompt.system):
+        raise ConfigError(
+            f"endpoint {name.model}: template_arguments, thoughts and memory of a prompt are for models "
+            "that are loaded here; leave them out."
+        )
     settings = EndpointSettings(
         url=name.url,
         model=name.model,
@@ -351,16 +356,15 @@ def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> S
 def _keys(models: Mapping[str, tuple[ModelName, PromptSettings]]) -> dict[str, EngineKey]:
     """Engine by agent; a model without adapter shares the base of one that has an adapter."""
     own: dict[str, EngineKey] = {}
-    lent: dict[tuple[str, str | None], EngineKey] = {}
+    lent: dict[tuple[str, Prompt], EngineKey] = {}
     for label, (name, prompt) in models.items():
         if name.adapter:
-            own[label] = EngineKey(
-                name.model, adapter_shape(Path(name.adapter).expanduser()), prompt.system
-            )
-            lent[name.model, prompt.system] = own[label]
+            shape = adapter_shape(Path(name.adapter).expanduser())
+            own[label] = EngineKey(name.model, shape, prompt.head())
+            lent[name.model, prompt.head()] = own[label]
     for label, (name, prompt) in models.items():
-        alone = EngineKey(name.model, NO_ADAPTER, prompt.system)
-        own.setdefault(label, lent.get((name.model, prompt.system), alone))
+        alone = EngineKey(name.model, NO_ADAPTER, prompt.head())
+        own.setdefault(label, lent.get((name.model, prompt.head()), alone))
     return {label: own[label] for label in models}
 
 

@@ -9,6 +9,7 @@ from srl_agents.agents.grammar import HumanName
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.models.prompt import EarlierTurn
 from srl_envs import spec
 
 Player = Callable[[str], str]
@@ -57,14 +58,18 @@ class TextPlayers:
         policy = self._policies[place]
         if isinstance(policy, ScriptedPolicy):
             return policy.player(self._env_id, 2 * seed + place)
-        return lambda text: self._reply(place, policy, text)
+        earlier: list[EarlierTurn] = []
+        return lambda text: self._reply(place, policy, text, earlier)
 
     def close(self) -> None:
         """Give back the engines."""
         self._loop.run(close_engines(self._policies.values()))
         self._loop.close()
 
-    def _reply(self, place: int, policy: ModelPolicy, text: str) -> str:
+    def _reply(self, place: int, policy: ModelPolicy, text: str, earlier: list[EarlierTurn]) -> str:
         self._turns[place] += 1
-        request = policy.request(text, (self._seed, place, self._turns[place]), str(place))
-        return self._loop.run(policy.engine.generate(request)).text
+        key = (self._seed, place, self._turns[place])
+        request = policy.request(text, key, str(place), tuple(earlier))
+        written = self._loop.run(policy.engine.generate(request))
+        earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))
+        return written.text

@@ -122,8 +122,7 @@ class CreditAssigner:
             for e, (_, trajectory) in enumerate(played.seats)
             for k, turn in enumerate(trajectory.turns)
             if not flat_EK[e, min(k, last)]
-            and turn.completion_ids
-            and not turn.masked
+            and self._teaches(turn)
             and (advantages_EK[e, min(k, last)] < 0 or not turn.invalid)
         ]
         metrics |= more
@@ -154,7 +153,7 @@ class CreditAssigner:
                 if not valid_EK[e, k]:
                     continue
                 reward = float(rewards_EK[e, k])
-                if turn.completion_ids and not turn.masked:
+                if self._teaches(turn):
                     own.append(PaidTurn(turn, reward, e))
                 elif own:
                     own[-1] = replace(own[-1], reward=own[-1].reward + reward)
@@ -173,6 +172,10 @@ class CreditAssigner:
         self._estimator.load_state(state["estimator"])
         for name, weights in state["adaptive"].items():
             self._weights_of(name).load_state(weights)
+
+    def _teaches(self, turn: Turn) -> bool:
+        """Whether anything is learned from a turn."""
+        return not turn.masked and any(turn.learned(thoughts=self.settings.train_thoughts))
 
     # --- what is climbed ---------------------------------------------------------------------
 
@@ -320,8 +323,19 @@ def _play_metrics(played: Sequence[tuple[Episode, Trajectory]]) -> dict[str, flo
         "outcome": _mean([t.outcome for _, t in played]),
         "format": _mean([t.components["format"] for _, t in played]),
         "invalid_share": _mean([turn.invalid is not None for turn in turns]),
-        "reply_tokens": _mean([len(turn.completion_ids) for turn in turns]),
+        "reply_tokens": _mean([len(turn.completion_ids) - turn.thought_tokens for turn in turns]),
+        **_thought_metrics(turns),
         "unread_share": _mean([not turn.completion_ids for turn in turns]),
+    }
+
+
+def _thought_metrics(turns: Sequence[Turn]) -> dict[str, float]:
+    """None where nobody thinks."""
+    if not any(turn.thought_tokens for turn in turns):
+        return {}
+    return {
+        "thought_tokens": _mean([turn.thought_tokens for turn in turns]),
+        "cut_thoughts": _mean([turn.forced_tokens > 0 for turn in turns]),
     }
 
 

@@ -12,14 +12,17 @@ from srl_agents.records import TrainingBatch, Turn, WeightVersion
 from srl_envs.errors import ShapeError
 
 
-def training_batch(learner: str, rows: Sequence[tuple[Turn, float]], pad_id: int) -> TrainingBatch:
-    """One row per turn; the turn's advantage is given to each of its tokens.
+def training_batch(
+    learner: str, rows: Sequence[tuple[Turn, float]], pad_id: int, *, thoughts: bool = True
+) -> TrainingBatch:
+    """One row per turn; the turn's advantage is given to each of its tokens that is learned.
 
     Args:
         learner: whose turns they are.
         rows: turns that the policy wrote, each with its advantage. A turn may carry reward 0
             or advantage 0; it still counts in the token mean of the loss.
         pad_id: fills prompts on the left and completions on the right.
+        thoughts: whether tokens of thoughts are learned; those that an engine wrote never are.
 
     Raises:
         ShapeError: there are no rows, or a turn has no tokens (a scripted policy's), has not as many
@@ -40,6 +43,7 @@ def training_batch(learner: str, rows: Sequence[tuple[Turn, float]], pad_id: int
     prompts = [turn.prompt_ids for turn, _ in rows]
     completions = [turn.completion_ids for turn, _ in rows]
     completion_mask_RT = _pad([(True,) * len(c) for c in completions], False, np.bool_)
+    learned_RT = _pad([turn.learned(thoughts=thoughts) for turn, _ in rows], False, np.bool_)
     return TrainingBatch(
         learner=learner,
         versions=tuple(_author(turn, learner) for turn, _ in rows),
@@ -47,9 +51,12 @@ def training_batch(learner: str, rows: Sequence[tuple[Turn, float]], pad_id: int
         prompt_mask_RP=_pad([(True,) * len(p) for p in prompts], False, np.bool_, left=True),
         completion_ids_RT=_pad(completions, pad_id, np.int64),
         completion_mask_RT=completion_mask_RT,
-        logprobs_RT=_pad([turn.logprobs for turn, _ in rows], 0.0, np.float32),
+        learned_RT=learned_RT,
+        logprobs_RT=np.where(
+            learned_RT, _pad([turn.logprobs for turn, _ in rows], 0.0, np.float32), np.float32(0)
+        ),
         advantages_RT=np.where(
-            completion_mask_RT, np.array([[advantage] for _, advantage in rows]), 0.0
+            learned_RT, np.array([[advantage] for _, advantage in rows]), 0.0
         ).astype(np.float32),
     )
 

@@ -61,7 +61,7 @@ def judged(
 
     Source: arXiv:1506.02438; advantage normalisation as in arXiv:2005.12729 section 3.
     """
-    mask_RT = batch.completion_mask_RT
+    mask_RT = batch.learned_RT
     same_shape(2, mask_RT=mask_RT, values_RT=values_RT)
     before_RT: Floats = np.where(mask_RT, values_RT, 0.0).astype(np.float64)
     if len(turns) != len(mask_RT):
@@ -121,7 +121,7 @@ def explained_variance(batch: CriticBatch) -> float:
 
     1 is a critic that is right up to a constant, 0 one that always says the same.
     """
-    mask_RT = batch.completion_mask_RT
+    mask_RT = batch.learned_RT
     returns = batch.returns_RT[mask_RT].astype(np.float64)
     missed = returns - batch.values_RT[mask_RT]
     return float(1 - missed.var() / returns.var()) if returns.var() > 0 else 0.0

@@ -52,6 +52,9 @@ class CreditSettings:
     """Most that a token's probability ratio to its sampler may weigh it; None weighs nothing."""
     importance_level: Literal["token", "sequence"] = "token"
     """Only importance_cap: one ratio per token, or one per reply."""
+    train_thoughts: bool = True
+    """Whether the tokens of thoughts are learned from as those of replies are; otherwise they are read
+    alone. With ``prompt.thoughts``."""
     potential: str = ""
     """Only level turn: ``package.module:function`` of (text that the seat reads, seat) -> how good its
     position is, in reward units. Its changes are added to what the turns are paid."""

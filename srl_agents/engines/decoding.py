@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -22,6 +22,7 @@ from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row_attention import PassAttention, Stretch, Tails, shared_parts
+from srl_agents.engines.thinking import Thinking
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
 
@@ -38,13 +39,23 @@ class Row:
     """Name of the weights; None is the base."""
     sampling: SamplingSettings
     uniforms: NDArray[np.float32]
-    """(max_new_tokens,) in [0, 1)."""
+    """In [0, 1), one for each token that it may have, thoughts included."""
     ended: Callable[[list[int]], bool]
-    """Whether a reply ends with its last token."""
+    """Whether a reply without its thoughts ends with its last token."""
+    message_ends: Collection[int] = ()
+    """Tokens that end it in its thoughts, too."""
+    thinking: Thinking | None = None
+    """None: it has no thoughts."""
     reply: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish: Literal["", "stop", "length", "broken"] = ""
     """Empty while it is live. ``broken``: the weights gave probabilities that are not numbers."""
+    thought_tokens: int = 0
+    """Of the reply, once its thoughts have ended."""
+    forced_tokens: int = 0
+    """Of these, the last ones that nobody drew: the budget was used up."""
+    still_forced: deque[int] = field(default_factory=deque)
+    """Tokens that come next whatever is drawn."""
     cached: int = 0
     """Tokens of the prompt whose keys and values were there already."""
     tail: int = 0
@@ -67,16 +78,35 @@ class Row:
         return len(self.prompt) - 1 + len(self.reply)
 
     def take(self, token: int, logprob: float) -> None:
-        """Add a token that was drawn; it may be the last."""
+        """Add a token that was drawn, or the one that is forced in its place; it may be the last."""
         if math.isnan(logprob):
             self.finish = "broken"
             return
+        if self.still_forced:
+            token, logprob = self.still_forced.popleft(), 0.0
         self.reply.append(token)
         self.logprobs.append(logprob)
-        if self.ended(self.reply):
+        if self.thinking is not None and not self.thought_tokens:
+            self._think(self.thinking)
+            return
+        written = len(self.reply) - self.thought_tokens
+        if self.ended(self.reply[self.thought_tokens :] if self.thought_tokens else self.reply):
             self.finish = "stop"
-        elif len(self.reply) == len(self.uniforms):
+        elif written == self.sampling.max_new_tokens:
             self.finish = "length"
+
+    def _think(self, thinking: Thinking) -> None:
+        """Look whether its thoughts end with the token that was just added, or have to."""
+        if self.forced_tokens:
+            if not self.still_forced:
+                self.thought_tokens = len(self.reply)
+        elif thinking.closed(self.reply):
+            self.thought_tokens = len(self.reply)
+        elif self.reply[-1] in self.message_ends:
+            self.thought_tokens, self.finish = len(self.reply), "stop"
+        elif len(self.reply) == thinking.budget:
+            self.still_forced.extend(thinking.end)
+            self.forced_tokens = len(thinking.end)
 
     def restart(self) -> None:
         """Forget what was written."""
@@ -84,6 +114,8 @@ class Row:
         self.logprobs.clear()
         self.reads.clear()
         self.copies.clear()
+        self.still_forced.clear()
+        self.thought_tokens = self.forced_tokens = 0
         self.finish, self.tail, self.cached, self.end = "", 0, 0, None
 
 
@@ -203,11 +235,11 @@ class Decoder:
 
     def _longest_tail(self, row: Row) -> int:
         if row.tail:
-            return row.tail + row.sampling.max_new_tokens - len(row.reply)
+            return row.tail + len(row.uniforms) - len(row.reply)
         copied = len(row.prompt)
         if not self._model.windowed:
             copied = min(copied, self._settings.read_in_place)
-        return copied + row.sampling.max_new_tokens
+        return copied + len(row.uniforms)
 
     def _take_prompt(self, row: Row) -> None:
         """Decide for each node of its prompt whether the row reads it in place or copies it."""

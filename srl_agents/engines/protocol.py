@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from srl_agents.models.prompt import Example
+from srl_agents.models.prompt import EarlierTurn, Example
 from srl_agents.records import Served, WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError
 
@@ -35,7 +35,7 @@ class SamplingSettings:
     min_p: float = 0.0
     """Only tokens of at least this share of the largest probability. Source: arXiv:2407.01082."""
     max_new_tokens: int = 64
-    """Most tokens per reply."""
+    """Most tokens per reply, beside its thoughts."""
     stop: tuple[str, ...] = ("</action>",)
     """Texts that end a reply; they stay in it."""
 
@@ -68,6 +68,10 @@ class Capabilities:
     """It takes `install`; otherwise it plays what it was started with."""
     context_length: int | None
     """Longest prompt and reply together, in tokens; None where it does not tell."""
+    thoughts: bool = False
+    """It writes thoughts under their own budget where its prompt has them."""
+    memory: bool = False
+    """It shows a seat's earlier turns where its prompt has a memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +82,9 @@ class GenerationRequest:
     """The last user message of the chat; the engine's prompt and ``examples`` stand before it."""
     examples: tuple[Example, ...] = ()
     """Shown behind those of the engine's own prompt."""
+    earlier: tuple[EarlierTurn, ...] = ()
+    """The seat's turns until now, oldest first; shown where the engine's prompt has a memory, and as far as
+    it reaches."""
     version: WeightVersion | None
     """Who writes; None is the model as it was loaded."""
     key: tuple[int, ...]
@@ -95,17 +102,24 @@ class Generation:
     """One sampled reply."""
 
     text: str
-    """Without template tokens. Empty where the prompt left no room in the model's context."""
+    """The reply, without thoughts and template tokens. Empty where the prompt left no room in the model's
+    context, and where the model ended in its thoughts."""
     version: WeightVersion | None
     """Who wrote it: the request's, whatever was installed meanwhile."""
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
-    """Includes the end token where there is one."""
+    """Thoughts first. Includes the end token where there is one."""
     logprobs: tuple[float, ...] = ()
-    """Of each token, under the distribution that it was drawn from."""
+    """Of each token, under the distribution that it was drawn from; 0 for those that the engine wrote."""
     finish: Finish
     """``served``: by an endpoint; `served` has what it tells."""
     served: Served | None = None
+    thoughts: str = ""
+    """What was written before the reply, without the markers."""
+    thought_tokens: int = 0
+    """How many of the first tokens are thoughts, with the marker that ends them."""
+    forced_tokens: int = 0
+    """How many of the last thought tokens the engine wrote itself, because the budget was used up."""
     cached_tokens: int = 0
     """Tokens of the prompt whose keys and values were there already."""
 

@@ -26,6 +26,7 @@ from srl_agents.engines.protocol import (
     GenerationRequest,
     SamplingSettings,
 )
+from srl_agents.engines.thinking import thinking_of
 from srl_agents.engines.token_choice import StopTexts, uniforms
 from srl_agents.models.base_model import BaseModel, limit_threads
 from srl_agents.models.device_memory import memory_limit, memory_of
@@ -73,6 +74,7 @@ class TransformersEngine:
         self._open, self._deadline_s = open_update, deadline_s
         self._decoding = replace(decoding or DecodingSettings(), max_rows=max_batch_rows)
         self._stops: dict[tuple[str, ...], StopTexts] = {}
+        self._thinking = thinking_of(base.chat)
         self._model = base.playing()
         self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
         memory = memory_of(base.device)
@@ -97,6 +99,8 @@ class TransformersEngine:
             seeded=True,
             versions=True,
             context_length=self.base.context_length,
+            thoughts=True,
+            memory=True,
         )
 
     async def generate(self, request: GenerationRequest) -> Generation:
@@ -185,8 +189,9 @@ class TransformersEngine:
                 f"{', '.join(v for v in self.base.frozen if v not in self._retired) or 'none'}."
             )
         sampling = request.sampling or self.sampling
-        prompt = self.base.encode_prompt(request.observation, request.examples)
-        if len(prompt) + sampling.max_new_tokens > self.base.context_length:
+        prompt = self._prompt(request)
+        most = self.base.chat.reply_tokens(sampling.max_new_tokens)
+        if len(prompt) + most > self.base.context_length:
             return None
         if sampling.stop not in self._stops:
             self._stops[sampling.stop] = StopTexts(self.base.tokenizer, sampling.stop)
@@ -195,12 +200,22 @@ class TransformersEngine:
             prompt=prompt,
             version=name,
             sampling=sampling,
-            uniforms=uniforms(request.key, sampling.max_new_tokens).astype(np.float32),
+            uniforms=uniforms(request.key, most).astype(np.float32),
             ended=lambda reply: reply[-1] in ends or stops.ended(reply),
+            message_ends=ends,
+            thinking=self._thinking,
+        )
+
+    def _prompt(self, request: GenerationRequest) -> tuple[int, ...]:
+        """What is read, with as many earlier turns as leave room for the reply."""
+        sampling = request.sampling or self.sampling
+        longest = self.base.context_length - self.base.chat.reply_tokens(sampling.max_new_tokens)
+        return self.base.encode_prompt(
+            request.observation, request.examples, request.earlier, longest
         )
 
     def _no_room(self, request: GenerationRequest) -> Generation:
-        prompt = self.base.encode_prompt(request.observation, request.examples)
+        prompt = self._prompt(request)
         return Generation(text="", version=request.version, prompt_ids=prompt, finish="length")
 
     def _generation(self, request: GenerationRequest, row: Row) -> Generation:
@@ -214,13 +229,19 @@ class TransformersEngine:
                 f"{row.version or self.base.name}: the probabilities of the next token are not "
                 "numbers, so the weights are broken. Train again with a lower learning rate."
             )
+        thinking, count = self._thinking, row.thought_tokens
+        plain = "", self.base.decode(row.reply)
+        thoughts, text = plain if thinking is None else thinking.texts(row.reply, count)
         return Generation(
-            text=self.base.decode(row.reply),
+            text=text,
             version=request.version,
             prompt_ids=row.prompt,
             token_ids=tuple(row.reply),
             logprobs=tuple(row.logprobs),
             finish=row.finish,
+            thoughts=thoughts,
+            thought_tokens=count,
+            forced_tokens=row.forced_tokens,
             cached_tokens=row.cached,
         )
 

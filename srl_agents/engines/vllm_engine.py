@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from srl_agents.engines.protocol import (
     GenerationRequest,
     SamplingSettings,
 )
+from srl_agents.engines.thinking import Piece, thinking_of, written_in_pieces
 from srl_agents.engines.vllm_server import BASE, VLLMServer
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
@@ -106,6 +107,7 @@ class VLLMEngine:
         self._server = server if isinstance(server, VLLMServer) else None
         self._url = server.url if isinstance(server, VLLMServer) else server.rstrip("/")
         self._chat, self.sampling = chat, sampling
+        self._thinking = thinking_of(chat)
         self._context_length = context_length
         self._adapters, self._open_update = adapters, open_update
         self._max_versions = max_versions
@@ -135,6 +137,8 @@ class VLLMEngine:
             seeded=True,
             versions=self._adapters is not None,
             context_length=self._context_length,
+            thoughts=True,
+            memory=True,
         )
 
     async def generate(self, request: GenerationRequest) -> Generation:
@@ -142,8 +146,11 @@ class VLLMEngine:
         version, started = request.version, time.monotonic()
         self._require(version)
         sampling = request.sampling or self.sampling
-        prompt = self._chat.encode_prompt(request.observation, request.examples)
-        if len(prompt) + sampling.max_new_tokens > self._context_length:
+        longest = self._context_length - self._chat.reply_tokens(sampling.max_new_tokens)
+        prompt = self._chat.encode_prompt(
+            request.observation, request.examples, request.earlier, longest
+        )
+        if len(prompt) > longest:
             return Generation(text="", version=version, prompt_ids=prompt, finish="length")
         patience_s = _PATIENCE_S if request.deadline_s is None else request.deadline_s
         if version is not None:
@@ -153,7 +160,7 @@ class VLLMEngine:
                 await self._awake.wait()
                 async with self._slots:
                     asked = asyncio.create_task(
-                        self._sample(prompt, request, sampling, started + patience_s)
+                        self._reply(prompt, request, sampling, started + patience_s)
                     )
                     self._asked.add(asked)
                     try:
@@ -249,15 +256,35 @@ class VLLMEngine:
 
     # --- one reply ---------------------------------------------------------------------------
 
-    async def _sample(
+    async def _reply(
         self,
         prompt: tuple[int, ...],
         request: GenerationRequest,
         sampling: SamplingSettings,
         end: float,
     ) -> Generation:
-        """Ask until a whole reply comes: a server that dies, or that aborts, is asked again."""
-        version = request.version
+        """A whole reply, its thoughts included."""
+
+        async def sample(
+            ids: tuple[int, ...], most: int, stops: tuple[str, ...], number: int
+        ) -> Piece:
+            seed = seed_of((*request.key, number) if number else request.key)
+            settings = replace(sampling, max_new_tokens=most, stop=stops)
+            return await self._sample(ids, request.version, settings, seed, end)
+
+        return await written_in_pieces(
+            self._chat, self._thinking, prompt, request, sampling=sampling, sample=sample
+        )
+
+    async def _sample(
+        self,
+        prompt: tuple[int, ...],
+        version: WeightVersion | None,
+        sampling: SamplingSettings,
+        seed: int,
+        end: float,
+    ) -> Piece:
+        """Ask until all tokens come: a server that dies, or that aborts, is asked again."""
         body = {
             "token_ids": list(prompt),
             "output_mode": "tokens",
@@ -270,7 +297,7 @@ class VLLMEngine:
                 "stop": list(sampling.stop),
                 "include_stop_str_in_output": True,
                 "logprobs": 0,
-                "seed": seed_of(request.key),
+                "seed": seed,
             },
         }
         pause_s = 0.0
@@ -298,19 +325,18 @@ class VLLMEngine:
                 raise ModelError(
                     f"{self._url} answered {found.status_code}: {found.text[:_QUOTED]}"
                 )
-            generation = self._read(found, name, prompt, version, sampling)
-            if generation is not None:
-                return generation
+            piece = self._read(found, name, prompt, sampling)
+            if piece is not None:
+                return piece
 
     def _read(
         self,
         found: httpx2.Response,
         name: str,
         prompt: tuple[int, ...],
-        version: WeightVersion | None,
         sampling: SamplingSettings,
-    ) -> Generation | None:
-        """The reply in an answer; None if the server cut it off.
+    ) -> Piece | None:
+        """The tokens in an answer; None if the server cut them off.
 
         Raises:
             ModelError: the answer is none of a reply to this request.
@@ -339,10 +365,7 @@ class VLLMEngine:
             raise ModelError(
                 f"{self._url} answered with something else than a reply of {name}: {found.text[:_QUOTED]!r}"
             )
-        return Generation(
-            text=self._chat.decode(tokens),
-            version=version,
-            prompt_ids=prompt,
+        return Piece(
             token_ids=tuple(tokens),
             logprobs=tuple(min(float(value), 0.0) for value in told),
             finish=finish,

@@ -26,7 +26,7 @@ from srl_agents.models.lora_weights import LoRAWeights
 from srl_agents.models.model_loading import Attention, Dtype, LoadingForm, Quantization, load_model
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
-from srl_agents.models.prompt import Example, Prompt
+from srl_agents.models.prompt import EarlierTurn, Example, Prompt
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 
@@ -174,10 +174,14 @@ class BaseModel:
         return self.chat.tokenizer
 
     def encode_prompt(
-        self, observation: str, examples: tuple[Example, ...] = ()
+        self,
+        observation: str,
+        examples: tuple[Example, ...] = (),
+        earlier: tuple[EarlierTurn, ...] = (),
+        longest: int | None = None,
     ) -> tuple[int, ...]:
         """See `ChatTokenizer`."""
-        return self.chat.encode_prompt(observation, examples)
+        return self.chat.encode_prompt(observation, examples, earlier, longest)
 
     def encode_reply(self, reply: str) -> tuple[int, ...]:
         """See `ChatTokenizer`."""

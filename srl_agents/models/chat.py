@@ -7,14 +7,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
+import jinja2.meta
 from transformers import AutoTokenizer
 
-from srl_agents.models.prompt import Example, Prompt
+from srl_agents.models.prompt import EarlierTurn, Example, Prompt
 from srl_agents.models.quiet import quiet_libraries
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError, nearest
 
 _PROMPT_CACHE = 8192
 """Encoded prompts kept; games repeat their opening positions."""
+_ANY_REPLY = "SRL-EARLIER-REPLY"
+"""Stands for a reply where a template is asked what comes behind one."""
+_OURS = {"messages", "add_generation_prompt", "raise_exception", "strftime_now"}
+"""Variables of templates that are no arguments of a prompt."""
 
 
 class ChatTokenizer:
@@ -23,13 +29,27 @@ class ChatTokenizer:
     Args:
         tokenizer: of transformers, with a chat template, an end token and a pad token.
         prompt: what stands before every observation; nothing if absent.
+
+    Raises:
+        ConfigError: the chat template would ignore an argument of the prompt, or closes thoughts that the
+            prompt asks for, or does not show earlier replies.
     """
 
     def __init__(self, tokenizer: Any, prompt: Prompt | None = None) -> None:
         self.tokenizer, self.prompt = tokenizer, prompt or Prompt()
         specials = [re.escape(text) for text in _special_tokens(tokenizer)]
         self._specials = re.compile("|".join(specials)) if specials else None
-        self._encode = lru_cache(maxsize=_PROMPT_CACHE)(self._encode_uncached)
+        self._first = lru_cache(maxsize=_PROMPT_CACHE)(self._first_turn)
+        self._next = lru_cache(maxsize=_PROMPT_CACHE)(self._next_turn)
+        self._check_arguments()
+        self._opening_text = self._find_opening()
+        self.opening = self._tokens(self._opening_text)
+        """What begins thoughts, behind the prompt; nothing without them."""
+        thoughts = self.prompt.thoughts
+        self.thoughts_end = () if thoughts is None else self._tokens(f"\n{thoughts.close}\n\n")
+        """What the engine writes where the budget of thoughts is used up; nothing without them."""
+        if self.prompt.memory is not None:
+            self._next("")
 
     @classmethod
     def load(cls, folder: Path, prompt: Prompt | None = None) -> ChatTokenizer:
@@ -50,7 +70,11 @@ class ChatTokenizer:
         return cls(tokenizer, prompt)
 
     def encode_prompt(
-        self, observation: str, examples: tuple[Example, ...] = ()
+        self,
+        observation: str,
+        examples: tuple[Example, ...] = (),
+        earlier: tuple[EarlierTurn, ...] = (),
+        longest: int | None = None,
     ) -> tuple[int, ...]:
         """Token ids of prompt and observation under the chat template, ready for the reply.
 
@@ -60,8 +84,21 @@ class ChatTokenizer:
         Args:
             observation: what the reply answers.
             examples: shown after those of the prompt; what others wrote, broken up too.
+            earlier: the seat's turns until now, oldest first; shown as the prompt's memory says.
+            longest: earlier turns are dropped where there would be more tokens than this.
         """
-        return self._encode(observation, examples)
+        kept = self._remembered(earlier)
+        while True:
+            ids = self._chat(observation, examples, kept)
+            if not kept or longest is None or len(ids) <= longest:
+                return ids
+            kept = kept[1:]
+
+    def reply_tokens(self, max_new_tokens: int) -> int:
+        """The most that a model may write: thoughts, the marker that ends them, and the reply."""
+        thoughts = self.prompt.thoughts
+        spent = 0 if thoughts is None else thoughts.budget + len(self.thoughts_end)
+        return spent + max_new_tokens
 
     def encode_reply(self, reply: str) -> tuple[int, ...]:
         """Token ids of a reply that somebody else wrote, as this model would write it.
@@ -78,20 +115,115 @@ class ChatTokenizer:
         )
         return text
 
-    def _encode_uncached(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
+    # Earlier turns
+
+    def _remembered(self, earlier: tuple[EarlierTurn, ...]) -> tuple[EarlierTurn, ...]:
+        """The newest turns that are within the memory's limit together."""
+        memory = self.prompt.memory
+        if memory is None:
+            return ()
+        left, kept = memory.tokens, len(earlier)
+        while kept:
+            turn = earlier[kept - 1]
+            left -= len(self._next(turn.observation)) + len(self._said(turn))
+            if left < 0:
+                break
+            kept -= 1
+        return earlier[kept:]
+
+    def _said(self, turn: EarlierTurn) -> tuple[int, ...]:
+        """What an earlier turn shows of what was written, token by token."""
+        memory = self.prompt.memory
+        if memory is not None and memory.thoughts:
+            return self.opening + turn.token_ids
+        return turn.token_ids[turn.thought_tokens :]
+
+    def _chat(
+        self, observation: str, examples: tuple[Example, ...], kept: tuple[EarlierTurn, ...]
+    ) -> tuple[int, ...]:
+        shown = [turn.observation for turn in kept] + [observation]
+        ids = self._first(shown[0], examples)
+        for turn, following in zip(kept, shown[1:], strict=True):
+            said, between = self._said(turn), self._next(following)
+            ended = bool(said) and said[-1:] == between[:1]  # the model ended its message itself
+            ids += said + between[ended:]
+        return ids + self.opening
+
+    def _first_turn(self, observation: str, examples: tuple[Example, ...]) -> tuple[int, ...]:
+        """All up to the first reply."""
         shown = tuple((self._broken_up(seen), self._broken_up(said)) for seen, said in examples)
-        ids = self.tokenizer.apply_chat_template(
-            self.prompt.messages(self._broken_up(observation), shown),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
+        chat = self.prompt.messages(self._broken_up(observation), shown)
+        return self._tokens(self._text(chat).removesuffix(self._opening_of_template))
+
+    def _next_turn(self, observation: str) -> tuple[int, ...]:
+        """All between a reply and the next one."""
+        chat = [
+            *Prompt(system=self.prompt.system).messages("?"),
+            {"role": "assistant", "content": _ANY_REPLY},
+            {"role": "user", "content": self._broken_up(observation)},
+        ]
+        before, found, after = self._text(chat).partition(_ANY_REPLY)
+        if not found or _ANY_REPLY in after or not before:
+            raise ConfigError(
+                "prompt.memory: the model's chat template does not show earlier replies as they are; "
+                "leave memory out."
+            )
+        return self._tokens(after.removesuffix(self._opening_of_template))
+
+    # The template
+
+    def _text(self, chat: list[dict[str, str]]) -> str:
+        text: str = self.tokenizer.apply_chat_template(
+            chat, add_generation_prompt=True, tokenize=False, **self.prompt.template_arguments
         )
-        return tuple(ids)
+        return text
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
+
+    def _check_arguments(self) -> None:
+        """Refuse what the template would not read."""
+        if not self.prompt.template_arguments:
+            return
+        known = _template_variables(self.tokenizer.get_chat_template()) - _OURS
+        unknown = [name for name in self.prompt.template_arguments if name not in known]
+        if unknown:
+            raise ConfigError(
+                f"prompt.template_arguments: the model's chat template does not read {unknown}."
+                f"{nearest(unknown[0], sorted(known))} It reads: {', '.join(sorted(known)) or 'none'}."
+            )
+
+    def _find_opening(self) -> str:
+        """What begins thoughts: the template's own last words, or the marker."""
+        self._opening_of_template = ""
+        thoughts = self.prompt.thoughts
+        if thoughts is None:
+            return ""
+        text = self._text(self.prompt.messages("?"))
+        if text.rstrip().endswith(thoughts.close):
+            raise ConfigError(
+                f"prompt.thoughts: the model's chat template ends thoughts at once, with "
+                f"{thoughts.close!r}. Leave thoughts out, or set template_arguments, such as "
+                "enable_thinking: true."
+            )
+        if text.rstrip().endswith(thoughts.open):
+            self._opening_of_template = text[text.rindex(thoughts.open) :]
+        return self._opening_of_template or thoughts.open
 
     def _broken_up(self, text: str) -> str:
         if self._specials is None:
             return text
         return self._specials.sub(lambda m: m[0][0] + " " + m[0][1:], text)
+
+
+def _template_variables(template: str) -> set[str]:
+    """Names that a chat template takes from whoever renders it.
+
+    Source: the extensions are those with which transformers compiles templates.
+    """
+    environment = jinja2.Environment(autoescape=False, extensions=["jinja2.ext.loopcontrols"])
+    plain = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # a tag of transformers' own
+    return jinja2.meta.find_undeclared_variables(environment.parse(plain))
 
 
 def _special_tokens(tokenizer: Any) -> list[str]:

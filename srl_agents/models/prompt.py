@@ -1,13 +1,66 @@
-"""What stands before every observation, in plain data."""
+"""What stands before every observation, and how a reply is thought out, in plain data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from srl_envs.errors import ConfigError
 
 Example = tuple[str, str]
 """An observation and a reply to it, shown as an earlier turn of the chat."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThoughtSettings:
+    """Thoughts before every reply: under a limit of their own, and no part of the reply."""
+
+    budget: int
+    """Most tokens of thoughts; then the engine writes the end marker itself, and the reply follows under
+    ``max_new_tokens``. A token that the engine wrote is never learned from."""
+    open: str = "<think>"
+    """Marker that begins thoughts; it is put behind the prompt where the chat template does not."""
+    close: str = "</think>"
+    """Marker that ends them."""
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ConfigError(f"thoughts.budget={self.budget}: use 1 or more tokens.")
+        for name in ("open", "close"):
+            if not getattr(self, name).strip():
+                raise ConfigError(f"thoughts.{name}: give the marker of the model's chat template.")
+        if self.open == self.close:
+            raise ConfigError(f"thoughts.close={self.close!r}: it must differ from thoughts.open.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemorySettings:
+    """A seat's own earlier turns in its prompt: observations, and replies token by token.
+
+    The newest turns are shown whose tokens together are within the limit; the others are dropped, oldest
+    first, each whole. Where prompt and reply would not fit the model's context, more of them are dropped.
+    """
+
+    tokens: int
+    """Most tokens of earlier turns in a prompt, observations and template tokens included."""
+    thoughts: bool = False
+    """Whether the thoughts before earlier replies are shown, too."""
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ConfigError(f"memory.tokens={self.tokens}: use 1 or more, or leave memory out.")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTurn:
+    """What a seat was shown once, and what it wrote."""
+
+    observation: str
+    token_ids: tuple[int, ...]
+    """As they were sampled, thoughts first."""
+    thought_tokens: int = 0
+    """How many of them are thoughts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,6 +71,12 @@ class Prompt:
     """System message; None leaves it to the chat template."""
     examples: tuple[Example, ...] = ()
     """(observation, reply) pairs shown as earlier turns; small models learn the reply's form here."""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Variables of the chat template, such as ``enable_thinking``."""
+    thoughts: ThoughtSettings | None = None
+    """None: a reply is all that the model writes."""
+    memory: MemorySettings | None = None
+    """None: every turn is shown alone."""
 
     def __post_init__(self) -> None:
         if any(len(example) != 2 for example in self.examples):

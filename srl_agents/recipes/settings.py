@@ -262,6 +262,7 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters play against a main and start again from their first "
             f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
+        self._check_thoughts()
         self._check_environment()
 
     @property
@@ -309,6 +310,20 @@ class LeagueRecipe:
             "learn from pairs of attempts at one start state. Use 2 or more.",
         )
 
+    def _check_thoughts(self) -> None:
+        """What needs thoughts is refused without them, and what would imitate them with them."""
+        if self.prompt.thoughts is not None:
+            require(
+                self.sharing is None or self.sharing.kind == "demonstrations",
+                "sharing: kinds 'sft' and 'dpo' imitate whole completions, and in thoughts some tokens are "
+                "the engine's; leave out prompt.thoughts, or share demonstrations.",
+            )
+            return
+        terms = {} if self.rewards is None else self.rewards.terms
+        unread = [f"rewards.terms.{name}" for name, term in terms.items() if term.judges_thoughts]
+        unread += [] if self.credit.train_thoughts else ["credit.train_thoughts"]
+        require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
+
     def _plan(self) -> Plan:
         """What the algorithm may know of this recipe."""
         others = {
@@ -323,6 +338,7 @@ class LeagueRecipe:
             scale_advantages=self.scale_advantages,
             credit=self.credit,
             teacher=self.coordination.kind if self.coordination.teaches else "",
+            thoughts=self.prompt.thoughts is not None,
             checkpointed=tuple(
                 name for name, own in others.items() if own and own.gradient_checkpointing
             ),

@@ -1,4 +1,4 @@
-"""Rewards that depend on how long replies are, in tokens."""
+"""Rewards that depend on how long replies and their thoughts are, in tokens."""
 
 from __future__ import annotations
 
@@ -72,8 +72,46 @@ class TokenCostTerm(RewardTerm):
         return lambda played: [[-float(tokens) for tokens in _lengths(seat)] for seat in played]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThoughtCostTerm(RewardTerm):
+    """Every token of thoughts costs ``weight``: reward units per token, summed over the episode."""
+
+    judges_thoughts = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_price(self.weight)
+
+    def judge(self, max_new_tokens: int) -> Judge:
+        """See `RewardTerm`."""
+        return lambda played: [
+            [-float(turn.thought_tokens) for turn in seat.trajectory.turns] for seat in played
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutThoughtsTerm(RewardTerm):
+    """Thoughts that used up their budget cost ``weight``, the mean over a seat's replies."""
+
+    judges_thoughts = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_price(self.weight)
+
+    def judge(self, max_new_tokens: int) -> Judge:
+        """See `RewardTerm`."""
+
+        def punished(played: Sequence[Played]) -> list[list[float]]:
+            cut = [[turn.forced_tokens > 0 for turn in seat.trajectory.turns] for seat in played]
+            return [[-float(value) / len(own) for value in own] for own in cut]
+
+        return punished
+
+
 def _lengths(played: Played) -> list[int]:
-    return [len(turn.completion_ids) for turn in played.trajectory.turns]
+    """Of replies, without their thoughts."""
+    return [len(turn.completion_ids) - turn.thought_tokens for turn in played.trajectory.turns]
 
 
 def _require_price(weight: float) -> None:

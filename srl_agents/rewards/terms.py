@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_agents.records import Episode, Trajectory
@@ -43,6 +44,9 @@ class RewardTerm(ABC):
     weight: float = 1.0
     """Reward units for a value of 1; below 0 for a penalty."""
 
+    judges_thoughts: ClassVar[bool] = False
+    """Whether it says nothing where nobody thinks."""
+
     def __post_init__(self) -> None:
         if not math.isfinite(self.weight) or self.weight == 0:
             raise ConfigError(f"weight={self.weight}: use a finite number other than 0.")
@@ -63,8 +67,10 @@ REWARDS: Kinds[type[RewardTerm]] = Kinds(
     what="reward",
     group="srl_agents.rewards",
     built_in={
+        "cut_thoughts": "srl_agents.rewards.length:CutThoughtsTerm",
         "overlong": "srl_agents.rewards.length:OverlongTerm",
         "rubric": "srl_agents.rewards.rubric_term:RubricTerm",
+        "thought_cost": "srl_agents.rewards.length:ThoughtCostTerm",
         "token_cost": "srl_agents.rewards.length:TokenCostTerm",
     },
     fault=settings_of(RewardTerm, "kind"),

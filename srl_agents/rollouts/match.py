@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
+from srl_agents.models.prompt import EarlierTurn
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs.episode import Recorder, Transcript
@@ -58,6 +59,18 @@ class _Turn:
             logprobs=() if written is None else written.logprobs,
             finish="scripted" if written is None else written.finish,
             served=None if written is None else written.served,
+            thoughts="" if written is None else written.thoughts,
+            thought_tokens=0 if written is None else written.thought_tokens,
+            forced_tokens=0 if written is None else written.forced_tokens,
+        )
+
+    def earlier(self) -> EarlierTurn:
+        """What its seat is reminded of later."""
+        written = self.generation
+        return EarlierTurn(
+            self.observation,
+            () if written is None else written.token_ids,
+            0 if written is None else written.thought_tokens,
         )
 
 
@@ -176,7 +189,8 @@ class Match:
         policy, text = self._policies[seat], self._text(seat)
         if isinstance(policy, ModelPolicy):
             key = (*self._key, seat, len(self._turns[seat]))
-            request = policy.request(text, key, f"{self._session}/{seat}")
+            earlier = tuple(turn.earlier() for turn in self._turns[seat])
+            request = policy.request(text, key, f"{self._session}/{seat}", earlier)
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)

@@ -35,6 +35,8 @@ class Plan:
     credit: CreditSettings
     teacher: str = ""
     """Coordination kind that lets a teacher weigh tokens; empty where there is none."""
+    thoughts: bool = False
+    """Whether replies begin with thoughts, some of whose tokens are not learned."""
     checkpointed: tuple[str, ...] = ()
     """Other sections that turn on gradient checkpointing, which holds for the whole base."""
 

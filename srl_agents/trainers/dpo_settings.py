@@ -126,6 +126,11 @@ class DPOSettings(AlgorithmSettings):
                 "algorithm 'dpo' learns from pairs: a coordination kind with a teacher, such as "
                 "'distillation', and credit.importance_cap weigh tokens, for 'grpo' and 'ppo'."
             )
+        if plan.thoughts:
+            raise ConfigError(
+                "algorithm 'dpo' learns whole completions, and in thoughts some tokens are the engine's: "
+                "leave out prompt.thoughts, or use 'grpo' or 'ppo'."
+            )
         if plan.scale_advantages or plan.credit.normalise != "none":
             raise ConfigError(
                 "algorithm 'dpo' learns which reply of a pair was worth more, not by how much: leave "

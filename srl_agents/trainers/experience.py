@@ -71,8 +71,9 @@ class AdvantageRows:
         if not rows:
             return None, values
         own = self.learners[learner]
-        batch = training_batch(learner, rows, own.base.tokenizer.pad_token_id)
-        batch, more = weighed(self.credit.settings, own, batch, teaching)
+        settings, pad_id = self.credit.settings, own.base.tokenizer.pad_token_id
+        batch = training_batch(learner, rows, pad_id, thoughts=settings.train_thoughts)
+        batch, more = weighed(settings, own, batch, teaching)
         return batch, values | more
 
 
@@ -90,7 +91,7 @@ def weighed(
     Returns:
         The batch, and metrics.
     """
-    cap, mask_RT = credit.importance_cap, batch.completion_mask_RT
+    cap, mask_RT = credit.importance_cap, batch.learned_RT
     if cap is None and teaching is None:
         return batch, {}
     metrics: dict[str, float] = {}

@@ -209,7 +209,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def _set_share(self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float) -> None:
         """Tell TRL what part of the batch the micro-batch is."""
         part_rows = len(rows["completion_ids"])
-        part_tokens = float(rows["completion_mask"].sum())
+        part_tokens = float(rows["tool_mask"].sum())
         # TRL divides a mean over the micro-batch by the number of micro-batches. This factor,
         # which need not be whole, makes it the micro-batch's part of the mean over all.
         by_rows = self.loss_type in _ROW_MEANS
@@ -226,7 +226,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         entropy_RT: torch.Tensor | None,
     ) -> dict[str, float]:
         """Metrics summed over tokens; all arguments have their rows in the same order."""
-        mask_RT = used["completion_mask"].bool()
+        mask_RT = used["tool_mask"].bool()
         log_ratio_RT = (logps_RT - used["old_per_token_logps"]) * mask_RT
         values = {"sampler_kl": log_ratio_RT.abs()}
         if entropy_RT is not None:
@@ -264,9 +264,12 @@ class LeaveOneOutTrainer(RowTrainer):
     TRL's own RLOO trainer refuses a model whose adapter is not called "default".
     """
 
+    _learned_RT: torch.Tensor | int = 1
+    """Of the rows that enter the loss."""
+
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """TRL's rows have one advantage and one old log-probability each."""
-        mask_RT, advantages_RT = inputs["completion_mask"], inputs["advantages"]
+        mask_RT, advantages_RT = inputs["tool_mask"], inputs["advantages"]
         uneven_RT = (advantages_RT != advantages_RT[:, :1]) & mask_RT.bool()
         if uneven_RT.any():
             raise ShapeError(
@@ -277,8 +280,17 @@ class LeaveOneOutTrainer(RowTrainer):
         inputs["old_logps"] = (inputs["old_per_token_logps"] * mask_RT).sum(1)
         return inputs
 
+    def _get_per_token_logps_and_entropies(
+        self, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """As above, 0 where nothing is learned: the loss sums whole rows."""
+        logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        return logps * self._learned_RT, entropy, auxiliary
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        self._learned_RT = inputs["tool_mask"]  # in the order of the loss
         loss: torch.Tensor = RLOOTrainer._compute_loss(self, model, inputs)
+        self._learned_RT = 1
         return loss / self.current_gradient_accumulation_steps
 
     def _clipped(
@@ -344,7 +356,7 @@ def backward_batch(
         coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and
         ``sampler_kl`` (absolute difference between the log-probabilities now and when sampled).
     """
-    rows, tokens = len(batch.prompt_ids_RP), float(batch.completion_mask_RT.sum())
+    rows, tokens = len(batch.prompt_ids_RP), float(batch.learned_RT.sum())
     loss = 0.0
     sums: dict[str, float] = {}
     for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device, share=trainer.share):
@@ -362,7 +374,7 @@ def backward_batch(
 def token_logprobs(
     trainer: RowTrainer, batch: TrainingBatch, adapter: str, micro_batch_rows: int
 ) -> NDArray[np.float32]:
-    """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
+    """(R, T) log-probabilities under an adapter of tokens that are learned; 0 elsewhere."""
     base = trainer.base
     active = base.active
     base.activate(adapter)
@@ -371,7 +383,7 @@ def token_logprobs(
         values = trainer.row_logprobs(part)
         logprobs_RT[rows, : values.shape[1]] = values.float().cpu().numpy()
     base.activate(active)
-    return np.where(batch.completion_mask_RT, logprobs_RT, np.float32(0))
+    return np.where(batch.learned_RT, logprobs_RT, np.float32(0))
 
 
 def micro_batches(
@@ -398,6 +410,7 @@ def micro_batches(
             "prompt_mask": batch.prompt_mask_RP[some, left:].astype(np.int64),
             "completion_ids": batch.completion_ids_RT[some, :width],
             "completion_mask": batch.completion_mask_RT[some, :width].astype(np.int64),
+            "tool_mask": batch.learned_RT[some, :width].astype(np.int64),  # TRL's name
             "advantages": batch.advantages_RT[some, :width],
             "old_per_token_logps": batch.logprobs_RT[some, :width],
         }

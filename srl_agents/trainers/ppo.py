@@ -123,7 +123,7 @@ class CriticTrainer(RowTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         with self._last_hidden_kept() as kept:
             loss: torch.Tensor = super()._compute_loss(model, inputs)
-        settings, mask_RT = self._settings, inputs["completion_mask"]
+        settings, mask_RT = self._settings, inputs["tool_mask"]
         if settings.critic in ("detached", "shared"):
             hidden = self._of_tokens(kept[-1], mask_RT.shape[1], self._used_layout)
             values_RT = self._value_head(hidden if settings.critic == "shared" else hidden.detach())
@@ -233,7 +233,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
 
     @torch.no_grad()
     def values(self, batch: TrainingBatch) -> NDArray[np.float32]:
-        """(R, T) what the critic says before each of the batch's tokens; 0 where masked."""
+        """(R, T) what the critic says before each token that is learned; 0 elsewhere."""
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
@@ -243,7 +243,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
                 values = self._trainer.values(part)
                 values_RT[rows, : values.shape[1]] = values.cpu().numpy()
         self.base.activate(active)
-        return np.where(batch.completion_mask_RT, values_RT, np.float32(0))
+        return np.where(batch.learned_RT, values_RT, np.float32(0))
 
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
@@ -278,6 +278,7 @@ class CriticRows:
             learner,
             [(paid.turn, 0.0) for paid in turns],
             own.base.tokenizer.pad_token_id,
+            thoughts=self.credit.settings.train_thoughts,
         )
         judgement = judged(
             rows,

@@ -42,7 +42,7 @@ def seat_loaded(recipe: LeagueRecipe, engine: Engine) -> dict[str, Seated]:
     alike = alike and not recipe.lora.exclude_modules
     if alike and not recipe.prompt.examples and isinstance(engine, TransformersEngine):
         shape = (recipe.lora.rank, float(recipe.lora.alpha))
-        own[EngineKey(recipe.model, shape, recipe.prompt.system)] = engine
+        own[EngineKey(recipe.model, shape, recipe.prompt.head())] = engine
     return seat(loaded, _playing(recipe), own)
 
 

@@ -17,7 +17,6 @@ from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
-from srl_agents.models.prompt import Prompt
 from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
@@ -54,12 +53,13 @@ def load_base(recipe: LeagueRecipe) -> BaseModel:
         quantization=recipe.quantization,
         attention=recipe.attention,
         device=recipe.device,
-        prompt=Prompt(system=recipe.prompt.system, examples=recipe.prompt.pairs),
+        prompt=recipe.prompt.whole(),
     )
     budget = recipe.rollout.max_new_tokens
-    if budget >= base.context_length:
+    if base.chat.reply_tokens(budget) >= base.context_length:
+        thoughts = "" if recipe.prompt.thoughts is None else " after the thoughts"
         raise ConfigError(
-            f"rollout.max_new_tokens={budget}: {recipe.model} reads {base.context_length} "
+            f"rollout.max_new_tokens={budget}{thoughts}: {recipe.model} reads {base.context_length} "
             "tokens in all, prompt and reply together."
         )
     return base
@@ -100,6 +100,9 @@ def make_engine(
             f"engine.kind={recipe.engine.kind!r} tells no tokens or log-probabilities, or takes no new "
             "versions; nobody can learn from it."
         )
+    for name, able in (("thoughts", can.thoughts), ("memory", can.memory)):
+        if getattr(recipe.prompt, name) is not None and not able:
+            raise ConfigError(f"prompt.{name}: engine.kind={recipe.engine.kind!r} has none.")
     return engine
 
 

@@ -124,7 +124,8 @@ def demonstrations_of(
                     counts["refused"] += 1
                     continue
                 row = Demonstration(
-                    prompt_ids=base.encode_prompt(turn.observation),
+                    # a bot does not think: its reply follows thoughts that end at once
+                    prompt_ids=base.encode_prompt(turn.observation) + base.chat.thoughts_end,
                     reply_ids=base.encode_reply(turn.reply),
                     by=trajectory.policy,
                 )

@@ -53,6 +53,7 @@ def long_group(rows: int = 4) -> TrainingBatch:
         prompt_mask_RP=np.ones((rows, len(prompt)), dtype=bool),
         completion_ids_RT=replies_RT,
         completion_mask_RT=np.ones(replies_RT.shape, dtype=bool),
+        learned_RT=np.ones(replies_RT.shape, dtype=bool),
         logprobs_RT=np.full(replies_RT.shape, -3.0, dtype=np.float32),
         advantages_RT=np.repeat(rng.normal(size=(rows, 1)), 5, axis=1).astype(np.float32),
     )

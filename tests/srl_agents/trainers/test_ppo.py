@@ -53,6 +53,7 @@ def judged_batch(batch: TrainingBatch, seed: int = 0) -> CriticBatch:
         prompt_mask_RP=batch.prompt_mask_RP,
         completion_ids_RT=batch.completion_ids_RT,
         completion_mask_RT=mask,
+        learned_RT=mask,
         logprobs_RT=batch.logprobs_RT + noise(0.3),
         advantages_RT=noise(1.0),
         values_RT=noise(0.3),

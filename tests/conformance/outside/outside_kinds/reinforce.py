@@ -51,7 +51,7 @@ class Reinforce(AdapterLearner[TrainingBatch]):
         return Trainer(self.base.model, TrainingArguments(**arguments))
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
-        total, tokens = 0.0, int(batch.completion_mask_RT.sum())
+        total, tokens = 0.0, int(batch.learned_RT.sum())
         for start in range(0, batch.rows, self.settings.micro_batch_rows):
             part = slice(start, start + self.settings.micro_batch_rows)
             gain = self._weighted_logprobs(batch, part).sum() / tokens
