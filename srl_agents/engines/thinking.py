@@ -36,20 +36,22 @@ class Thinking:
         """Whether the last token completes the marker that ends thoughts."""
         return self._marker.ended(tokens)
 
-    def texts(self, tokens: Sequence[int], thought_tokens: int) -> tuple[str, str]:
+    def texts(
+        self, tokens: Sequence[int], thought_tokens: int, forced_tokens: int = 0
+    ) -> tuple[str, str]:
         """(thoughts, reply), without markers.
 
-        A token that completes the marker may hold what follows it; that belongs to the reply.
+        A token that was drawn and completes the marker may hold what follows it; that belongs to the reply.
         """
         raw = self._chat.tokenizer.decode(
             list(tokens[:thought_tokens]),
             skip_special_tokens=False,
             clean_up_tokenization_spaces=False,
         )
-        _, found, rest = raw.partition(self.close)
+        _, _, rest = raw.partition(self.close)
         thoughts = self._chat.decode(tokens[:thought_tokens]).partition(self.close)[0]
         reply = self._chat.decode(tokens[thought_tokens:])
-        return thoughts.strip(), rest + reply if found else reply
+        return thoughts.strip(), reply if forced_tokens else rest + reply
 
 
 def thinking_of(chat: ChatTokenizer) -> Thinking | None:
@@ -109,7 +111,9 @@ async def written_in_pieces(
         piece = await sample(prompt + ids, sampling.max_new_tokens, sampling.stop, 0)
         ids, logprobs, finish = ids + piece.token_ids, logprobs + piece.logprobs, piece.finish
         cached = cached if thinking else piece.cached_tokens
-    thoughts, text = thinking.texts(ids, thought_tokens) if thinking else ("", chat.decode(ids))
+    thoughts, text = (
+        ("", chat.decode(ids)) if thinking is None else thinking.texts(ids, thought_tokens, forced)
+    )
     return Generation(
         text=text,
         version=request.version,

@@ -229,9 +229,9 @@ class TransformersEngine:
                 f"{row.version or self.base.name}: the probabilities of the next token are not "
                 "numbers, so the weights are broken. Train again with a lower learning rate."
             )
-        thinking, count = self._thinking, row.thought_tokens
-        plain = "", self.base.decode(row.reply)
-        thoughts, text = plain if thinking is None else thinking.texts(row.reply, count)
+        thoughts, text = "", self.base.decode(row.reply)
+        if self._thinking is not None:
+            thoughts, text = self._thinking.texts(row.reply, row.thought_tokens, row.forced_tokens)
         return Generation(
             text=text,
             version=request.version,
@@ -240,7 +240,7 @@ class TransformersEngine:
             logprobs=tuple(row.logprobs),
             finish=row.finish,
             thoughts=thoughts,
-            thought_tokens=count,
+            thought_tokens=row.thought_tokens,
             forced_tokens=row.forced_tokens,
             cached_tokens=row.cached,
         )

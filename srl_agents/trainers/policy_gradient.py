@@ -270,13 +270,14 @@ class LeaveOneOutTrainer(RowTrainer):
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """TRL's rows have one advantage and one old log-probability each."""
         mask_RT, advantages_RT = inputs["tool_mask"], inputs["advantages"]
-        uneven_RT = (advantages_RT != advantages_RT[:, :1]) & mask_RT.bool()
+        whole_R1 = advantages_RT.gather(1, mask_RT.argmax(1, keepdim=True))  # of the first learned
+        uneven_RT = (advantages_RT != whole_R1) & mask_RT.bool()
         if uneven_RT.any():
             raise ShapeError(
                 "loss_type 'rloo' weighs whole replies, and these have an advantage for each token: "
                 "use another loss_type, or no teacher and no importance weights per token."
             )
-        inputs["advantages"] = advantages_RT[:, 0]
+        inputs["advantages"] = whole_R1[:, 0]
         inputs["old_logps"] = (inputs["old_per_token_logps"] * mask_RT).sum(1)
         return inputs
 

@@ -44,6 +44,11 @@ def test_shipped_recipes_play_for_themselves_and_share_nothing(name: str) -> Non
         ("parameters=ful", "parameters"),
         ("full={snapshots_in_memory: 1}", "set parameters to 'full'"),
         ("full={snapshots_in_memory: 0}", "snapshots_in_memory=0"),
+        ("prompt={thoughts: {budget: 0}}", "budget=0"),
+        ("prompt={thoughts: {budget: 9, close: <think>}}", "must differ"),
+        ("prompt={memory: {tokens: 0}}", "tokens=0"),
+        ("credit={train_thoughts: false}", "set prompt.thoughts"),
+        ("rewards={terms: {t: {kind: thought_cost}}}", "rewards.terms.t: there are no thoughts"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, override: str, message: str) -> None:
@@ -121,6 +126,11 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
         (("roles={bob: main_exploiter}", "coordination={kind: federated}"), "would mix the two"),
         (("training={loss_type: rloo}",), "set credit.estimator"),
         (("training={algorithm: dpo}", "credit.normalise=agent"), "not by how much"),
+        (
+            ("training={algorithm: dpo}", "prompt={thoughts: {budget: 9}}"),
+            "some tokens are the engine",
+        ),
+        (("sharing={kind: sft}", "prompt={thoughts: {budget: 9}}"), "share demonstrations"),
         (
             ("training={algorithm: ppo}", "rollout.group_size=1", "reward_model={}"),
             "pairs of attempts",

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import episode, turn
 
-from srl_agents.rewards.length import OverlongTerm, TokenCostTerm, overlong_punishment
+from srl_agents.rewards.length import (
+    CutThoughtsTerm,
+    OverlongTerm,
+    ThoughtCostTerm,
+    TokenCostTerm,
+    overlong_punishment,
+)
+from srl_agents.rewards.terms import Played
 from srl_envs.errors import ConfigError
 
 
@@ -54,3 +63,20 @@ def test_a_buffer_fits_into_a_reply() -> None:
         OverlongTerm(kind="overlong", buffer=9).judge(8)
     with pytest.raises(ConfigError, match="buffer=0"):
         OverlongTerm(kind="overlong", buffer=0)
+
+
+def test_thoughts_are_charged_apart_from_the_reply() -> None:
+    own = replace(turn("a", 6), thought_tokens=4, forced_tokens=2)
+    played = [Played(episode(own, turn("b", 3)), 0)]
+    prices = {
+        "thought_cost": ThoughtCostTerm(kind="thought_cost"),
+        "cut_thoughts": CutThoughtsTerm(kind="cut_thoughts"),
+        "token_cost": TokenCostTerm(kind="token_cost"),
+        "overlong": OverlongTerm(kind="overlong", buffer=4),
+    }
+    assert {name: term.judge(8)(played) for name, term in prices.items()} == {
+        "thought_cost": [[-4.0, 0.0]],
+        "cut_thoughts": [[-0.5, 0.0]],
+        "token_cost": [[-2.0, -3.0]],
+        "overlong": [[0.0, 0.0]],
+    }
