@@ -123,7 +123,8 @@ def test_a_model_that_thinks_is_trained_as_the_recipe_says(
     values = metrics_of(run)[0]["learners"]["alice"]
     assert values["thought_tokens"] > 1
     assert 0 < values["cut_thoughts"] <= 1
-    assert values["sampler_kl"] < 1e-3
+    if algorithm == "grpo":  # ppo's is that of its later passes, too
+        assert values["sampler_kl"] < 1e-3
     adapter = snapshot(run, "alice@1")
     assert read_prompt(adapter) == recipe.prompt
     assert json.loads((adapter / PROMPT).read_text())["thoughts"]["budget"] == 12
