@@ -77,6 +77,7 @@ def learner_way(way: str, folder: Path) -> Callable[[], torch.Tensor]:
         prompt_mask_RP=prompts,
         completion_ids_RT=rng.integers(3, 300, size=replies.shape),
         completion_mask_RT=replies,
+        learned_RT=replies,
         logprobs_RT=np.full(replies.shape, -12.0, dtype=np.float32),
         advantages_RT=np.repeat(rng.normal(size=(8, 1)), 64, axis=1).astype(np.float32),
     )

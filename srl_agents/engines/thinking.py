@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,7 +37,7 @@ class Thinking:
         return self._marker.ended(tokens)
 
     def texts(
-        self, tokens: Sequence[int], thought_tokens: int, forced_tokens: int = 0
+        self, tokens: tuple[int, ...] | list[int], thought_tokens: int, forced_tokens: int = 0
     ) -> tuple[str, str]:
         """(thoughts, reply), without markers.
 
