@@ -58,6 +58,10 @@ class EngineSettings(ABC):
             ConfigError: it cannot work with this base or sampling.
         """
 
+    def alone_because(self) -> str:
+        """Why two processes of one run, one that plays and one that trains, cannot both make it."""
+        return ""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformersSettings(EngineSettings):

@@ -116,6 +116,15 @@ class VLLMSettings(EngineSettings):
         )
         return engine
 
+    def alone_because(self) -> str:
+        """See `EngineSettings`; two processes share a server at an address."""
+        if self.url:
+            return ""
+        return (
+            "each process would start a server. Start one with `srl serve` and give its address as "
+            "engine.url; it holds the versions of both"
+        )
+
 
 def served_adapters(base: BaseModel) -> ServedAdapters:
     """What a server must know of the adapters on a base, which has one at least."""

@@ -8,7 +8,7 @@ league's `state`: its *revision*, which advances with every update and travels w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -186,6 +186,19 @@ class League:
             for index in range(len(self.learners))
             for state in range(start_states)
             for match in self._group(update, index, state, start_states, range(attempts))
+        ]
+
+    def spare_matches(
+        self, update: int, start_states: int, attempts: int, spares: int
+    ) -> list[MatchSpec]:
+        """So many more groups of an update for every learner, to be played where others were flat."""
+        return [
+            replace(match, schedule=f"refill/{name}", number=update * spares + spare)
+            for index, name in enumerate(self.learners)
+            for spare in range(spares)
+            for match in self._group(
+                update, index, start_states + spare, start_states, range(attempts)
+            )
         ]
 
     def evaluation_matches(
@@ -482,7 +495,6 @@ class League:
 
     def _count_training(self, episode: Episode) -> None:
         """Points of the learning seats against the past, and of exploiters against the mains."""
-        mains = {self.live(name): name for name in self.mains}
         for seat in episode.spec.learner_seats:
             me = episode.trajectories[seat]
             name = lineage(me.policy)
@@ -491,8 +503,8 @@ class League:
                     continue
                 if other.policy in self.past:
                     key = other.policy
-                elif self.roles[name] != "main" and other.policy in mains:
-                    key = live_key(mains[other.policy])
+                elif self.roles[name] != "main" and lineage(other.policy) in self.mains:
+                    key = live_key(lineage(other.policy))
                 else:
                     continue
                 points = seat_points(me.outcome, other.outcome, self.arena.mode)

@@ -120,8 +120,7 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
             if any(components.values()):
                 cells.append(components[learner] or "-")
             table.add_row(learner, *cells, bots or "-", sparkline(self._rewards[learner][-30:]))
-        speed = self._record.run.get("tokens_per_s", 0.0) if self._record else 0.0
-        return Group(table, f"{speed:,.0f} tokens/s", self._progress)
+        return Group(table, _speed(self._record.run if self._record else {}), self._progress)
 
 
 def sparkline(values: list[float]) -> str:
@@ -155,5 +154,13 @@ def _line(record: Record) -> str:
             if key.startswith(_SCORE_BOT)
         ]
         parts.append(f"{learner}: {', '.join(cells)}")
-    parts.append(f"{record.run.get('tokens_per_s', 0.0):,.0f} tokens/s")
+    parts.append(_speed(record.run))
     return " | ".join(parts)
+
+
+def _speed(run: Mapping[str, float]) -> str:
+    """Tokens per second, and where two processes work, how long both did."""
+    speed = f"{run.get('tokens_per_s', 0.0):,.0f} tokens/s"
+    if "overlap_s" not in run:
+        return speed
+    return f"{speed}, both worked {run['overlap_s']:.1f} s, training waited {run['wait_s']:.1f} s"

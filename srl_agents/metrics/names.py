@@ -22,6 +22,10 @@ MEANINGS = {
     "cut_thoughts": "share of replies whose thoughts used up their budget (with prompt.thoughts)",
     "rows": "turns trained on",
     "version_lag": "mean steps between the version that wrote a row and the one that learns from it",
+    "version_lag/max": "largest number of these steps at one row that was learned from (asynchronous)",
+    "rows_lag:N": "rows that a version N steps older wrote (asynchronous)",
+    "rows_too_old": "of them, rows above max_staleness, which were dropped (asynchronous)",
+    "refilled": "start states played in place of flat groups (all learners, asynchronous)",
     "flat_groups": "share of groups (per seat) in which all attempts earned the same",
     "baseline": "mean running mean that returns were compared with (role_baseline and gae)",
     "beta": "weight of the team's term (unless credit.mode is individual)",
@@ -78,6 +82,9 @@ MEANINGS = {
     "generate_s": "seconds spent playing (all learners)",
     "train_s": "seconds spent in updates (all learners)",
     "publish_s": "seconds spent on naming and installing new versions (all learners)",
+    "wait_s": "seconds in which training waited for matches (asynchronous)",
+    "overlap_s": "seconds in which generation and training both worked (asynchronous)",
+    "generation_idle_s": "seconds in which generation had nothing to play (asynchronous)",
     "tokens_per_s": "tokens sampled per second of play",
 }
 
@@ -96,7 +103,10 @@ REWARD_SPREAD = ("mean", "std", "min", "max")
 """What follows ``reward/`` and is no component's name."""
 _COMPONENT = "reward/"
 
-WALL_CLOCK = ("generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb")
+WALL_CLOCK = (
+    "generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
+    "wait_s", "overlap_s", "generation_idle_s",
+)  # fmt: skip
 """Metrics that differ between two equal runs."""
 
 

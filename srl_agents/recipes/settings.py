@@ -23,6 +23,7 @@ from srl_agents.league.settings import (
 )
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.environment import match_options, surroundings
+from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
@@ -200,6 +201,8 @@ class LeagueRecipe:
     """What samples replies; its ``kind`` says which settings it has."""
     transport: Annotated[TransportSettings, TRANSPORT] = field(default_factory=SharedSettings)
     """How new weights reach the engine; its ``kind`` says which settings it has."""
+    asynchronous: GenerationSettings | None = None
+    """Another process plays for later updates while this one trains; absent: they take turns."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 
@@ -264,6 +267,8 @@ class LeagueRecipe:
         )
         self._check_thoughts()
         self._check_environment()
+        if self.asynchronous is not None:
+            self._check_generation(self.asynchronous)
 
     @property
     def bots(self) -> tuple[str, ...]:
@@ -323,6 +328,50 @@ class LeagueRecipe:
         unread = [f"rewards.terms.{name}" for name, term in terms.items() if term.judges_thoughts]
         unread += [] if self.credit.train_thoughts else ["credit.train_thoughts"]
         require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
+
+    def _check_generation(self, generation: GenerationSettings) -> None:
+        """What cannot be done beside generation in another process is refused by name."""
+        require(self.sharing is None, "asynchronous, sharing: leave out one of the two.")
+        require(
+            self.parameters == "lora",
+            "asynchronous, parameters='full': versions are adapters there. Use 'lora'.",
+        )
+        require(
+            self.transport.crosses_processes,
+            f"asynchronous, transport.kind={self.transport.kind!r}: its weights stay in this process. Set "
+            "transport.kind to 'files'.",
+        )
+        require(
+            not self.opponents.agents,
+            "asynchronous, opponents.agents: guests play where training waits for them alone. Leave out "
+            "one of the two.",
+        )
+        require(
+            self.training.learns_rows,
+            f"asynchronous, training.algorithm={self.training.algorithm!r}: it learns no rows whose age "
+            "could be bounded. Use 'grpo' or 'ppo'.",
+        )
+        steps = generation.ahead * self.training.steps_per_batch
+        require(
+            generation.max_staleness >= steps,
+            f"asynchronous: ahead={generation.ahead} makes rows {steps} steps old, and max_staleness="
+            f"{generation.max_staleness} would drop them all. Use max_staleness={steps} or more.",
+        )
+        require(
+            generation.in_flight == "keep" or self.rollout.order == "free",
+            "asynchronous: in_flight='switch' depends on the clock, and rollout.order='exact' is for runs "
+            "that repeat. Set rollout.order to 'free'.",
+        )
+        judged = self.rewards is not None or self.reward_model is not None
+        grouped = ESTIMATORS.find(self.credit.estimator).has_groups
+        require(
+            not generation.refill_limit or (grouped and not judged),
+            f"asynchronous: refill_limit={generation.refill_limit}: whether a group is flat is seen from "
+            "what the environment pays. With rewards, reward_model or an estimator without groups leave it "
+            "out.",
+        )
+        reason = self.engine.alone_because()
+        require(not reason, f"asynchronous, engine.kind={self.engine.kind!r}: {reason}.")
 
     def _plan(self) -> Plan:
         """What the algorithm may know of this recipe."""

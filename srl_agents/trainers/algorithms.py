@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.kinds import Kinds, Section, settings_of
@@ -45,6 +45,8 @@ class Plan:
 class AlgorithmSettings(UpdateSettings, ABC):
     """How learners are updated: the base of every algorithm's settings."""
 
+    learns_rows: ClassVar[bool] = True
+    """Whether its batches are `TrainingBatch`, whose rows say which version wrote them."""
     algorithm: str
     """Name of the algorithm, or its ``package.module:Class``."""
 

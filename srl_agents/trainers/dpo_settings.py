@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from srl_agents.credit.preferences import PairSettings
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
@@ -41,6 +41,8 @@ class DPOSettings(AlgorithmSettings):
     Source: arXiv:2305.18290; pairs are sampled by the learners of this very update, as in
     arXiv:2402.04792.
     """
+
+    learns_rows: ClassVar[bool] = False
 
     algorithm: Literal["dpo"] = "dpo"
     kl_coef: float = 0.1

@@ -72,6 +72,19 @@ class Matches:
                 match for part in self.processes.gather(ended) for match in part
             ):
                 finished(episode, transcript)
+        self.keep(episodes, most_void=most_void)
+        return episodes
+
+    def keep(self, episodes: Sequence[Episode], *, most_void: float = 0.5) -> None:
+        """Store what was played, here or elsewhere.
+
+        Args:
+            episodes: of one phase.
+            most_void: as in `play`.
+
+        Raises:
+            SandboxError: more could not be finished.
+        """
         self.store.report_many(
             ((episode.spec, episode.result()) for episode in episodes), repeatable=self.repeatable
         )
@@ -82,4 +95,3 @@ class Matches:
                 f"{void[0].fault}. Fix the cause and give the same command: the run continues from its "
                 "checkpoint."
             )
-        return episodes

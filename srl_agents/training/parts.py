@@ -7,6 +7,7 @@ adds who plays: versions need the learners' weights to have names.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
@@ -29,17 +30,20 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.experience import Experience
 from srl_agents.training.collapse import CollapseWatch
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
+from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.run_folder import RECIPE, check_folder, same_recipe, write_recipe
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
     load_base,
+    make_buffer,
     make_engine,
     make_league,
     make_learned_reward,
@@ -50,10 +54,16 @@ from srl_agents.training.single_parts import (
     sampling_of,
     seeds_of,
 )
+from srl_agents.training.supervised import Supervised
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
+from srl_agents.transports.held import HeldTransport
 from srl_agents.transports.protocol import Transport
+from srl_envs.errors import ConfigError
+
+GENERATION_LOG = "generation.log"
+"""What the generation process says, in a run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +81,11 @@ class Ground:
     served: Mapping[str, Seated]
     """Guests behind endpoints, which have answered."""
     base: BaseModel
+    process: Supervised | None
+    """Plays for later updates, if the recipe wants that; it loads meanwhile."""
     repeatable: bool
     """A match that was played since the last checkpoint, and is played again, ends alike: not with
-    endpoints, in the order ``free`` or with settings that round differently."""
+    endpoints, in the order ``free``, in another process or with settings that round differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +116,8 @@ class Parts(Learning):
     versions: LeagueVersions
     collapse: CollapseWatch
     idle: IdleLearners
+    ahead: MatchesAhead | None
+    """What another process plays, if the recipe wants that; otherwise `matches` plays all."""
 
 
 def build(
@@ -142,6 +156,11 @@ def _on_ground(
 ) -> Ground:
     """Take the folder. A folder with other files and no recipe is no run, so the recipe comes first."""
     require_trackers(recipe.report_to)
+    if recipe.asynchronous is not None and processes.size > 1:
+        raise ConfigError(
+            f"asynchronous: {processes.size} processes that share the work play and train in turns. Start "
+            "one, or leave the section out."
+        )
     check_folder(recipe, folder)
     require_played(recipe.env, recipe.match_options, recipe.bots)
     store = None
@@ -159,7 +178,7 @@ def _on_ground(
     base = load_base(recipe)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
-    exact = recipe.rollout.order == "exact" and not served
+    exact = recipe.rollout.order == "exact" and not served and recipe.asynchronous is None
     repeatable = exact and same_recipe(recipe, folder)
     write_recipe(recipe, folder)
     if recipe.report_to:
@@ -174,6 +193,7 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         base=base,
+        process=_start_generation(recipe, folder, view, opened),
         repeatable=repeatable,
     )
 
@@ -213,8 +233,12 @@ def _with_learners(ground: Ground) -> Learning:
 def _with_players(learning: Learning) -> Parts:
     recipe, loop = learning.recipe, asyncio.Runner()
     learning.opened.callback(loop.close)
-    transport = make_transport(recipe, learning.folder)
+    buffer = make_buffer(recipe, learning.folder)
+    named = () if buffer is None else buffer.versions()
+    transport = make_transport(recipe, learning.folder, named)
     learning.opened.callback(transport.close)
+    held = None if buffer is None else HeldTransport(transport, buffer.versions)
+    transport = held or transport
     engine = make_engine(recipe, learning.base, transport, learning.folder)
     learning.opened.callback(lambda: loop.run(engine.close()))
     policies = _guests(learning, engine, loop)
@@ -228,7 +252,7 @@ def _with_players(learning: Learning) -> Parts:
         loop=loop,
     )
     learning.opened.callback(rollouts.close)
-    playing = _Playing(engine, transport, loop, policies, drawn_as)
+    playing = _Playing(engine, transport, loop, policies, drawn_as, held, buffer)
     return _with_versions(learning, playing, rollouts)
 
 
@@ -241,6 +265,9 @@ class _Playing:
     loop: asyncio.Runner
     policies: dict[str, Policy]
     drawn_as: dict[str, str]
+    held: HeldTransport | None
+    """The transport, where another process plays."""
+    buffer: MatchBuffer | None
 
 
 def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) -> Parts:
@@ -278,7 +305,45 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         versions=versions,
         collapse=CollapseWatch(learning.learners),
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
+        ahead=_ahead(learning, playing, league, versions),
     )
+
+
+def _ahead(
+    learning: Learning, playing: _Playing, league: League, versions: LeagueVersions
+) -> MatchesAhead | None:
+    """The trainer's side of generation in another process, if there is one."""
+    if learning.process is None or playing.buffer is None or playing.held is None:
+        return None
+    return MatchesAhead(
+        learning.recipe,
+        league,
+        buffer=playing.buffer,
+        process=learning.process,
+        transport=playing.held,
+        installed=versions.installed,
+        view=learning.view,
+    )
+
+
+def _start_generation(
+    recipe: LeagueRecipe, folder: Path, view: ConsoleView, opened: ExitStack
+) -> Supervised | None:
+    """The process that plays for later updates, if the recipe wants one."""
+    settings = recipe.asynchronous
+    if settings is None:
+        return None
+    process = Supervised(
+        "the generation process",
+        [sys.executable, "-m", "srl_agents.training.generation_process", str(folder)],
+        folder / GENERATION_LOG,
+        patience_s=settings.patience_s,
+        restarts=settings.restarts,
+        say=view.say,
+    )
+    opened.callback(process.close)
+    process.start()
+    return process
 
 
 def _guests(learning: Learning, engine: Engine, loop: asyncio.Runner) -> dict[str, Policy]:

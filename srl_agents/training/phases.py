@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from srl_agents.metrics import Record, Sink
 from srl_agents.metrics.play import reward_statistics
 from srl_agents.models.device_memory import allocated_gb
-from srl_agents.records import Episode, TrainingBatch, WeightVersion
+from srl_agents.records import Episode, TrainingBatch
 from srl_agents.rewards.learned_reward import rule_reward
 from srl_agents.trainers.learner import Batch
 from srl_agents.training import evaluation, state
+from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.parts import Parts
+from srl_agents.training.row_ages import of_age
 from srl_agents.training.step import take_steps
+from srl_envs.errors import SandboxError
 
 
 @dataclass(kw_only=True, slots=True)
@@ -46,6 +47,8 @@ class Update:
     """Metrics of each learner."""
     run: dict[str, float] = field(default_factory=dict)
     """Metrics of the run."""
+    players: dict[str, str] = field(default_factory=dict)
+    """Agent id -> learner, of the versions that learn from the episodes."""
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
@@ -54,29 +57,48 @@ Phase = Callable[[Parts, Update], None]
 
 
 def play(parts: Parts, update: Update) -> None:
-    """Play for all learners, with the versions that are installed."""
+    """Play for all learners, or take what another process played for this update."""
+    if parts.ahead is None:
+        _play_now(parts, update)
+    else:
+        _take(parts, update, parts.ahead)
+    parts.league.report(update.episodes)
+    last = update.number == parts.recipe.updates
+    parts.collapse.observe(update.number, update.episodes, update.players, last=last)
+    tokens = sum(sum(e.result().tokens) for e in update.episodes)
+    update.run |= {
+        "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
+        "void": float(sum(not e.valid for e in update.episodes)),
+    }
+
+
+def _play_now(parts: Parts, update: Update) -> None:
+    """With the versions that are installed."""
     rollout = parts.recipe.rollout
     specs = parts.league.training_matches(
         update.number - 1, rollout.start_states, rollout.group_size
     )
+    update.players = {parts.league.live(name): name for name in parts.learners}
     started = time.monotonic()
     update.episodes = parts.matches.play(f"update {update.number}: playing", specs)
-    elapsed = time.monotonic() - started
-    parts.league.report(update.episodes)
-    last = update.number == parts.recipe.updates
-    parts.collapse.observe(update.number, update.episodes, _live(parts), last=last)
-    tokens = sum(sum(e.result().tokens) for e in update.episodes)
-    update.run |= {
-        "generate_s": elapsed,
-        "tokens_per_s": tokens / max(elapsed, 1e-9),
-        "void": float(sum(not e.valid for e in update.episodes)),
-    }
+    update.run["generate_s"] = time.monotonic() - started
+
+
+def _take(parts: Parts, update: Update, ahead: MatchesAhead) -> None:
+    taken = ahead.take(update.number)
+    update.episodes, update.players = taken.episodes, taken.players
+    update.run |= taken.metrics
+    try:
+        parts.matches.keep(update.episodes)
+    except SandboxError:
+        ahead.give_back(update.number)
+        raise
 
 
 def judge(parts: Parts, update: Update) -> None:
     """Value the episodes by the recipe's rewards, and let a reward model add its opinion."""
     parts.view.phase(f"update {update.number}: training", len(parts.learners))
-    live = _live(parts)
+    live = update.players
     update.valued = update.episodes
     if parts.rewards is not None:
         update.valued, components = parts.rewards.judged(update.episodes, live)
@@ -89,13 +111,16 @@ def judge(parts: Parts, update: Update) -> None:
 
 def credit(parts: Parts, update: Update) -> None:
     """Turn rewards into every learner's rows, before anybody's weights move."""
+    played_as = {learner: agent for agent, learner in update.players.items()}
     for name, learner in parts.learners.items():
-        live = parts.league.live(name)
+        live = played_as[name]
         batch, metrics = parts.experience.batch(name, update.judged, live)
         if update.judged is not update.episodes and "reward" in metrics:
             metrics["reward"] = rule_reward(update.episodes, live)
         if isinstance(batch, TrainingBatch):
-            metrics["version_lag"] = _lag(batch.versions, learner.version)
+            most = None if parts.ahead is None else parts.ahead.max_staleness
+            batch, ages = of_age(batch, learner.version, most)
+            metrics |= ages
         metrics |= reward_statistics(update.episodes, live)
         update.learners[name] = metrics | update.components.get(name, {})
         if batch is not None:
@@ -105,7 +130,7 @@ def credit(parts: Parts, update: Update) -> None:
 
 def step(parts: Parts, update: Update) -> None:
     """Take the optimizer steps; then learn from others and teach the reward model."""
-    started, live = time.monotonic(), _live(parts)
+    started, live = time.monotonic(), update.players
     parts.versions.withdraw()
     update.run |= take_steps(parts, update.batches, update.learners)
     if parts.learned_reward is not None:
@@ -157,6 +182,8 @@ def checkpoint(parts: Parts, update: Update) -> None:
     last = update.number == parts.recipe.updates
     if last or update.number % parts.recipe.checkpoint_every == 0:
         state.save(parts, update.number, update.score)
+        if parts.ahead is not None:
+            parts.ahead.acknowledge(update.number)
 
 
 PHASES: Mapping[str, Phase] = {
@@ -171,13 +198,3 @@ PHASES: Mapping[str, Phase] = {
     "checkpoint": checkpoint,
 }
 """In the order in which they run."""
-
-
-def _live(parts: Parts) -> dict[str, str]:
-    """Agent id -> learner."""
-    return {parts.league.live(name): name for name in parts.learners}
-
-
-def _lag(versions: Sequence[WeightVersion], now: int) -> float:
-    """Mean steps between the versions that wrote rows and the one that learns from them."""
-    return float(np.mean([now - version.number for version in versions]))

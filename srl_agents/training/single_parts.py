@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
+from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.sharing_rounds import Sharing
@@ -29,7 +30,7 @@ from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 from srl_envs.making import count_seats
 
-STORE, VERSIONS = "league.db", "versions"
+STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 """Within a run's folder."""
 Learners = dict[str, AdapterLearner[Any]]
 
@@ -149,9 +150,24 @@ def make_league(recipe: LeagueRecipe, base: BaseModel, learners: Learners) -> Le
     )
 
 
-def make_transport(recipe: LeagueRecipe, folder: Path) -> Transport:
-    """How new weights reach the engine. What an interrupted run published is published again."""
-    shutil.rmtree(folder / VERSIONS, ignore_errors=True)
+def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:
+    """What is ordered of another process and was played there, if the recipe has one."""
+    settings = recipe.asynchronous
+    return None if settings is None else MatchBuffer(folder / BUFFER, settings.ahead + 1)
+
+
+def make_transport(recipe: LeagueRecipe, folder: Path, named: Collection[str]) -> Transport:
+    """How new weights reach the engine. What an interrupted run published is published again.
+
+    Args:
+        recipe: of the run.
+        folder: of the run.
+        named: ids of versions that stay, because matches of an interrupted run may still need them.
+    """
+    if (folder / VERSIONS).is_dir():
+        for path in (folder / VERSIONS).iterdir():
+            if path.name not in named:
+                shutil.rmtree(path, ignore_errors=True)
     return recipe.transport.make_transport(
         folder / VERSIONS, whole_weights=recipe.parameters == "full"
     )

@@ -24,7 +24,7 @@ from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import WeightVersion, label_of
+from srl_agents.records import WeightUpdate, WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.promotion_gate import Play, PromotionGate
 from srl_agents.training.run_folder import SNAPSHOTS, link_label
@@ -96,6 +96,8 @@ class LeagueVersions:
             anchors = [recipe.model, *(f"{BOT}{bot}" for bot in recipe.evaluation.bots)]
             self._gate = PromotionGate(league, recipe.promotion, anchors, play)
         self._known = {agent.agent_id for agent in store.agents()}
+        self.installed: dict[str, WeightUpdate] = {}
+        """Agent id -> where its weights are, of all versions that may play."""
         self._add_anchors()
 
     # --- live versions -----------------------------------------------------------------------
@@ -136,6 +138,7 @@ class LeagueVersions:
     ) -> None:
         update = self.transport.publish(version, tensors, previous, shown)
         self._wait(self.engine.install(update))
+        self.installed[str(version)] = update
         self._seat(version, shown)
 
     def _seat(self, version: WeightVersion, shown: Examples) -> None:
@@ -146,6 +149,7 @@ class LeagueVersions:
     def _retire(self, version: str) -> None:
         self.policies.pop(version, None)
         self._drawn_as.pop(version, None)
+        self.installed.pop(version, None)
         self._wait(self.engine.retire(WeightVersion.parse(version)))
         self.transport.release(WeightVersion.parse(version))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from srl_agents.kinds import Kinds, Section, settings_of
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class TransportSettings(ABC):
     """How new weights reach the engine: the base of every transport's settings."""
 
+    crosses_processes: ClassVar[bool] = False
+    """Whether another process on this machine can open what was published, by the same settings."""
     kind: str
     """Name of the transport, or its ``package.module:Class``."""
 
@@ -51,6 +53,7 @@ class SharedSettings(TransportSettings):
 class FilesSettings(TransportSettings):
     """A folder per version, verified when it is opened."""
 
+    crosses_processes: ClassVar[bool] = True
     kind: str = "files"
 
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:

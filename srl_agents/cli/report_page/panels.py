@@ -58,6 +58,13 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Generation beside training",
+        (
+            Panel("overlap_s"), Panel("wait_s"), Panel("generation_idle_s"), Panel("version_lag"),
+            Panel("version_lag/max"), Panel("rows_lag:*"), Panel("rows_too_old"), Panel("refilled"),
+        ),
+    ),
+    (
         "Throughput and memory",
         (
             Panel("tokens_per_s"), Panel("memory/allocated_gb"), Panel("generate_s"),
@@ -96,6 +103,8 @@ def meaning(metric: str) -> str:
     seat, _, inner = metric.partition("/") if metric.startswith("seat") else ("", "", metric)
     if inner.startswith("score_bot:"):
         inner = "score_bot:NAME"
+    elif inner.startswith("rows_lag:"):
+        inner = "rows_lag:N"
     elif inner.startswith("reward/") and inner not in MEANINGS:
         inner = "reward/NAME"
     told = MEANINGS.get(inner, "")

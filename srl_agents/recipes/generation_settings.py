@@ -1,0 +1,41 @@
+"""How matches are generated beside training: frozen data, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from srl_agents.league.settings import require
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationSettings:
+    """Another process, with its own copy of the base, plays the matches of later updates meanwhile.
+
+    An update's matches are ordered with the versions that are live ``ahead`` updates before it, and it waits
+    until all of them have ended. So the schedule does not depend on the clock.
+    """
+
+    ahead: int = 1
+    """Updates whose matches are ordered before their turn; each makes rows one update older."""
+    max_staleness: int = 4
+    """Steps of its learner that a row may be old when it is learned from; older rows are dropped and
+    counted."""
+    in_flight: Literal["keep", "switch"] = "keep"
+    """What a new version does to matches that are being played: ``keep``, they end with the versions that
+    they began with; ``switch``, the learners' next turns are written by the new one. Every turn says which
+    version wrote it."""
+    refill_limit: int = 0
+    """Further start states that a learner may play per update in place of flat groups, in which all
+    attempts were paid the same."""
+    patience_s: float = 600.0
+    """Seconds in which no match ends, and the start of the process, before it is taken for dead."""
+    restarts: int = 3
+    """How often in a row, without a match that ended, the process is started again."""
+
+    def __post_init__(self) -> None:
+        require(self.ahead >= 1, f"ahead={self.ahead}: use 1 or more, or leave the section out.")
+        for name in ("max_staleness", "refill_limit", "restarts"):
+            value = getattr(self, name)
+            require(value >= 0, f"{name}={value}: use 0 or more.")
+        require(self.patience_s > 0, f"patience_s={self.patience_s}: use more than 0.")

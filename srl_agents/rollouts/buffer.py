@@ -1,0 +1,228 @@
+"""The buffer between generation and learning: orders of matches, and what was played of them, in a folder.
+
+An order is the matches of one update. One process writes orders and learns, another plays them and adds
+each match that ends. Either may be killed at any moment: an order is there whole or not at all, a match's
+line likewise, a match that was written twice counts once, and whoever begins again reads what is left to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from srl_agents.records import Episode, MatchSpec, WeightUpdate
+from srl_agents.rollouts.record_lines import AddedLines, add_line, read_record
+from srl_envs.errors import StoreError
+
+_ORDER, _PLAYED = ".order.json", ".played.lines"
+Group = tuple[MatchSpec, ...]
+"""The attempts of one start state: they leave the buffer together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """What is to be played for one update."""
+
+    number: int
+    """Of the update, from 1."""
+    specs: tuple[MatchSpec, ...]
+    """Whole groups."""
+    spares: tuple[MatchSpec, ...] = ()
+    """Whole groups, of which some are played where others turned out flat."""
+    players: dict[str, str] = field(default_factory=dict)
+    """Agent id -> learner, of the versions that learn from it."""
+    updates: tuple[WeightUpdate, ...] = ()
+    """Where the weights of its seats are."""
+
+    @property
+    def match_ids(self) -> tuple[str, ...]:
+        """Of all matches, spares last."""
+        return tuple(spec.match_id for spec in (*self.specs, *self.spares))
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """Ids whose weights it needs."""
+        return frozenset(str(update.version) for update in self.updates)
+
+
+@dataclass(slots=True)
+class Played:
+    """What became of one order so far, for one reader."""
+
+    lines: AddedLines
+    episodes: dict[str, Episode] = field(default_factory=dict)
+    """By match id."""
+    rounds: list[list[float]] = field(default_factory=list)
+    """[began, ended] of the times at which it was played, `time.monotonic` seconds of the machine."""
+    resting: bool = True
+    """Whether the last round was ended and not cut off."""
+
+    def refresh(self) -> int:
+        """Read what was added; returns the number of matches that are new."""
+        before = len(self.episodes)
+        for line in self.lines.more():
+            if "began" in line:
+                self.rounds.append([line["began"], line["began"]])
+                self.resting = False
+                continue
+            if self.rounds:
+                self.rounds[-1][1] = max(self.rounds[-1][1], line["ended"])
+            self.resting = "episode" not in line
+            if "episode" in line:
+                episode = read_record(Episode, line["episode"])
+                self.episodes.setdefault(episode.spec.match_id, episode)
+        return len(self.episodes) - before
+
+
+class MatchBuffer:
+    """One run's buffer.
+
+    Args:
+        folder: for it alone; made if absent.
+        most_waiting: orders that may be there and not yet be learned from.
+    """
+
+    def __init__(self, folder: Path, most_waiting: int) -> None:
+        self.folder, self._most_waiting = folder, most_waiting
+        folder.mkdir(parents=True, exist_ok=True)
+
+    # --- orders ------------------------------------------------------------------------------
+
+    def order(self, order: Order, *, learned: int) -> None:
+        """Ask for the matches of an update.
+
+        Where the same matches were ordered before, what was played of them stays.
+
+        Args:
+            order: what to play.
+            learned: last update that was learned from.
+
+        Raises:
+            StoreError: the buffer is full, or the update was learned from already.
+        """
+        if not learned < order.number <= learned + self._most_waiting:
+            raise StoreError(
+                f"update {order.number} cannot be ordered after update {learned}: the buffer holds "
+                f"{self._most_waiting} that wait."
+            )
+        known = self.find(order.number)
+        if known is not None and known.match_ids != order.match_ids:
+            self.forget(order.number)
+        path = self._path(order.number, _ORDER)
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(asdict(order), file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def numbers(self) -> list[int]:
+        """Of the orders that are there."""
+        return sorted(int(path.name.partition(".")[0]) for path in self.folder.glob(f"*{_ORDER}"))
+
+    def find(self, number: int) -> Order | None:
+        """An order, if it is there."""
+        try:
+            content = self._path(number, _ORDER).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        return read_record(Order, json.loads(content))
+
+    def versions(self) -> set[str]:
+        """Ids of the versions that the orders name."""
+        orders = [self.find(number) for number in self.numbers()]
+        return {name for order in orders if order is not None for name in order.versions}
+
+    def forget(self, number: int) -> None:
+        """Drop an order and what was played of it."""
+        for kind in (_ORDER, _PLAYED):
+            self._path(number, kind).unlink(missing_ok=True)
+
+    def acknowledge(self, done: int) -> None:
+        """Drop everything up to an update: a checkpoint holds what was learned from it."""
+        for number in self.numbers():
+            if number <= done:
+                self.forget(number)
+
+    # --- matches -----------------------------------------------------------------------------
+
+    def played(self, number: int) -> Played:
+        """A reader of what was played of an order."""
+        return Played(AddedLines(self._path(number, _PLAYED)))
+
+    def begin(self, number: int, now_s: float) -> None:
+        """Note that an order's matches are being played from now on."""
+        add_line(self._path(number, _PLAYED), {"began": now_s})
+
+    def add(self, number: int, episode: Episode, now_s: float) -> None:
+        """Keep a match that ended."""
+        line = {"ended": now_s, "episode": asdict(episode)}
+        add_line(self._path(number, _PLAYED), line)
+
+    def rest(self, number: int, now_s: float) -> None:
+        """Note that nothing of an order is being played any more."""
+        add_line(self._path(number, _PLAYED), {"ended": now_s})
+
+    def _path(self, number: int, kind: str) -> Path:
+        return self.folder / f"{number:06d}{kind}"
+
+
+def groups_of(specs: Sequence[MatchSpec]) -> list[Group]:
+    """Attempts of one start state together."""
+    groups: dict[tuple[str, int], list[MatchSpec]] = defaultdict(list)
+    for spec in specs:
+        groups[spec.schedule, spec.number].append(spec)
+    return [tuple(group) for group in groups.values()]
+
+
+def is_flat(group: Iterable[Episode]) -> bool:
+    """Whether no learning seat was paid differently in two attempts: nothing can be learned from it."""
+    paid: dict[int, set[float]] = defaultdict(set)
+    for episode in group:
+        if episode.valid:
+            for seat in episode.spec.learner_seats:
+                paid[seat].add(episode.trajectories[seat].total_reward)
+    return all(len(rewards) < 2 for rewards in paid.values())
+
+
+def needed(order: Order, episodes: dict[str, Episode]) -> list[MatchSpec]:
+    """The matches of an order that have to be played as far as is known: all, and a spare per flat group.
+
+    It is a function of what was played, so a process that begins again goes on alike. The n-th flat group
+    of a learner, spares included, asks for its n-th spare, as long as there are spares.
+
+    Returns:
+        Matches that were played, too; `left` has those that were not.
+    """
+    chosen = list(order.specs)
+    flat: dict[str, int] = defaultdict(int)
+    for group in groups_of(order.specs):
+        flat[_learner(group)] += _known_flat(group, episodes)
+    taken: dict[str, int] = defaultdict(int)
+    for group in groups_of(order.spares):
+        learner = _learner(group)
+        if taken[learner] < flat[learner]:
+            taken[learner] += 1
+            chosen += group
+            flat[learner] += _known_flat(group, episodes)
+    return chosen
+
+
+def left(order: Order, episodes: dict[str, Episode]) -> list[MatchSpec]:
+    """What is needed and was not played."""
+    return [spec for spec in needed(order, episodes) if spec.match_id not in episodes]
+
+
+def _known_flat(group: Group, episodes: dict[str, Episode]) -> bool:
+    """Whether all attempts were played, and for nothing."""
+    ended = [episodes[spec.match_id] for spec in group if spec.match_id in episodes]
+    return len(ended) == len(group) and is_flat(ended)
+
+
+def _learner(group: Group) -> str:
+    """For whom it was scheduled: ``train/alice`` and ``refill/alice`` are alice's."""
+    return group[0].schedule.partition("/")[2]

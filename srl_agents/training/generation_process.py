@@ -1,0 +1,229 @@
+"""The process that plays for later updates: its own copy of the base, its own engine, orders from a folder.
+
+    python -m srl_agents.training.generation_process RUN_FOLDER
+
+It has no state: what is ordered and what was played is in the run's buffer, the weights are where the
+transport put them. It ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.engines.protocol import Engine, GenerationRequest
+from srl_agents.league.manager import BOT
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, WeightUpdate
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.buffer import MatchBuffer, Order, left
+from srl_agents.training.run_folder import RECIPE
+from srl_agents.training.single_parts import BUFFER, VERSIONS, load_base, make_engine
+from srl_envs import spec as env_spec
+
+_LOOK_S = 0.05
+"""Between two looks for new orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPolicy(ModelPolicy):
+    """A learner in a match that is being played: each turn is written by its newest version."""
+
+    learner: str = ""
+    newest: Mapping[str, ModelPolicy] = field(default_factory=dict)
+    """By learner; changes while matches go on."""
+
+    def request(
+        self, observation: str, key: tuple[int, ...], session: str = ""
+    ) -> GenerationRequest:
+        """See `ModelPolicy`."""
+        return self.newest[self.learner].request(observation, key, session)
+
+
+class Generator:
+    """Plays the orders of a buffer, one after the other, in the event loop of its engine.
+
+    Args:
+        buffer: has the orders and gets the matches.
+        engine: takes the orders' versions.
+        rollouts: plays; looks policies up in ``policies`` and what they are drawn as in ``drawn_as``.
+        policies: agent id -> policy; gets those of each order.
+        drawn_as: likewise, with their labels.
+        switch: whether learners' turns are written by the newest version that was ordered.
+    """
+
+    def __init__(
+        self,
+        buffer: MatchBuffer,
+        engine: Engine,
+        rollouts: Rollouts,
+        *,
+        policies: dict[str, Policy],
+        drawn_as: dict[str, str],
+        switch: bool,
+    ) -> None:
+        self._buffer, self._engine, self._rollouts = buffer, engine, rollouts
+        self._policies, self._drawn_as, self._switch = policies, drawn_as, switch
+        self._always = dict(policies)
+        self._newest: dict[str, ModelPolicy] = {}
+        self._seen = 0
+        """Newest order whose versions write."""
+        self._installed: dict[str, WeightUpdate] = {}
+        self._finished: set[int] = set()
+
+    async def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Play what is ordered and what will be.
+
+        Args:
+            until: ends it when there is nothing to play.
+
+        Raises:
+            ModelError: weights cannot be opened or installed, or the engine has died.
+            DeadlineError: the engine gave no reply in time.
+        """
+        following = asyncio.create_task(self._follow()) if self._switch else None
+        try:
+            while True:
+                order = self._next()
+                if order is not None:
+                    await self._play(order)
+                elif until():
+                    return
+                else:
+                    await asyncio.sleep(_LOOK_S)
+        finally:
+            if following is not None:
+                following.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await following
+
+    def _next(self) -> Order | None:
+        """The oldest order of which something is left to play."""
+        for number in self._buffer.numbers():
+            if number in self._finished:
+                continue
+            order, played = self._buffer.find(number), self._buffer.played(number)
+            played.refresh()
+            if order is not None and left(order, played.episodes):
+                return order
+            self._finished.add(number)
+        return None
+
+    async def _play(self, order: Order) -> None:
+        await self._take_over(order)
+        self._seat(order)
+        number, played = order.number, self._buffer.played(order.number)
+        played.refresh()
+
+        def keep(episode: Episode, _: object) -> None:
+            self._buffer.add(number, episode, time.monotonic())
+
+        while specs := left(order, played.episodes):
+            self._buffer.begin(number, time.monotonic())
+            await self._rollouts.play_async(specs, finished=keep)
+            self._buffer.rest(number, time.monotonic())
+            played.refresh()
+        self._finished.add(number)
+        await self._retire()
+
+    async def _follow(self) -> None:
+        """Let the learners of every new order write from now on."""
+        while True:
+            number = max(self._buffer.numbers(), default=0)
+            order = self._buffer.find(number) if number > self._seen else None
+            if order is not None:
+                await self._take_over(order)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _take_over(self, order: Order) -> None:
+        """Install the versions of an order, and let its learners write if nobody newer does."""
+        for update in order.updates:
+            if str(update.version) not in self._installed:
+                await self._engine.install(update)
+                self._installed[str(update.version)] = update
+        if order.number >= self._seen:
+            self._seen = order.number
+            for agent, learner in order.players.items():
+                self._newest[learner] = self._policy_of(self._installed[agent])
+
+    def _seat(self, order: Order) -> None:
+        """Policies of this order alone: a version that learns in it may be an opponent in the next."""
+        self._policies.clear()
+        self._policies |= self._always
+        for update in order.updates:
+            name = str(update.version)
+            self._policies[name] = self._policy_of(update)
+            self._drawn_as[name] = update.version.label
+            if self._switch and name in order.players:
+                self._policies[name] = NewestPolicy(
+                    self._engine,
+                    update.version,
+                    update.shown,
+                    learner=order.players[name],
+                    newest=self._newest,
+                )
+
+    def _policy_of(self, update: WeightUpdate) -> ModelPolicy:
+        return ModelPolicy(self._engine, update.version, update.shown)
+
+    async def _retire(self) -> None:
+        """Forget versions that no order will need and that no longer write."""
+        orders = [self._buffer.find(n) for n in self._buffer.numbers() if n not in self._finished]
+        stay = {name for order in orders if order is not None for name in order.versions}
+        stay |= {str(policy.version) for policy in self._newest.values()}
+        for name in [name for name in self._installed if name not in stay]:
+            await self._engine.retire(self._installed.pop(name).version)
+            self._drawn_as.pop(name, None)
+
+
+def generate(folder: Path) -> None:
+    """Play for the run in a folder, until this process is ended."""
+    recipe = load(LeagueRecipe, folder / RECIPE)
+    settings = recipe.asynchronous
+    if settings is None:
+        raise ValueError(f"the run in {folder} plays by itself.")
+    base = load_base(recipe)
+    transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
+    engine = make_engine(recipe, base, transport, folder)
+    policies: dict[str, Policy] = {recipe.model: ModelPolicy(engine)}
+    policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in env_spec(recipe.env).bots}
+    drawn_as = {recipe.model: recipe.model}
+    with asyncio.Runner() as loop:
+        rollouts = Rollouts(
+            policies,
+            root_seed=recipe.seed,
+            order=recipe.rollout.order,
+            concurrency=recipe.rollout.concurrency,
+            contents=drawn_as,
+            loop=loop,
+        )
+        generator = Generator(
+            MatchBuffer(folder / BUFFER, settings.ahead + 1),
+            engine,
+            rollouts,
+            policies=policies,
+            drawn_as=drawn_as,
+            switch=settings.in_flight == "switch",
+        )
+        loop.run(generator.run())
+
+
+def _end_with_parent() -> None:
+    """Standard input ends when the process that started us does, however it does."""
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    generate(Path(sys.argv[1]))

@@ -1,0 +1,152 @@
+"""A child process that is watched: started again when it ends or falls silent, with its words kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from srl_envs.errors import DeadlineError, ModelError
+
+_TAIL = 12
+"""Last lines of its log in our messages."""
+
+
+class Supervised:
+    """Starts a command again when it ends or falls silent, a limited number of times in a row.
+
+    The command must end when its standard input does, so that it outlives nobody.
+
+    Args:
+        what: names it in messages, such as "the generation process".
+        command: to run.
+        log: file that its output is added to.
+        patience_s: longest silence while somebody waits.
+        restarts: how often in a row, without a sign of life, it is started again.
+        say: shows a line; from another thread.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        command: Sequence[str],
+        log: Path,
+        *,
+        patience_s: float,
+        restarts: int,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.log, self._what, self._command, self._say = log, what, list(command), say
+        self._patience_s, self._restarts = patience_s, restarts
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._heard_s = time.monotonic()
+        self._deaths = 0
+        self._fault: ModelError | None = None
+        self._closed = False
+        self.starts = 0
+        """How often it was started."""
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while it runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def start(self) -> None:
+        """Start it; from now on it is watched."""
+        with self._lock:
+            self._launch()
+
+    def wait_begins(self) -> None:
+        """Somebody begins to wait: silence counts from now."""
+        self._heard_s = time.monotonic()
+
+    def heard(self) -> None:
+        """It gave a sign of life."""
+        self._heard_s, self._deaths = time.monotonic(), 0
+
+    def check(self) -> None:
+        """Call while waiting: ends a process that is silent for too long, and tells what is final.
+
+        Raises:
+            ModelError: it ended too often; with its last words.
+            DeadlineError: it fell silent too often; likewise.
+        """
+        if self._fault is not None:
+            raise self._fault
+        if time.monotonic() - self._heard_s <= self._patience_s:
+            return
+        with self._lock:
+            process, silence = self._process, f"did nothing for {self._patience_s:g} s"
+            if process is None or self._closed:
+                return
+            self._deaths += 1
+            if self._deaths > self._restarts:
+                raise DeadlineError(
+                    f"{self._what} {silence}; see {self.log}.\n{self._last_words()}"
+                )
+            self._say(f"{self._what} {silence}; starting it again")
+            self._launch()
+
+    def close(self) -> None:
+        """End it."""
+        with self._lock:
+            self._closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            _end(process)
+
+    def _launch(self) -> None:
+        """Replace the process; the one before is ended."""
+        if self._process is not None:
+            _end(self._process)
+        self.starts += 1
+        self.wait_begins()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for a process; where nobody ended it on purpose, start the next."""
+        code = process.wait()
+        with self._lock:
+            if self._closed or process is not self._process:
+                return
+            ended = f"{self._what} ended with exit code {code}"
+            self._deaths += 1
+            if self._deaths > self._restarts:
+                self._fault = ModelError(f"{ended}; see {self.log}.\n{self._last_words()}")
+                return
+            self._say(f"{ended}; starting it again ({self._deaths} of {self._restarts})")
+            self._launch()
+
+    def _last_words(self) -> str:
+        try:
+            with self.log.open("rb") as file:
+                lines = deque(file, maxlen=_TAIL)
+        except OSError:
+            return ""
+        return b"".join(lines).decode(errors="replace").rstrip()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
