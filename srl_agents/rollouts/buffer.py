@@ -24,7 +24,7 @@ Group = tuple[MatchSpec, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
+class MatchOrder:
     """What is to be played for one update."""
 
     number: int
@@ -92,7 +92,7 @@ class MatchBuffer:
 
     # --- orders ------------------------------------------------------------------------------
 
-    def order(self, order: Order, *, learned: int) -> None:
+    def order(self, order: MatchOrder, *, learned: int) -> None:
         """Ask for the matches of an update.
 
         Where the same matches were ordered before, what was played of them stays.
@@ -124,13 +124,13 @@ class MatchBuffer:
         """Of the orders that are there."""
         return sorted(int(path.name.partition(".")[0]) for path in self.folder.glob(f"*{_ORDER}"))
 
-    def find(self, number: int) -> Order | None:
+    def find(self, number: int) -> MatchOrder | None:
         """An order, if it is there."""
         try:
             content = self._path(number, _ORDER).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        return read_record(Order, json.loads(content))
+        return read_record(MatchOrder, json.loads(content))
 
     def versions(self) -> set[str]:
         """Ids of the versions that the orders name."""
@@ -189,7 +189,7 @@ def is_flat(group: Iterable[Episode]) -> bool:
     return all(len(rewards) < 2 for rewards in paid.values())
 
 
-def needed(order: Order, episodes: dict[str, Episode]) -> list[MatchSpec]:
+def needed(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
     """The matches of an order that have to be played as far as is known: all, and a spare per flat group.
 
     It is a function of what was played, so a process that begins again goes on alike. The n-th flat group
@@ -212,7 +212,7 @@ def needed(order: Order, episodes: dict[str, Episode]) -> list[MatchSpec]:
     return chosen
 
 
-def left(order: Order, episodes: dict[str, Episode]) -> list[MatchSpec]:
+def left(order: MatchOrder, episodes: dict[str, Episode]) -> list[MatchSpec]:
     """What is needed and was not played."""
     return [spec for spec in needed(order, episodes) if spec.match_id not in episodes]
 

@@ -25,7 +25,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts import Rollouts
-from srl_agents.rollouts.buffer import MatchBuffer, Order, left
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
 from srl_agents.training.run_folder import RECIPE
 from srl_agents.training.single_parts import BUFFER, VERSIONS, load_base, make_engine
 from srl_envs import spec as env_spec
@@ -106,7 +106,7 @@ class Generator:
                 with contextlib.suppress(asyncio.CancelledError):
                     await following
 
-    def _next(self) -> Order | None:
+    def _next(self) -> MatchOrder | None:
         """The oldest order of which something is left to play."""
         for number in self._buffer.numbers():
             if number in self._finished:
@@ -118,7 +118,7 @@ class Generator:
             self._finished.add(number)
         return None
 
-    async def _play(self, order: Order) -> None:
+    async def _play(self, order: MatchOrder) -> None:
         await self._take_over(order)
         self._seat(order)
         number, played = order.number, self._buffer.played(order.number)
@@ -144,7 +144,7 @@ class Generator:
                 await self._take_over(order)
             await asyncio.sleep(_LOOK_S)
 
-    async def _take_over(self, order: Order) -> None:
+    async def _take_over(self, order: MatchOrder) -> None:
         """Install the versions of an order, and let its learners write if nobody newer does."""
         for update in order.updates:
             if str(update.version) not in self._installed:
@@ -155,7 +155,7 @@ class Generator:
             for agent, learner in order.players.items():
                 self._newest[learner] = self._policy_of(self._installed[agent])
 
-    def _seat(self, order: Order) -> None:
+    def _seat(self, order: MatchOrder) -> None:
         """Policies of this order alone: a version that learns in it may be an opponent in the next."""
         self._policies.clear()
         self._policies |= self._always

@@ -14,7 +14,7 @@ from srl_agents.league.manager import League
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
-from srl_agents.rollouts.buffer import MatchBuffer, Order, Played, left, needed
+from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played, left, needed
 from srl_agents.training.supervised import Supervised
 from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ModelError
@@ -133,7 +133,7 @@ class MatchesAhead:
             number - 1, rollout.start_states, rollout.group_size, self._settings.refill_limit
         )
         names = dict.fromkeys(seat for spec in (*specs, *spares) for seat in spec.seats)
-        order = Order(
+        order = MatchOrder(
             number=number,
             specs=tuple(specs),
             spares=tuple(spares),
@@ -146,7 +146,7 @@ class MatchesAhead:
         )
         self._buffer.order(order, learned=learned)
 
-    def _playable(self, order: Order) -> bool:
+    def _playable(self, order: MatchOrder) -> bool:
         """Whether an order of an interrupted run can be finished; where weights are gone, it cannot."""
         played = self._buffer.played(order.number)
         played.refresh()
@@ -161,7 +161,7 @@ class MatchesAhead:
 
     # --- waiting -----------------------------------------------------------------------------
 
-    def _wait_for(self, order: Order) -> Played:
+    def _wait_for(self, order: MatchOrder) -> Played:
         played = self._reader(order.number)
         self._process.wait_begins()
         total = 0

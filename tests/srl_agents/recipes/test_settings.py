@@ -74,6 +74,38 @@ def test_what_is_meant_for_adapters_is_refused_of_whole_weights(
         recipe(tmp_path, "parameters=full", override)
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("sharing={kind: demonstrations}", "asynchronous, sharing"),
+        ("parameters=full", "asynchronous, parameters='full'"),
+        ("transport={kind: shared}", r"asynchronous, transport\.kind='shared'"),
+        ("opponents.agents={smollm2-135m: 1}", r"asynchronous, opponents\.agents"),
+        ("training={algorithm: dpo}", r"asynchronous, training\.algorithm='dpo'"),
+        ("training.iterations=5", "rows 5 steps old, and max_staleness=4"),
+        ("asynchronous.in_flight=switch", r"Set rollout\.order to 'free'"),
+        ("engine={kind: vllm}", r"asynchronous, engine\.kind='vllm'"),
+        ("asynchronous={ahead: 0}", "ahead=0"),
+        ("asynchronous={patience_s: 0}", "patience_s=0"),
+    ],
+)
+def test_what_cannot_be_done_beside_generation_is_refused_by_name(
+    tmp_path: Path, setting: str, message: str
+) -> None:
+    beside = ("asynchronous={ahead: 1}", "transport={kind: files}")
+    assert recipe(tmp_path, *beside).asynchronous is not None
+    with pytest.raises(ConfigError, match=message):
+        recipe(tmp_path, *beside, setting)
+
+
+def test_flat_groups_are_refilled_where_the_environment_alone_pays(tmp_path: Path) -> None:
+    beside = ("asynchronous={ahead: 1, refill_limit: 2}", "transport={kind: files}")
+    recipe(tmp_path, *beside)
+    for judge in ("reward_model={}", "credit={estimator: role_baseline, level: turn}"):
+        with pytest.raises(ConfigError, match="refill_limit=2"):
+            recipe(tmp_path, *beside, judge)
+
+
 def test_one_learner_has_nobody_to_coordinate_with(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="several learners"):
         recipe(tmp_path, "learners=[alice]", "coordination.kind=synchronized")

@@ -139,6 +139,30 @@ def test_stale_tokens_weigh_what_the_ratio_to_their_sampler_says(
     assert metrics["importance_weight"] == pytest.approx(weights[mask].mean())
 
 
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_the_loss_on_stale_rows_is_the_sum_done_by_hand(base: BaseModel, level: Any) -> None:
+    """Also where the policy has moved since: the weight stays, TRL's clipped ratio starts from then."""
+    credit = CreditSettings(importance_cap=1.5, importance_level=level)
+    batch, _, learner = batch_of(base, GROUP, GRPOSettings(), credit=credit)
+    sampled = np.array([[-1.0, -9.0, -4.0], [-20.0, -2.0, 0.0]])
+    mask = np.array([[1, 1, 1], [1, 1, 0]], dtype=bool)
+    before = learner.token_logprobs(batch, "alice").astype(np.float64)
+    moved = base.adapter_tensors("bob")
+    base.set_adapter_tensors("alice", {key: 0.2 * tensor for key, tensor in moved.items()})
+    now = learner.token_logprobs(batch, "alice").astype(np.float64)
+    assert np.abs(now - before)[mask].max() > 0.01
+    stale = np.where(mask, before - sampled, 0.0)
+    if level == "sequence":
+        stale = stale.sum(axis=1, keepdims=True)
+    weight = np.exp(np.minimum(stale, np.log(1.5)))
+    advantage = np.array([[0.5], [-0.5]]) * weight
+    ratio = np.exp(now - before)
+    clipped = np.clip(ratio, 0.8, 1.2)
+    objective = np.minimum(ratio * advantage, clipped * advantage)
+    loss = learner.compute_gradients(batch)["loss"]
+    assert loss == pytest.approx(-objective[mask].mean(), rel=1e-4)
+
+
 @pytest.mark.parametrize("training", [GRPOSettings(), PPOSettings()])
 def test_a_teacher_judges_what_the_student_wrote(base: BaseModel, training: Any) -> None:
     teaching = Teaching(teacher="bob", weight=0.7, limit=2.0)
