@@ -1,0 +1,124 @@
+"""Generation beside training, with real processes: either may be killed, and the run ends as it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from srl_agents.league.store import LeagueStore
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rollouts.buffer import MatchBuffer, left
+from srl_agents.training.run import LeagueTraining
+from tests.training_runs import metrics_of
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+name: beside
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 5
+learners: [alice, bob]
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 2, group_size: 3, max_new_tokens: 8}
+opponents: {mirror: 0.5, live: 1, past: 1}
+training: {learning_rate: 0.003}
+credit: {importance_cap: 2.0}
+asynchronous: {ahead: 1, max_staleness: 1, refill_limit: 2}
+transport: {kind: files}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 2
+checkpoint_every: 1
+"""
+MATCHES = 2 * 2 * 3
+"""Of one update, without what flat groups were replaced by."""
+
+
+class Killing(ConsoleView):
+    """Kills this process when an update is reported, or generation when one is being learned from."""
+
+    training: LeagueTraining
+
+    def __init__(self, own_after: int = 0, generation_in: int = 0) -> None:
+        super().__init__("run", 5, Console(quiet=True))
+        self._own_after, self._generation_in = own_after, generation_in
+        self.killed = 0
+
+    def write(self, record: Record) -> None:
+        if record.update == self._own_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def phase(self, name: str, total: int | None = None) -> None:
+        super().phase(name, total)
+        if name == f"update {self._generation_in}: training":
+            process = self.training.parts.process
+            assert process is not None
+            assert process.pid is not None
+            self.killed = process.pid
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def go_on(folder: Path, view: Killing) -> LeagueTraining:
+    """Train to the end, or until the view kills this process."""
+    view.training = LeagueTraining(load(LeagueRecipe, folder / "r.yaml"), folder / "run", view)
+    try:
+        view.training.run()
+    finally:
+        view.training.close()
+    return view.training
+
+
+TRAINER = """
+import sys
+from pathlib import Path
+from tests.e2e.test_asynchronous_training import Killing, go_on
+go_on(Path(sys.argv[1]), Killing(own_after=3))
+"""
+
+
+def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    run = tmp_path / "run"
+    ended = subprocess.run([sys.executable, "-c", TRAINER, str(tmp_path)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    before = metrics_of(run)
+    buffer = MatchBuffer(run / "generation", 2)
+    assert buffer.numbers() == [3, 4]
+    order, played = buffer.find(3), buffer.played(3)
+    played.refresh()
+    assert order is not None
+    assert not left(order, played.episodes)
+
+    view = Killing(generation_in=4)
+    training = go_on(tmp_path, view)
+    process = training.parts.process
+    assert process is not None
+    assert view.killed
+    assert process.starts == 2
+    after = metrics_of(run)
+    assert [record["update"] for record in after] == [1, 2, 3, 4, 5]
+    assert after[:3] == before[:3]  # the third was learned again, from the same matches
+
+    refilled = sum(record["run"]["refilled"] for record in after)
+    with LeagueStore(run / "league.db", mode="read") as store:
+        trained = [spec for spec, _ in store.matches() if spec.split == "train"]
+    names = Counter((s.schedule, s.number, s.attempt) for s in trained)
+    assert set(names.values()) == {1}
+    assert len(trained) == 5 * MATCHES + 3 * refilled
+    assert len({(s.schedule, s.number, s.seed) for s in trained}) == len(trained) / 3
+    for record in after:
+        for learner, values in record["learners"].items():
+            age = min(record["update"] - 1, 1)
+            assert values["rows_too_old"] == 0, learner
+            assert values["version_lag/max"] <= age
+    assert buffer.numbers() == []
