@@ -1,6 +1,6 @@
 """Generation beside training against generation between updates: the quickstart at equal matches.
 
-    python -m benchmarks.learning.generation_ahead run [--updates 10] [--seeds 0 1 2] [--json FILE]
+    python -m benchmarks.learning.generation_ahead run [--updates 10] [--start-states 6] [--json FILE]
     python -m benchmarks.learning.generation_ahead report [--json FILE]
 
 Contestants are `srl train` of the quickstart and of its asynchronous sibling, which differ in where the
@@ -45,11 +45,13 @@ SECONDS = ("generate_s", "wait_s", "train_s", "publish_s", "overlap_s", "generat
 Row = dict[str, Any]
 
 
-def train(contestant: str, seed: int, updates: int, folder: Path) -> tuple[float, float]:
+def train(key: Row, folder: Path) -> tuple[float, float]:
     """One run; returns its wall seconds and CPU seconds, start and end included."""
-    recipe, settings = CONTESTANTS[contestant]
+    recipe, settings = CONTESTANTS[key["contestant"]]
+    updates, seed = key["updates"], key["seed"]
     length = (
         f"updates={updates}",
+        f"rollout.start_states={key['start_states']}",
         f"evaluation.every={updates}",
         "evaluation.final_pairs=1",
         f"checkpoint_every={updates}",
@@ -68,7 +70,7 @@ def train(contestant: str, seed: int, updates: int, folder: Path) -> tuple[float
             pass
         time.sleep(0.2)
     if process.returncode:
-        raise SystemExit(f"{contestant}, seed {seed}, ended with exit code {process.returncode}")
+        raise SystemExit(f"{key} ended with exit code {process.returncode}")
     return time.monotonic() - started, sum(cpu_s.values())
 
 
@@ -106,18 +108,17 @@ def measure(folder: Path) -> Row:
     }
 
 
-def run(updates: int, seeds: list[int], path: Path) -> None:
+def run(plan: Row, contestants: list[str], seeds: list[int], path: Path) -> None:
     """Run what is missing."""
     rows: list[Row] = json.loads(path.read_text()) if path.is_file() else []
     for seed in seeds:
-        names = list(CONTESTANTS)
-        for name in names if seed % 2 == 0 else reversed(names):
-            key = {"contestant": name, "seed": seed, "updates": updates}
+        for name in contestants if seed % 2 == 0 else reversed(contestants):
+            key = {"contestant": name, "seed": seed, **plan}
             if any(key.items() <= row.items() for row in rows):
                 continue
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch) / "run"
-                wall_s, cpu_s = train(name, seed, updates, folder)
+                wall_s, cpu_s = train(key, folder)
                 cost = {"wall_s": round(wall_s, 1), "cores": round(cpu_s / wall_s, 2)}
                 rows.append(
                     {**key, **measure(folder), **cost, "load": psutil.getloadavg()[0]}
@@ -177,9 +178,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["run", "report"])
     parser.add_argument("--updates", type=int, default=10)
+    parser.add_argument("--start-states", type=int, default=6)
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.what == "run":
-        run(options.updates, options.seeds, options.json)
+        plan = {"updates": options.updates, "start_states": options.start_states}
+        run(plan, options.contestants, options.seeds, options.json)
     report(options.json)
