@@ -21,6 +21,7 @@ from pathlib import Path
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, GenerationRequest
 from srl_agents.league.manager import BOT
+from srl_agents.models.prompt import EarlierTurn
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
@@ -43,10 +44,14 @@ class NewestPolicy(ModelPolicy):
     """By learner; changes while matches go on."""
 
     def request(
-        self, observation: str, key: tuple[int, ...], session: str = ""
+        self,
+        observation: str,
+        key: tuple[int, ...],
+        session: str = "",
+        earlier: tuple[EarlierTurn, ...] = (),
     ) -> GenerationRequest:
         """See `ModelPolicy`."""
-        return self.newest[self.learner].request(observation, key, session)
+        return self.newest[self.learner].request(observation, key, session, earlier)
 
 
 class Generator:

@@ -17,6 +17,7 @@ def batch(*numbers: int) -> TrainingBatch:
         prompt_mask_RP=np.ones(shape, dtype=bool),
         completion_ids_RT=np.array([[n, n] for n in numbers]),
         completion_mask_RT=np.ones(shape, dtype=bool),
+        learned_RT=np.ones(shape, dtype=bool),
         logprobs_RT=np.zeros(shape, dtype=np.float32),
         advantages_RT=np.ones(shape, dtype=np.float32),
     )
