@@ -71,6 +71,23 @@ class ModelError(SRLError, RuntimeError):
     """A language model cannot be found, fetched or loaded, or its weights are broken."""
 
 
+class FaultError(ModelError):
+    """Training has gone wrong in a way that has a name.
+
+    Args:
+        message: what happened, and what to do.
+        fault: its name in the table of faults, ``docs/reference/faults.md``.
+        learner: whose; empty where it is the run's.
+        since: the first update that it spoiled; None where it is the present one.
+    """
+
+    def __init__(
+        self, message: str, *, fault: str, learner: str = "", since: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.fault, self.learner, self.since = fault, learner, since
+
+
 class MemoryLimitError(SRLError, MemoryError):
     """A model's work does not fit into memory; the text says which work, and what to lower."""
 

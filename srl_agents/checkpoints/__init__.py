@@ -6,8 +6,11 @@ from srl_agents.checkpoints.folder import (
     exist,
     latest,
     load,
+    newest_step,
     rename_durably,
     save,
+    set_aside,
+    steps,
 )
 from srl_agents.checkpoints.frozen import changed_files, check_frozen, keep_frozen
 
@@ -20,6 +23,9 @@ __all__ = [
     "keep_frozen",
     "latest",
     "load",
+    "newest_step",
     "rename_durably",
     "save",
+    "set_aside",
+    "steps",
 ]

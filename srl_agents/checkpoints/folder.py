@@ -28,6 +28,7 @@ _MANIFEST, _STATE = "manifest.json", "state.json"
 _STEP = re.compile(r"step-(\d{8,})")
 _NAME = re.compile(r"[A-Za-z0-9_@.\-]+")
 _TEMPORARY = ".tmp-"
+_ASIDE = "given-up-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +112,31 @@ def save(
 def exist(folder: Path) -> bool:
     """Whether there are checkpoints, whole or not."""
     return bool(_numbered(folder))
+
+
+def steps(folder: Path) -> list[int]:
+    """Steps of all checkpoints, whole or not, ascending."""
+    return [int(path.name.removeprefix("step-")) for path in _numbered(folder)]
+
+
+def newest_step(folder: Path) -> int:
+    """The step of the newest checkpoint, whole or not; 0 if there is none."""
+    return max(steps(folder), default=0)
+
+
+def set_aside(folder: Path, first: int) -> list[Path]:
+    """Let nobody go on from checkpoints of step `first` and later: they get other names and stay.
+
+    Returns:
+        Where they are now.
+    """
+    moved = []
+    for path in _numbered(folder):
+        if int(path.name.removeprefix("step-")) >= first:
+            aside = folder / f"{_ASIDE}{path.name}"
+            shutil.rmtree(aside, ignore_errors=True)
+            moved.append(path.rename(aside))
+    return moved
 
 
 def latest(folder: Path) -> Path | None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.recipes.loading import SHIPPED, find_recipe
-from srl_envs.errors import ConfigError, StoreError, file_fault
+from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -38,6 +38,8 @@ class TrainOptions:
     """Root seed; the recipe's own if absent."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    allow_nothing_learned: bool = False
+    """End a run in which nobody took a step with exit code 0, and export it."""
 
 
 def main(argv: list[str]) -> int:
@@ -47,9 +49,10 @@ def main(argv: list[str]) -> int:
 
 
 def train(options: TrainOptions) -> int:
-    """Exit code: 0 trained (or there was nothing left to do)."""
+    """Exit code: 0 trained (or there was nothing left to do), 1 nobody took a step, 3 a fault stopped it."""
     from safetensors import SafetensorError
 
+    from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
     from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
     from srl_agents.training.run_folder import check_folder
@@ -57,6 +60,8 @@ def train(options: TrainOptions) -> int:
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
+    if options.allow_nothing_learned:
+        overrides.append("survival.allow_nothing_learned=true")
     recipe = read_recipe(find_recipe(options.recipe), overrides)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(
@@ -71,7 +76,7 @@ def train(options: TrainOptions) -> int:
     from srl_agents.metrics import ConsoleView
     from srl_agents.training.adapter_export import FOLDERS
     from srl_agents.training.process_folders import own_folder
-    from srl_agents.training.run import LeagueTraining
+    from srl_agents.training.supervision import train as train_supervised
 
     processes = Processes.join(recipe.device)
     title = f"{recipe.name}: {recipe.env} with {recipe.model}"
@@ -79,17 +84,16 @@ def train(options: TrainOptions) -> int:
     view = ConsoleView(title, recipe.updates, console)
     try:
         with view, own_folder(folder, processes) as own:
-            training = LeagueTraining(recipe, own, view, processes)
-            try:
-                training.run()
-            finally:
-                training.close()
+            outcome = train_supervised(recipe, own, view, processes)
     except KeyboardInterrupt:
         print(
             "\nsrl train: interrupted. The same command continues from the last checkpoint.",
             file=sys.stderr,
         )
         return 130
+    except FaultError as error:
+        print(f"srl train: {error}", file=sys.stderr)
+        return STOPPED
     except (OSError, SafetensorError) as error:
         fault = file_fault(error, folder) if isinstance(error, OSError) else f"{folder}: {error}"
         raise StoreError(
@@ -97,7 +101,16 @@ def train(options: TrainOptions) -> int:
         ) from None
     if processes.first:
         _say_where(folder, FOLDERS[recipe.parameters])
-    return 0
+    if outcome.learned or recipe.survival.allow_nothing_learned:
+        return 0
+    why = "".join(f" {name}: {reason}." for name, reason in sorted(outcome.reasons.items()))
+    print(
+        f"srl train: nothing was learned: nobody took a step in {recipe.updates} updates.{why} Nothing was "
+        f"exported. `srl doctor {folder}` says what to change; --allow-nothing-learned ends such a run "
+        "with 0.",
+        file=sys.stderr,
+    )
+    return NOTHING_LEARNED
 
 
 def _say_where(folder: Path, exported: str) -> None:

@@ -58,6 +58,12 @@ def allocated_gb(device: torch.device) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / _BYTES_PER_GB
 
 
+def empty_cache(device: torch.device) -> None:
+    """Give back what torch holds of a GPU's memory and does not use."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes of a device."""

@@ -6,7 +6,7 @@ routers, which are parameters and no layers in transformers 5, cannot sample sev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -70,6 +70,34 @@ def _without(model: Any, linear: list[str], excluded: tuple[str, ...]) -> list[s
 def _holds(part: str, name: str) -> bool:
     """Whether the dots of a full name set off this part of it."""
     return f".{part}." in f".{name}."
+
+
+def require_useful_rank(model: Any, layers: Iterable[str], rank: int) -> None:
+    """Refuse factors that are larger than what they change.
+
+    Args:
+        model: a transformers causal language model.
+        layers: full names of those that get factors.
+        rank: of the factors.
+
+    Raises:
+        ConfigError: no layer has so many rows and columns.
+    """
+    largest = max(min(_shape(model.get_submodule(name))) for name in layers)
+    if rank > largest:
+        raise ConfigError(
+            f"lora.rank={rank}: no layer of {type(model).__name__} that gets factors has more than "
+            f"{largest} rows and columns, so a rank above {largest} adds nothing. Use at most that; 8 to 64 "
+            "is usual."
+        )
+
+
+def _shape(layer: Any) -> tuple[int, int]:
+    """Of the matrix that a layer stands for, however its weights are stored."""
+    if isinstance(layer, torch.nn.Linear):
+        return layer.in_features, layer.out_features
+    rows, columns = layer.weight.shape
+    return rows, columns
 
 
 def means(targets: Any, layer: str) -> bool:

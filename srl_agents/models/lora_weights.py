@@ -18,7 +18,7 @@ from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 
-from srl_agents.models.lora_targets import Targets, means, target_layers
+from srl_agents.models.lora_targets import Targets, means, require_useful_rank, target_layers
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
 from srl_agents.models.policy_weights import (
     ANCHOR,
@@ -65,6 +65,7 @@ class LoRAWeights(PolicyWeights):
         excluded: tuple[str, ...] = (),
     ) -> None:
         layers = target_layers(model, targets, excluded)
+        require_useful_rank(model, layers, rank)
         self._config = LoraConfig(
             r=rank, lora_alpha=alpha, target_modules=layers, task_type="CAUSAL_LM"
         )

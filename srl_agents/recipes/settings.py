@@ -25,6 +25,7 @@ from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
+from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
@@ -203,6 +204,8 @@ class LeagueRecipe:
     """How new weights reach the engine; its ``kind`` says which settings it has."""
     asynchronous: GenerationSettings | None = None
     """Another process plays for later updates while this one trains; absent: they take turns."""
+    survival: SurvivalSettings = field(default_factory=SurvivalSettings)
+    """What counts as gone wrong, and what is done then."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 

@@ -75,9 +75,9 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         )
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
-        return backward_batch(self._trainer, batch, self.settings.micro_batch_rows)
+        return backward_batch(self._trainer, batch, self.micro_batch_rows)
 
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
         with self.memory_limit(f"probabilities of {batch.rows} rows"):
-            return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
+            return token_logprobs(self._trainer, batch, adapter, self.micro_batch_rows)

@@ -22,7 +22,7 @@ from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings
-from srl_envs.errors import CheckpointError, ModelError, ShapeError
+from srl_envs.errors import CheckpointError, FaultError, ModelError, ShapeError
 
 _EXTRA = "extra/"
 """Begins the names of extras among a checkpoint's tensors."""
@@ -83,7 +83,9 @@ class AdapterLearner(ABC, Generic[B]):
         self._optimizer_name = settings.optimizer
         self._max_grad_norm = settings.max_grad_norm
         self._iterations = settings.iterations
-        self._micro_batch_rows = settings.micro_batch_rows
+        self.micro_batch_rows = settings.micro_batch_rows
+        """Rows in one pass; memory that ran out lowers it."""
+        self._rate_factor = 1.0
         if name not in base.adapters:
             base.add_adapter(name, seed)
         base.activate(name)
@@ -103,6 +105,8 @@ class AdapterLearner(ABC, Generic[B]):
         self._scheduler = self._trainer.create_scheduler(
             max(settings.total_updates, 1), self._optimizer
         )
+        self._rates = list(self._scheduler.base_lrs)
+        """The recipe's, whatever a checkpoint or a fault made of them since."""
         self._parameters = list(base.trainable_parameters(name).values())
 
     # --- what an algorithm is ----------------------------------------------------------------
@@ -143,7 +147,7 @@ class AdapterLearner(ABC, Generic[B]):
 
         Raises:
             ShapeError: the batch belongs to another learner.
-            ModelError: the gradient is not finite.
+            FaultError: the loss or the gradient is not finite.
             MemoryLimitError: it does not fit into memory.
         """
         if batch.learner != self.name:
@@ -154,9 +158,11 @@ class AdapterLearner(ABC, Generic[B]):
             loss, metrics = self._backward(batch)
         norm = _gradient_norm(self._parameters)
         if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
-            raise ModelError(
+            raise FaultError(
                 f"learner {self.name!r}, version {self.version}: loss {loss}, gradient norm "
-                f"{norm}. Train again with a lower learning_rate or max_grad_norm."
+                f"{norm}. Train again with a lower learning_rate or max_grad_norm.",
+                fault="gradient_not_finite" if np.isfinite(loss) else "loss_not_finite",
+                learner=self.name,
             )
         return {
             "loss": loss,
@@ -170,7 +176,8 @@ class AdapterLearner(ABC, Generic[B]):
         """Clip, step the optimizer and the schedule, and count one version.
 
         Raises:
-            ModelError: there are no gradients, or what learned is no longer finite or enormous.
+            ModelError: there are no gradients.
+            FaultError: what learned is no longer finite, or is enormous.
             MemoryLimitError: the optimizer's state does not fit into memory.
         """
         if all(parameter.grad is None for parameter in self._parameters):
@@ -193,11 +200,32 @@ class AdapterLearner(ABC, Generic[B]):
         self.drop_gradients()
         self.version += 1
 
-    def _broken(self, when: str) -> ModelError:
-        return ModelError(
+    def _broken(self, when: str) -> FaultError:
+        return FaultError(
             f"learner {self.name!r}, version {self.version}: its weights are no numbers, or larger than "
-            f"{_LARGEST:g}, {when}. Train again with a lower learning_rate."
+            f"{_LARGEST:g}, {when}. Train again with a lower learning_rate.",
+            fault="weights_broken",
+            learner=self.name,
         )
+
+    def lower_rate(self, factor: float) -> None:
+        """Take steps of `factor` times the recipe's learning rate from now on, checkpoints or not."""
+        self._rate_factor = factor
+        self._set_rates()
+
+    def _set_rates(self) -> None:
+        """Let the schedule go on from where it is, at the recipe's learning rate times the factor."""
+        scheduler = self._scheduler
+        scheduler.base_lrs = [rate * self._rate_factor for rate in self._rates]
+        now = [
+            rate * shape(scheduler.last_epoch)
+            for rate, shape in zip(scheduler.base_lrs, scheduler.lr_lambdas, strict=True)
+        ]
+        for group, first, rate in zip(
+            self._optimizer.param_groups, scheduler.base_lrs, now, strict=True
+        ):
+            group["initial_lr"], group["lr"] = first, rate
+        scheduler._last_lr = now
 
     def memory_limit(self, doing: str) -> AbstractContextManager[None]:
         """Inside, running out of memory names the learner and what to lower.
@@ -205,9 +233,15 @@ class AdapterLearner(ABC, Generic[B]):
         Args:
             doing: the work and its size.
         """
-        rows = f"micro_batch_rows, here {self._micro_batch_rows}, or set gradient_checkpointing"
+        rows = f"micro_batch_rows, here {self.micro_batch_rows}, or set gradient_checkpointing"
         where = f"learner {self.name!r}, {doing}, on {self.base.device}"
         return memory_limit(where, f"{rows}; an 8-bit optimizer and rollout.batch_rows help, too")
+
+    @property
+    def weight_norm(self) -> float:
+        """Of all of the adapter's weights together."""
+        weights = [parameter.detach() for parameter in self._parameters]
+        return torch.nn.utils.get_total_norm(weights).item()
 
     @property
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -264,7 +298,8 @@ class AdapterLearner(ABC, Generic[B]):
             reset_moments: forget what the optimizer knows of the old ones; the schedule stays.
 
         Raises:
-            ModelError: the tensors do not fit, or are not finite, or enormous; nothing has changed.
+            ModelError: the tensors do not fit; nothing has changed.
+            FaultError: they are not finite, or enormous; likewise.
         """
         if not _sound(tensors.values()):
             raise self._broken("after the merge")
@@ -287,7 +322,7 @@ class AdapterLearner(ABC, Generic[B]):
         return tensors, {"version": self.version, "optimizer": self._optimizer_name, **values}
 
     def load_state(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        """Continue where `state` was taken.
+        """Continue where `state` was taken, with the recipe's learning rate.
 
         Raises:
             CheckpointError: it belongs to another optimizer or adapter shape.
@@ -315,6 +350,7 @@ class AdapterLearner(ABC, Generic[B]):
         with torch.no_grad():
             for name, tensor in extras.items():
                 self._extras[name].copy_(tensor)
+        self._set_rates()
         self.version = int(state["version"])
 
 

@@ -229,7 +229,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         if self._critic_adapter is not None:
             for parameter in self._extras.values():
                 parameter.requires_grad_(True)  # activating the policy's adapter froze the critic's
-        return backward_batch(self._trainer, batch, self.settings.micro_batch_rows)
+        return backward_batch(self._trainer, batch, self.micro_batch_rows)
 
     @torch.no_grad()
     def values(self, batch: TrainingBatch) -> NDArray[np.float32]:
@@ -237,7 +237,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         active = self.base.active
         self.base.activate(self.name)
         values_RT = np.zeros(batch.completion_mask_RT.shape, dtype=np.float32)
-        size, share = self.settings.micro_batch_rows, self.settings.share_prefixes
+        size, share = self.micro_batch_rows, self.settings.share_prefixes
         with self.memory_limit(f"values of {batch.rows} rows"):
             for rows, part in micro_batches(batch, size, self.base.device, share=share):
                 values = self._trainer.values(part)
@@ -248,7 +248,7 @@ class PPOLearner(AdapterLearner[CriticBatch]):
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""
         with self.memory_limit(f"probabilities of {batch.rows} rows"):
-            return token_logprobs(self._trainer, batch, adapter, self.settings.micro_batch_rows)
+            return token_logprobs(self._trainer, batch, adapter, self.micro_batch_rows)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class RewardLearner(AdapterLearner[PreferenceBatch]):
 
     def _micro_batches(self, pairs: Sequence[Preference]) -> Iterator[list[Preference]]:
         """Pairs of like length together; a pair is two rows."""
-        size = max(1, self.settings.micro_batch_rows // 2)
+        size = max(1, self.micro_batch_rows // 2)
         ordered = sorted(
             pairs,
             key=lambda p: -len(p.prompt_ids) - max(len(p.chosen_ids), len(p.rejected_ids)),

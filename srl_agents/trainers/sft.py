@@ -84,7 +84,7 @@ class SFTLearner(AdapterLearner[DemonstrationBatch]):
         reach = self._reach
         rows = sorted(batch.demonstrations, key=_fewer_tokens if reach is None else _prompt)
         tokens = sum(len(row.reply_ids) for row in rows)
-        size = self.settings.micro_batch_rows
+        size = self.micro_batch_rows
         loss, entropy, accuracy = 0.0, 0.0, 0.0
         self._trainer.current_gradient_accumulation_steps = 1  # the token count divides already
         for part in (rows[start : start + size] for start in range(0, len(rows), size)):

@@ -1,4 +1,5 @@
-"""Notices learners that lost the game's language: all of their replies are refused, and were not before.
+"""Notices learners whose replies are all refused: those that lost the game's language, and those that never
+had it.
 
 Such a learner earns the same whatever it writes, so it does not come back, and its run means nothing.
 """
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from srl_agents.records import Episode
-from srl_envs.errors import ModelError
+from srl_agents.training.vital_signs import Finding
 
 PATIENCE = 3
 """Updates in a row without one accepted reply; a run that ends waits for no more of them."""
@@ -56,14 +57,16 @@ class CollapseWatch:
 
     Args:
         learners: their names.
+        silent_updates: updates without one accepted reply of anybody that are enough.
     """
 
-    def __init__(self, learners: Iterable[str]) -> None:
+    def __init__(self, learners: Iterable[str], silent_updates: int) -> None:
+        self._silent_updates = silent_updates
         self._seen = {name: _Seen() for name in learners}
 
     def observe(
         self, update: int, episodes: Sequence[Episode], live: Mapping[str, str], *, last: bool
-    ) -> None:
+    ) -> list[Finding]:
         """Count one update's replies.
 
         Args:
@@ -72,9 +75,10 @@ class CollapseWatch:
             live: agent id -> learner.
             last: there is no further update.
 
-        Raises:
-            ModelError: a learner has collapsed.
+        Returns:
+            Who has collapsed; and after `silent_updates`, once, that nobody was ever accepted.
         """
+        found = []
         for name in self._seen:
             turns = [
                 turn.invalid is not None
@@ -87,7 +91,17 @@ class CollapseWatch:
             seen = self._seen[name]
             seen.count(len(turns) - sum(turns), sum(turns))
             if seen.updates >= (1 if last else PATIENCE) and seen.by_chance < _CHANCE:
-                raise ModelError(_in_words(name, update, seen))
+                first = update - seen.updates + 1
+                told = _in_words(name, first, seen)
+                found.append(Finding(fault="replies_refused", told=told, learner=name, since=first))
+        played = [seen for seen in self._seen.values() if seen.updates or seen.accepted]
+        if played and all(
+            not seen.accepted and seen.updates >= self._silent_updates for seen in played
+        ):
+            replies = sum(seen.silent for seen in played)
+            told = f"none of {replies} replies in {max(s.updates for s in played)} updates"
+            found.append(Finding(fault="never_accepted", told=told, since=1))
+        return found
 
     def state(self) -> dict[str, Any]:
         """JSON values."""
@@ -98,12 +112,9 @@ class CollapseWatch:
         self._seen = {name: _Seen(**state[name]) for name in self._seen}
 
 
-def _in_words(name: str, update: int, seen: _Seen) -> str:
+def _in_words(name: str, first: int, seen: _Seen) -> str:
     before = seen.accepted / (seen.accepted + seen.refused)
-    first = update - seen.updates + 1
     return (
         f"learner {name!r} has collapsed: the game refused all {seen.silent} of its replies since update "
-        f"{first}, and accepted {before:.0%} of {seen.accepted + seen.refused} before. Its steps up to "
-        f"update {first - 1} broke it. Train again in another folder with a lower training.learning_rate "
-        "or a higher training.kl_coef; nothing was exported."
+        f"{first}, and accepted {before:.0%} of {seen.accepted + seen.refused} before"
     )

@@ -17,6 +17,11 @@ class IdleLearners:
         self._say, self._together = say, together
         self._reasons: dict[str, str] = {}
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Learner -> why it was idle in the last update."""
+        return self._reasons
+
     def say(
         self, update: int, learners: Mapping[str, Mapping[str, float]], busy: Collection[str]
     ) -> None:

@@ -33,7 +33,6 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.experience import Experience
-from srl_agents.training.collapse import CollapseWatch
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
@@ -55,6 +54,7 @@ from srl_agents.training.single_parts import (
     seeds_of,
 )
 from srl_agents.training.supervised import Supervised
+from srl_agents.training.survival import RolledBack, Survival
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
@@ -99,6 +99,7 @@ class Learning(Ground):
     credit: CreditAssigner
     coordinator: Coordinator
     experience: Experience
+    survival: Survival
 
     @property
     def shown(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
@@ -114,7 +115,6 @@ class Parts(Learning):
     league: League
     matches: Matches
     versions: LeagueVersions
-    collapse: CollapseWatch
     idle: IdleLearners
     ahead: MatchesAhead | None
     """What another process plays, if the recipe wants that; otherwise `matches` plays all."""
@@ -207,6 +207,11 @@ def _with_learners(ground: Ground) -> Learning:
         name: recipe.training.make_learner(name, base, temperature=temperature, seed=seed)
         for name, seed in seeds.items()
     }
+    survival = Survival(recipe.survival, learners, ground.folder, ground.view.say)
+    rate = RolledBack.read(ground.folder).rate
+    for name, learner in learners.items():
+        learner.lower_rate(rate)
+        survival.signs.begin(name, learner.weight_norm)
     replays = Replays()
     ground.opened.callback(replays.close)
     credit = CreditAssigner(
@@ -227,6 +232,7 @@ def _with_learners(ground: Ground) -> Learning:
         experience=recipe.training.make_experience(
             learners, credit, lambda learner: coordinator.teaching(learner, list(learners))
         ),
+        survival=survival,
     )
 
 
@@ -250,6 +256,7 @@ def _with_players(learning: Learning) -> Parts:
         concurrency=recipe.rollout.concurrency,
         contents=drawn_as,
         loop=loop,
+        reply_deadline_s=recipe.survival.reply_deadline_s,
     )
     learning.opened.callback(rollouts.close)
     playing = _Playing(engine, transport, loop, policies, drawn_as, held, buffer)
@@ -303,7 +310,6 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         league=league,
         matches=matches,
         versions=versions,
-        collapse=CollapseWatch(learning.learners),
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
         ahead=_ahead(learning, playing, league, versions),
     )

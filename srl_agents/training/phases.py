@@ -22,6 +22,7 @@ from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.parts import Parts
 from srl_agents.training.row_ages import of_age
 from srl_agents.training.step import take_steps
+from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import SandboxError
 
 
@@ -64,7 +65,9 @@ def play(parts: Parts, update: Update) -> None:
         _take(parts, update, parts.ahead)
     parts.league.report(update.episodes)
     last = update.number == parts.recipe.updates
-    parts.collapse.observe(update.number, update.episodes, update.players, last=last)
+    collapse = parts.survival.collapse
+    for finding in collapse.observe(update.number, update.episodes, update.players, last=last):
+        parts.survival.meet(finding)
     tokens = sum(sum(e.result().tokens) for e in update.episodes)
     update.run |= {
         "tokens_per_s": tokens / max(update.run["generate_s"], 1e-9),
@@ -126,6 +129,14 @@ def credit(parts: Parts, update: Update) -> None:
         if batch is not None:
             update.batches[name] = batch
     parts.idle.say(update.number, update.learners, set(update.batches))
+    most = parts.recipe.survival.stale_above
+    for name, lag in [(n, v.get("version_lag", 0.0)) for n, v in update.learners.items()]:
+        if lag > most:
+            told = f"rows are {lag:.1f} steps old on average, more than {most:g}"
+            finding = Finding(fault="rollouts_stale", told=told, learner=name)
+            if parts.survival.meet(finding) == "skip_batch":
+                update.batches.pop(name, None)
+                update.learners[name]["skipped"] = 1.0
 
 
 def step(parts: Parts, update: Update) -> None:
@@ -139,6 +150,12 @@ def step(parts: Parts, update: Update) -> None:
         read = parts.sharing.after_update(update.number, update.valued, live)
         for name, values in read.items():
             update.learners[name] |= values
+    for name, learner in parts.learners.items():
+        values = update.learners[name]
+        values["weight_norm"] = learner.weight_norm
+        signs = parts.survival.signs
+        for finding in signs.after_update(update.number, name, values, learner.weight_norm):
+            parts.survival.meet(finding)
     update.run["train_s"] = time.monotonic() - started
     update.run["memory/allocated_gb"] = allocated_gb(parts.base.device)
 
@@ -159,6 +176,7 @@ def look(parts: Parts, update: Update) -> None:
 
 def report(parts: Parts, update: Update) -> None:
     """Tell everybody who listens."""
+    update.run |= parts.survival.faults
     record = Record(
         update=update.number,
         updates=parts.recipe.updates,
@@ -181,7 +199,7 @@ def checkpoint(parts: Parts, update: Update) -> None:
     """Write what the run can go on from, where it is time."""
     last = update.number == parts.recipe.updates
     if last or update.number % parts.recipe.checkpoint_every == 0:
-        state.save(parts, update.number, update.score)
+        state.gather(parts, update.number, update.score).write(parts.recipe, parts.folder)
         if parts.ahead is not None:
             parts.ahead.acknowledge(update.number)
 

@@ -6,10 +6,14 @@ The loop holds no randomness of its own: matches come from the league by number,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from safetensors import SafetensorError
+
+from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
 from srl_agents.metrics import ConsoleView, JSONLines, Sink, TensorBoard
 from srl_agents.metrics.sinks import METRICS
@@ -19,14 +23,28 @@ from srl_agents.training.adapter_export import AdapterExport
 from srl_agents.training.evaluation import final_table
 from srl_agents.training.parts import build
 from srl_agents.training.phases import PHASES, Update
+from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.step import require_equal_weights
+from srl_agents.training.survival import in_words, write_event
+from srl_agents.training.vital_signs import Finding
+from srl_agents.training.watchdog import end_process, limit
 
 _EXPORTED = {"lora": "adapter", "full": "model"}
 """What a run calls the folders that it leaves behind."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run ended that came to its end."""
+
+    learned: bool
+    """Somebody took a step."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Learner -> why it took none in the last update."""
+
+
 class LeagueTraining:
-    """One run in one folder.
+    """One attempt at a run in one folder.
 
     Args:
         recipe: what to do.
@@ -54,17 +72,26 @@ class LeagueTraining:
             self.parts = build(recipe, folder, view, processes or Processes(), self._opened)
             self.done = state.restore(self.parts)
             """Updates so far."""
+            self.phase = "starting"
+            """What is done now: a name of `PHASES`, or another word."""
+            self._held: state.Gathered | None = None
+            """The last whole update, where no checkpoint holds it."""
             self.parts.versions.publish()
             require_equal_weights(self.parts)
         except BaseException:  # the store is free for whoever fixes the cause
             self.close()
             raise
 
-    def run(self) -> None:
+    def run(self) -> Outcome:
         """Train to the end, play the final round robin and export the learners.
 
+        Learners that a fault spoiled in the last update are not exported, nor is anybody where nobody took
+        a step, unless the recipe allows it.
+
         Raises:
-            ModelError: a learner has collapsed, or its weights are broken.
+            FaultError: something went wrong, and is not to be lived with.
+            DeadlineError: an engine gave no reply in time.
+            MemoryLimitError: memory ran out, and smaller passes did not help.
             SandboxError: most matches of a phase could not be finished.
         """
         parts = self.parts
@@ -77,8 +104,10 @@ class LeagueTraining:
         try:
             while self.done < parts.recipe.updates:
                 self._update([*sinks, *parts.trackers])
-            final_table(parts)
-            self._export()
+            self.phase = "final"
+            with self._limited("the final round robin"):
+                final_table(parts)
+            return self._end()
         finally:
             for sink in sinks:
                 sink.close()
@@ -89,13 +118,73 @@ class LeagueTraining:
 
     def _update(self, sinks: Sequence[Sink]) -> None:
         update = Update(number=self.done + 1, sinks=sinks)
-        for phase in PHASES.values():
-            phase(self.parts, update)
+        self.phase = "starting"
+        self.parts.survival.begin(update.number)
+        for name, phase in PHASES.items():
+            self.phase = name
+            with self._limited(f"phase {name!r} of update {update.number}"):
+                phase(self.parts, update)
         self.done = update.number
+        self._hold(update)
+
+    def _hold(self, update: Update) -> None:
+        """Remember the update that is over, if no checkpoint holds it and it is small."""
+        recipe, self._held = self.parts.recipe, None
+        written = checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done
+        if recipe.survival.hold_last_update and recipe.parameters == "lora" and not written:
+            self._held = state.gather(self.parts, self.done, update.score).copied()
+
+    def keep_last(self, *, before: int) -> str:
+        """Make the last whole update a checkpoint, if it is none yet.
+
+        Args:
+            before: first update that must not be kept.
+
+        Returns:
+            What the next attempt can begin from, in words.
+        """
+        folder, held = self.parts.folder, self._held
+        if held is not None and held.done < before:
+            try:
+                return f"Emergency checkpoint of update {held.done}: {held.write(self.parts.recipe, folder)}."
+            except (OSError, SafetensorError) as error:
+                told = f"No emergency checkpoint could be written ({error}). "
+        else:
+            told = ""
+        steps = [step for step in checkpoints.steps(folder / CHECKPOINTS) if step < before]
+        kept = f"The last good checkpoint is of update {steps[-1]}." if steps else ""
+        return f"{told}{kept or 'There is no checkpoint yet.'}"
+
+    def _limited(self, doing: str) -> AbstractContextManager[None]:
+        """Inside, what takes too long ends the process."""
+        return limit(doing, self.parts.recipe.survival.phase_deadline_s, self._hung)
+
+    def _hung(self, doing: str) -> None:
+        folder, number = self.parts.folder, self.done + 1
+        seconds = self.parts.recipe.survival.phase_deadline_s
+        finding = Finding(fault="phase_hung", told=f"{doing} took more than {seconds:g} s")
+
+        def last_words() -> str:
+            write_event(folder, number, finding, "stop")
+            return (
+                f"stopped in update {number} by {in_words(finding)} {self.keep_last(before=number)}"
+            )
+
+        end_process(folder, last_words)
+
+    def _end(self) -> Outcome:
+        parts = self.parts
+        learned = any(learner.version for learner in parts.learners.values())
+        if learned or parts.recipe.survival.allow_nothing_learned:
+            self._export()
+        return Outcome(learned=learned, reasons=parts.idle.reasons)
 
     def _export(self) -> None:
         parts = self.parts
-        live = {name: parts.league.live(name) for name in parts.learners}
+        spoiled = parts.survival.spoiled
+        for name, fault in spoiled.items():
+            parts.view.say(f"{name} is not exported: {fault} in the last update.")
+        live = {name: parts.league.live(name) for name in parts.learners if name not in spoiled}
         export = AdapterExport(
             parts.recipe, parts.folder, parts.base, parts.store, shown=parts.shown
         )

@@ -23,7 +23,7 @@ _MOST_NAMED = 5
 _FREE = (
     "updates", "device", "engine", "transport", "rollout.concurrency", "rollout.batch_rows", "report_to",
     "keep_checkpoints", "keep_best_checkpoints", "checkpoint_every", "full.snapshots_in_memory",
-    "evaluation.final_pairs",
+    "evaluation.final_pairs", "survival",
 )  # fmt: skip
 """What a league's run may go on with in another way: where and how it is computed, what is kept, and how
 long it lasts. Other batches and devices round differently."""

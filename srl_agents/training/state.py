@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import Checkpoint
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.parts import Parts
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_envs.errors import CheckpointError, ConfigError
@@ -16,25 +20,36 @@ Groups = dict[str, dict[str, Any]]
 """Named tensors by group."""
 
 
-def save(parts: Parts, done: int, score: float | None) -> None:
-    """Write a checkpoint.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gathered:
+    """All that a checkpoint holds."""
 
-    Args:
-        parts: of the run.
-        done: updates so far.
-        score: of the learners in this update's look, if there was one.
-    """
-    tensors, state = _gathered(parts)
-    recipe = parts.recipe
-    checkpoints.save(
-        parts.folder / CHECKPOINTS,
-        done,
-        tensors,
-        state,
-        keep=recipe.keep_checkpoints,
-        score=score,
-        keep_best=recipe.keep_best_checkpoints,
-    )
+    done: int
+    """Updates so far."""
+    tensors: Groups
+    state: dict[str, Any]
+    score: float | None
+    """Of the learners in this update's look, if there was one."""
+
+    def copied(self) -> Gathered:
+        """The same in memory of its own, which later updates do not change."""
+        tensors = {
+            name: {key: tensor.detach().to("cpu", copy=True) for key, tensor in group.items()}
+            for name, group in self.tensors.items()
+        }
+        return replace(self, tensors=tensors, state=copy.deepcopy(self.state))
+
+    def write(self, recipe: LeagueRecipe, folder: Path) -> Path:
+        """Make it a checkpoint of the run in a folder; returns the checkpoint's."""
+        return checkpoints.save(
+            folder / CHECKPOINTS,
+            self.done,
+            self.tensors,
+            self.state,
+            keep=recipe.keep_checkpoints,
+            score=self.score,
+            keep_best=recipe.keep_best_checkpoints,
+        )
 
 
 def restore(parts: Parts) -> int:
@@ -66,14 +81,20 @@ def restore(parts: Parts) -> int:
     return checkpoint.step
 
 
-def _gathered(parts: Parts) -> tuple[Groups, dict[str, Any]]:
-    """Everything, as tensors and JSON values."""
+def gather(parts: Parts, done: int, score: float | None) -> Gathered:
+    """Everything between two updates; tensors are the run's own where they can be.
+
+    Args:
+        parts: of the run.
+        done: updates so far.
+        score: of the learners in this update's look, if there was one.
+    """
     tensors: Groups = {}
     state: dict[str, Any] = {
         "league": parts.league.state(),
         "learners": {},
         "credit": parts.credit.state(),
-        "collapse": parts.collapse.state(),
+        "survival": parts.survival.state(),
     }
     shared, state["coordination"] = parts.coordinator.state()
     if shared:
@@ -88,7 +109,7 @@ def _gathered(parts: Parts) -> tuple[Groups, dict[str, Any]]:
         own = parts.base.trainable_parameters(name)
         tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
         tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
-    return tensors, state
+    return Gathered(done=done, tensors=tensors, state=state, score=score)
 
 
 def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
@@ -99,7 +120,7 @@ def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
         parts.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
         learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
     parts.credit.load_state(state["credit"])
-    parts.collapse.load_state(state["collapse"])
+    parts.survival.load_state(state["survival"])
     parts.coordinator.load_state(
         tensors.get(COORDINATION, {}),
         state["coordination"],

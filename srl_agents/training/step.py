@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
+from srl_agents.models.device_memory import empty_cache
 from srl_agents.trainers.learner import Batch
 from srl_agents.training.parts import Learning
+from srl_agents.training.vital_signs import Finding
+from srl_envs.errors import FaultError, MemoryLimitError
 
 Metrics = dict[str, dict[str, float]]
 """By learner."""
@@ -29,16 +32,30 @@ def take_steps(
     run: dict[str, float] = {}
     parts.view.advance(len(parts.learners) - len(batches))
     steps = {name: parts.learners[name].steps(batch) for name, batch in batches.items()}
+    skipping: set[str] = set()
     for number in range(max(map(len, steps.values()), default=0)):
-        now = {name: own[number] for name, own in steps.items() if number < len(own)}
-        for name, metrics in _gradients(parts, now).items():
+        first = number == 0
+        now = {
+            name: own[number]
+            for name, own in steps.items()
+            if number < len(own) and name not in skipping
+        }
+        for name, (metrics, broken) in _gradients(parts, now).items():
             learners[name] |= metrics
-            if number == 0:
+            if first:
                 parts.view.advance()
-        decision = parts.coordinator.before_step(_members(parts, now), first=number == 0)
+            finding = broken or parts.survival.signs.before_step(name, metrics, first=first)
+            if finding is not None and parts.survival.meet(finding) == "skip_batch":
+                parts.learners[name].drop_gradients()
+                del now[name]
+                skipping.add(name)
+                learners[name]["skipped"] = 1.0
+        decision = parts.coordinator.before_step(_members(parts, now), first=first)
         _step(parts, decision)
         run |= decision.run
         _add(decision, learners)
+    for name in batches.keys() - skipping:
+        parts.survival.stepped(name)
     require_equal_weights(parts)
     return run | _combine(parts, batches, learners)
 
@@ -81,17 +98,20 @@ def _add(decision: Decision, learners: Metrics) -> None:
         learners[name] |= values
 
 
-def _gradients(parts: Learning, batches: Mapping[str, Batch]) -> Metrics:
-    """Put its gradient on every learner that has a batch; returns what they say of it.
+def _gradients(
+    parts: Learning, batches: Mapping[str, Batch]
+) -> dict[str, tuple[dict[str, float], Finding | None]]:
+    """Put its gradient on every learner that has a batch; returns what they say of it, or what is wrong.
 
     Each process computes those of some learners, and hears of the others.
     """
-    computed: dict[str, tuple[dict[str, float], Tensors]] = {}
+    computed: dict[str, tuple[dict[str, float], Finding | None, Tensors]] = {}
     for name in [n for i, n in enumerate(batches) if parts.processes.mine(i)]:
-        metrics = parts.learners[name].compute_gradients(batches[name])
-        computed[name] = (metrics, {})
+        metrics, finding = _gradient(parts, name, batches[name])
+        computed[name] = (metrics, finding, {})
         if parts.processes.size > 1:
-            computed[name] = (metrics, parts.learners[name].exported_gradients())
+            exported = parts.learners[name].exported_gradients()
+            computed[name] = (metrics, finding, exported)
     everywhere = {
         name: gradients
         for part in parts.processes.gather(computed)
@@ -99,8 +119,32 @@ def _gradients(parts: Learning, batches: Mapping[str, Batch]) -> Metrics:
     }
     for name in batches:
         if name not in computed:
-            parts.learners[name].import_gradients(everywhere[name][1])
-    return {name: everywhere[name][0] for name in batches}
+            parts.learners[name].import_gradients(everywhere[name][2])
+    return {name: everywhere[name][:2] for name in batches}
+
+
+def _gradient(parts: Learning, name: str, batch: Batch) -> tuple[dict[str, float], Finding | None]:
+    """One learner's; in smaller parts where memory runs out, if the recipe wants that.
+
+    Raises:
+        MemoryLimitError: not even one row at a time fits.
+    """
+    learner = parts.learners[name]
+    while True:
+        try:
+            return learner.compute_gradients(batch), None
+        except FaultError as error:
+            return {}, Finding(fault=error.fault, told=str(error), learner=name)
+        except MemoryLimitError as error:
+            rows = learner.micro_batch_rows
+            halve = parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch"
+            if not halve or rows == 1:
+                raise
+            told = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
+        parts.survival.meet(Finding(fault="out_of_memory", told=told, learner=name))
+        learner.micro_batch_rows = rows // 2
+        learner.drop_gradients()
+        empty_cache(learner.base.device)
 
 
 def _members(

@@ -122,7 +122,7 @@ def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
     def stopped(_recipe: object, folder: Path, *_: object) -> None:
         work(folder)
 
-    monkeypatch.setattr("srl_agents.training.run.LeagueTraining", stopped)
+    monkeypatch.setattr("srl_agents.training.supervision.train", stopped)
     run = tmp_path / "run"
     message = refused(capsys, "train", recipe(tmp_path, GOOD), "--out", str(run))
     assert message.startswith("srl train: ")

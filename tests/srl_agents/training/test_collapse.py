@@ -8,7 +8,7 @@ import pytest
 
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.training.collapse import PATIENCE, CollapseWatch
-from srl_envs.errors import ModelError
+from srl_agents.training.vital_signs import Finding
 
 LIVE = {"alice@0-0123456789abcdef": "alice"}
 
@@ -31,22 +31,37 @@ def episodes(accepted: int, refused: int) -> list[Episode]:
     return [Episode(spec=spec, trajectories=tuple(seats), termination="ok")]
 
 
-def watch(*updates: tuple[int, int], last: bool = False) -> CollapseWatch:
-    seen = CollapseWatch(["alice"])
+SILENT = 10
+
+
+def watch(
+    *updates: tuple[int, int], last: bool = False, seen: CollapseWatch | None = None
+) -> list[Finding]:
+    """What is found in the last of these updates; nothing may be found before."""
+    watching = seen or CollapseWatch(["alice"], SILENT)
+    found: list[Finding] = []
     for number, replies in enumerate(updates, 1):
-        seen.observe(number, episodes(*replies), LIVE, last=last and number == len(updates))
-    return seen
+        assert not found
+        end = last and number == len(updates)
+        found = watching.observe(number, episodes(*replies), LIVE, last=end)
+    return found
 
 
-def test_a_collapse_is_named_with_what_was_seen() -> None:
-    with pytest.raises(ModelError) as caught:
-        watch((30, 10), *[(0, 40)] * PATIENCE)
-    assert str(caught.value).startswith(
+def test_a_collapse_is_named_with_what_was_seen_and_since_when() -> None:
+    (found,) = watch((30, 10), *[(0, 40)] * PATIENCE)
+    assert (found.fault, found.learner, found.since) == ("replies_refused", "alice", 2)
+    assert found.told == (
         f"learner 'alice' has collapsed: the game refused all {40 * PATIENCE} of its replies since "
-        "update 2, and accepted 75% of 40 before."
+        "update 2, and accepted 75% of 40 before"
     )
-    with pytest.raises(ModelError, match="since update 2"):  # a run that ends waits for no more
-        watch((30, 10), (0, 40), last=True)
+    (found,) = watch((30, 10), (0, 40), last=True)  # a run that ends waits for no more
+    assert found.since == 2
+
+
+def test_who_was_never_accepted_is_named_after_enough_updates() -> None:
+    (found,) = watch(*[(0, 40)] * SILENT)
+    assert (found.fault, found.since) == ("never_accepted", 1)
+    assert found.told == f"none of {40 * SILENT} replies in {SILENT} updates"
 
 
 @pytest.mark.parametrize(
@@ -59,12 +74,13 @@ def test_a_collapse_is_named_with_what_was_seen() -> None:
     ],
 )
 def test_beginners_and_those_that_stumble_go_on(updates: list[tuple[int, int]]) -> None:
-    watch(*updates)
+    assert watch(*updates) == []
 
 
 def test_a_resumed_run_counts_on() -> None:
-    before = watch((30, 10), *[(0, 40)] * (PATIENCE - 1))
-    after = CollapseWatch(["alice"])
+    before = CollapseWatch(["alice"], SILENT)
+    assert watch((30, 10), *[(0, 40)] * (PATIENCE - 1), seen=before) == []
+    after = CollapseWatch(["alice"], SILENT)
     after.load_state(json.loads(json.dumps(before.state())))
-    with pytest.raises(ModelError, match="collapsed"):
-        after.observe(PATIENCE + 1, episodes(0, 40), LIVE, last=False)
+    (found,) = after.observe(PATIENCE + 1, episodes(0, 40), LIVE, last=False)
+    assert found.fault == "replies_refused"

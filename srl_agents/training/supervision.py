@@ -1,0 +1,140 @@
+"""Train a recipe to its end through what goes wrong: attempts, roll-backs, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from srl_agents import checkpoints
+from srl_agents.coordination.processes import Processes
+from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining, Outcome
+from srl_agents.training.run_folder import CHECKPOINTS
+from srl_agents.training.survival import RolledBack, in_words, write_event
+from srl_agents.training.vital_signs import Finding
+from srl_agents.training.watchdog import end_process, limit
+from srl_envs.errors import DeadlineError, FaultError, MemoryLimitError, SandboxError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL_TEXTS = ("No space left", "quota exceeded", "File too large")
+"""In errors of safetensors, which have no number."""
+_UPDATE = "update"
+"""The phase in which memory that runs out is the trainer's."""
+
+
+def train(
+    recipe: LeagueRecipe, folder: Path, view: ConsoleView, processes: Processes | None = None
+) -> Outcome:
+    """Begin or continue a run, and bring it to its end.
+
+    Args:
+        recipe: what to do.
+        folder: of the run.
+        view: shows progress.
+        processes: that share the work.
+
+    Raises:
+        FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
+        SRLError: as `LeagueTraining` and its `run` do.
+    """
+    while True:
+        training = LeagueTraining(recipe, folder, view, processes)
+        told = ""
+        try:
+            return training.run()
+        except Exception as error:
+            finding = finding_of(error, training.phase)
+            if finding is None:
+                raise
+            if not _roll_back(training, finding):
+                told = _stop(training, finding)
+                raise FaultError(
+                    told, fault=finding.fault, learner=finding.learner, since=finding.since
+                ) from error
+        finally:
+            _close(training, told)
+
+
+def finding_of(error: Exception, phase: str) -> Finding | None:
+    """The fault that an error is; None if it is another mistake.
+
+    Args:
+        error: that ended an attempt.
+        phase: of the update in which it was raised.
+    """
+    if isinstance(error, FaultError):
+        return Finding(fault=error.fault, told=str(error), learner=error.learner, since=error.since)
+    fault = None
+    if isinstance(error, MemoryLimitError | MemoryError):
+        fault = "out_of_memory" if phase == _UPDATE else "play_out_of_memory"
+    elif isinstance(error, DeadlineError):
+        fault = "engine_hung"
+    elif isinstance(error, SandboxError):
+        fault = "matches_lost"
+    elif _is_full(error):
+        fault = "disk_full"
+    told = f"{type(error).__name__} in phase {phase!r}" if not str(error) else str(error)
+    return None if fault is None else Finding(fault=fault, told=told)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    if isinstance(error, sqlite3.Error):
+        return error.sqlite_errorcode in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+    if isinstance(error, SafetensorError):
+        return any(text in str(error) for text in _FULL_TEXTS)
+    return error is not None and _is_full(error.__cause__)
+
+
+def _roll_back(training: LeagueTraining, finding: Finding) -> bool:
+    """Be where the next attempt begins before the fault, with a lower rate; False to stop instead."""
+    recipe, folder, view = training.parts.recipe, training.parts.folder, training.parts.view
+    limits, before = recipe.survival, RolledBack.read(folder)
+    if limits.policy(finding.fault) != "roll_back" or before.times >= limits.most_roll_backs:
+        return False
+    since = finding.since or training.done + 1
+    training.keep_last(before=since)
+    checkpoints.set_aside(folder / CHECKPOINTS, since)
+    now = RolledBack(times=before.times + 1, rate=before.rate * limits.roll_back_rate)
+    now.write(folder)
+    write_event(folder, training.done + 1, finding, "roll_back")
+    found = checkpoints.latest(folder / CHECKPOINTS)
+    where = "the beginning" if found is None else f"update {checkpoints.load(found).step}"
+    view.say(
+        f"update {training.done + 1}: {in_words(finding)} Rolling back to {where}, with {now.rate:.3g} "
+        f"of the recipe's learning rate ({now.times} of {limits.most_roll_backs} roll-backs)."
+    )
+    return True
+
+
+def _stop(training: LeagueTraining, finding: Finding) -> str:
+    """Keep what is whole; returns what to say."""
+    folder = training.parts.folder
+    since = finding.since or training.done + 1
+    kept = training.keep_last(before=since)
+    try:
+        checkpoints.set_aside(folder / CHECKPOINTS, since)
+        write_event(folder, training.done + 1, finding, "stop")
+    except OSError:  # a full disk is told below, and cannot be written down
+        pass
+    return (
+        f"stopped in update {training.done + 1} by {in_words(finding)} {kept} Nothing was exported; "
+        "the same command continues."
+    )
+
+
+def _close(training: LeagueTraining, told: str) -> None:
+    """Give everything back, or end the process if something does not come back."""
+    folder = training.parts.folder
+
+    def expired(doing: str) -> None:
+        words = told or f"phase_hung: {doing} took longer than survival.close_deadline_s"
+        end_process(folder, lambda: words)
+
+    with limit("closing", training.parts.recipe.survival.close_deadline_s, expired):
+        training.close()

@@ -1,0 +1,162 @@
+"""Reads a run's metrics for signs that learning goes wrong: arithmetic on numbers that sinks get anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from srl_agents.recipes.survival_settings import SurvivalSettings
+
+_ENOUGH = 4
+"""Updates before a median says what is usual."""
+_KEPT = 200
+"""Numbers of each kind that are remembered."""
+_LEAST_DROP = 0.1
+"""Of reward, where it never moved before."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something that went wrong, not yet answered."""
+
+    fault: str
+    """Its name in `FAULTS`."""
+    told: str
+    """What was seen, in one line."""
+    learner: str = ""
+    """Whose; empty where it is the run's."""
+    since: int | None = None
+    """First update that it spoiled; None where it is the present one."""
+
+
+@dataclass(slots=True)
+class _Past:
+    """What one learner's updates were like."""
+
+    losses: list[float] = field(default_factory=list)
+    """Absolute."""
+    norms: list[float] = field(default_factory=list)
+    """Of gradients."""
+    rewards: list[float] = field(default_factory=list)
+    low_entropy: int = 0
+    """Updates in a row."""
+    first_weights: float = 0.0
+    """Norm of the weights; 0 before it is known."""
+
+
+class VitalSigns:
+    """What is usual for each learner, and what is not.
+
+    Args:
+        settings: from when on something counts as wrong.
+        learners: their names.
+    """
+
+    def __init__(self, settings: SurvivalSettings, learners: Iterable[str]) -> None:
+        self._settings = settings
+        self._past = {name: _Past() for name in learners}
+
+    def before_step(
+        self, name: str, metrics: Mapping[str, float], *, first: bool
+    ) -> Finding | None:
+        """Judge a gradient that nobody has stepped along.
+
+        Args:
+            name: the learner's.
+            metrics: of its gradient.
+            first: it is the first step of the update, so the version that played is the one that learns.
+        """
+        limits, past = self._settings, self._past[name]
+        growth = (
+            ("loss_exploded", abs(metrics.get("loss", 0.0)), past.losses, limits.loss_growth, 1.0),
+            ("gradient_exploded", metrics.get("grad_norm", 0.0), past.norms, limits.gradient_growth, 0.0),
+        )  # fmt: skip
+        for fault, value, before, most, floor in growth:
+            usual = max(median(before), floor) if len(before) >= _ENOUGH else 0.0
+            if usual and value > most * usual:
+                told = f"{value:.3g}, {value / usual:,.0f} times the usual {usual:.3g}"
+                return Finding(fault=fault, told=told, learner=name)
+        ceilings = [("kl_blown_up", "kl", limits.kl_above)]
+        if first:
+            ceilings.append(("sampler_differs", "sampler_kl", limits.sampler_kl_above))
+        for fault, metric, most in ceilings:
+            if metrics.get(metric, 0.0) > most:
+                told = f"{metrics[metric]:.3g} nats per token, more than {most:g}"
+                return Finding(fault=fault, told=told, learner=name)
+        return None
+
+    def after_update(
+        self, update: int, name: str, metrics: Mapping[str, float], weights: float
+    ) -> list[Finding]:
+        """Judge a learner's whole update, and remember it.
+
+        Args:
+            update: its number, from 1.
+            name: the learner's.
+            metrics: of its play and its steps.
+            weights: norm of its weights now.
+        """
+        past = self._past[name]
+        for kind, metric in (
+            (past.losses, "loss"),
+            (past.norms, "grad_norm"),
+            (past.rewards, "reward"),
+        ):
+            if metric in metrics:
+                kind.append(abs(metrics[metric]) if metric == "loss" else metrics[metric])
+                del kind[:-_KEPT]
+        past.first_weights = past.first_weights or weights
+        found = [
+            self._weights(past, name, weights),
+            self._entropy(past, update, name, metrics),
+            self._reward(past, update, name),
+        ]
+        return [finding for finding in found if finding is not None]
+
+    def begin(self, name: str, weights: float) -> None:
+        """Note the norm of the weights that a learner begins with."""
+        self._past[name].first_weights = weights
+
+    def _weights(self, past: _Past, name: str, weights: float) -> Finding | None:
+        if not weights > self._settings.weight_growth * past.first_weights:
+            return None
+        told = f"their norm is {weights:.3g}, and was {past.first_weights:.3g} at first"
+        return Finding(fault="weights_exploded", told=told, learner=name)
+
+    def _entropy(
+        self, past: _Past, update: int, name: str, metrics: Mapping[str, float]
+    ) -> Finding | None:
+        limit = self._settings
+        if "entropy" not in metrics:
+            return None
+        past.low_entropy = past.low_entropy + 1 if metrics["entropy"] < limit.entropy_below else 0
+        if past.low_entropy < limit.entropy_patience:
+            return None
+        since = update - past.low_entropy + 1
+        told = f"{metrics['entropy']:.2g} nats per token, below {limit.entropy_below:g} since update {since}"
+        return Finding(fault="entropy_collapsed", told=told, learner=name, since=since)
+
+    def _reward(self, past: _Past, update: int, name: str) -> Finding | None:
+        patience = self._settings.reward_patience
+        before, recent = past.rewards[:-patience], past.rewards[-patience:]
+        if len(before) < 2 * patience:
+            return None
+        drop = max(max(before) - min(before), _LEAST_DROP)
+        if max(recent) >= min(before) - drop:
+            return None
+        told = (
+            f"at most {max(recent):.3g} in {patience} updates, and {min(before):.3g} or more before"
+        )
+        return Finding(
+            fault="reward_collapsed", told=told, learner=name, since=update - patience + 1
+        )
+
+    def state(self) -> dict[str, Any]:
+        """JSON values."""
+        return {name: asdict(past) for name, past in self._past.items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._past = {name: _Past(**state[name]) for name in self._past}

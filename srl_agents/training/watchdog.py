@@ -1,0 +1,56 @@
+"""Ends a process that hangs where no exception can reach it: in a driver, a file system, a neighbour."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from srl_agents.recipes.fault_kinds import STOPPED
+
+STACKS = "hang.txt"
+"""File in a run's folder: where every thread was."""
+_LAST_WORDS_S = 60.0
+"""For what has to be written before the process ends; the disk may be what hangs."""
+
+
+@contextmanager
+def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iterator[None]:
+    """Call ``expired`` from another thread if the inside takes too long.
+
+    Args:
+        doing: what is done inside; what ``expired`` is called with.
+        deadline_s: seconds.
+        expired: is expected not to come back; see `end_process`.
+    """
+    timer = threading.Timer(min(deadline_s, threading.TIMEOUT_MAX), expired, [doing])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def end_process(folder: Path, last_words: Callable[[], str], code: int = STOPPED) -> None:
+    """Write where every thread is, say the last words, and end at once, without closing anything.
+
+    Args:
+        folder: of the run; gets `STACKS`.
+        last_words: saves what can be saved, and returns what to say.
+        code: exit code.
+    """
+
+    def speak() -> None:
+        with (folder / STACKS).open("w") as file:
+            faulthandler.dump_traceback(file, all_threads=True)
+        print(f"srl train: {last_words()}", file=sys.stderr, flush=True)  # noqa: T201 - nobody else will
+
+    speaking = threading.Thread(target=speak, daemon=True)
+    speaking.start()
+    speaking.join(_LAST_WORDS_S)
+    os._exit(code)

@@ -1,0 +1,17 @@
+"""The page of faults says what the tables say, and the tables are complete."""
+
+from __future__ import annotations
+
+from srl_agents.recipes.fault_kinds import FAULTS
+from tests.faults.injections import TABLE
+from tests.faults.page import COMMAND, PAGE, page
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(), f"run: {COMMAND}"
+
+
+def test_every_fault_is_injected_and_its_policy_is_one_that_it_may_have() -> None:
+    assert {one.fault for one in TABLE} >= set(FAULTS)
+    assert all(kind.policy in kind.may for kind in FAULTS.values())
+    assert len(TABLE) >= 40
