@@ -65,7 +65,7 @@ def test_the_environment_of_the_guide_plays(
 
 
 def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
-    (text,) = blocks(ROOT / "docs/guides/train_a_league.md", "yaml")
+    text = "".join(blocks(ROOT / "docs/guides/train_a_league.md", "yaml"))
     path = tmp_path / "guide.yaml"
     path.write_text(text)
     assert load(LeagueRecipe, path).learners == ("alice", "bob")
