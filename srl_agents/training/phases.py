@@ -129,14 +129,20 @@ def credit(parts: Parts, update: Update) -> None:
         if batch is not None:
             update.batches[name] = batch
     parts.idle.say(update.number, update.learners, set(update.batches))
-    most = parts.recipe.survival.stale_above
-    for name, lag in [(n, v.get("version_lag", 0.0)) for n, v in update.learners.items()]:
-        if lag > most:
-            told = f"rows are {lag:.1f} steps old on average, more than {most:g}"
+    _skip_stale(parts, update)
+
+
+def _skip_stale(parts: Parts, update: Update) -> None:
+    """Answer batches whose rows are too old on average."""
+    limit = parts.recipe.survival.stale_above
+    for name, values in update.learners.items():
+        lag = values.get("version_lag", 0.0)
+        if lag > limit:
+            told = f"rows are {lag:.1f} steps old on average, more than {limit:g}"
             finding = Finding(fault="rollouts_stale", told=told, learner=name)
             if parts.survival.meet(finding) == "skip_batch":
                 update.batches.pop(name, None)
-                update.learners[name]["skipped"] = 1.0
+                values["skipped"] = 1.0
 
 
 def step(parts: Parts, update: Update) -> None:
