@@ -1,13 +1,24 @@
 """Every registered environment keeps the contract. A new one is tested by being registered."""
 
+from collections.abc import Iterator
+
 import pytest
 
 import srl_envs
+from srl_envs.families.coding import judging
 from srl_envs.registry import BOT_TIERS
 from srl_envs.testing import CHECKS, check_public_suites, opening
 
 EPISODES = {"code_duel-v0": 1, "pair_programming-v0": 1, "spec_golf-v0": 1}
 """Environments that are slow because they run programs; the others play this many: 4."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sandboxes() -> Iterator[None]:
+    """Hold what games share between tests, too: each start of a sandbox costs as much as a game."""
+    held = [judging._SHARED.executor() for _ in range(judging._SERVERS)]
+    yield
+    held.clear()
 
 
 SLOW = {

@@ -44,8 +44,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> InProcess:
     """References run in this process: the rows are ours."""
     executor = InProcess()
     monkeypatch.setattr(
-        "srl_envs.families.coding.tasks.collection.Judge",
-        lambda _limits: Judge(executor),  # type: ignore[arg-type]
+        "srl_envs.families.coding.tasks.collection.CodeExecutor", lambda _limits: executor
     )
     return executor
 
