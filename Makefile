@@ -21,6 +21,8 @@ BOARD ?= runs/board-$(SEEDS)-seeds
 # One torch thread per process: under any other load, more are many times slower.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
+# The tests start hundreds of processes; without compiled files each of them would compile the product anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install quickstart board test check lint types imports pytest slow vllm bench clean
 
@@ -65,8 +67,9 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
+# Three workers for two processors: a part of the tests waits, for clocks and for processes that start.
 pytest: install
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu and not vllm"

@@ -289,7 +289,7 @@ class Dispatcher:
             return
         self._finish(run, report)
         if run.budget is not None:
-            run.budget.end(report.cpu_s)
+            run.budget.end(run.begun_s, report.cpu_s)
         job.left -= 1
         if not job.left:
             self._started.discard(job)
@@ -354,7 +354,7 @@ class Dispatcher:
         jobs, self._started = list(self._started), set()
         for _, run in self._active.values():
             if run.budget is not None:
-                run.budget.end()
+                run.budget.end(run.begun_s)
         self._active.clear()
         for job in jobs:
             for run in job.runs:

@@ -23,8 +23,10 @@ class Budget:
 
     It passes as on a machine of one's own: where others want the processors, too, a second counts for
     the program's share of it, so that a verdict does not depend on what else the machine does. What the
-    program itself takes of the processors counts in full. Time in a queue is free. What is not yet
-    running when the time is used up is not run. Give it to calls of one executor, one by one.
+    program itself takes of the processors counts in full; until a run ends, it is taken to have used its
+    share all the time, so that a program that spins in many runs gets no further ones meanwhile. Time in
+    a queue is free. What is not yet running when the time is used up is not run. Give it to calls of one
+    executor, one by one.
 
     Args:
         total_s: seconds.
@@ -49,6 +51,7 @@ class Budget:
         self._spent_s = 0.0
         self._cpu_s = 0.0
         self._running = 0
+        self._begun_s = 0.0  # sum, over what is running, of the time spent when it began
         self._since = 0.0
         self._crowd = 1.0
 
@@ -56,7 +59,8 @@ class Budget:
     def left_s(self) -> float:
         """Seconds, at least 0."""
         self._pass()
-        return max(self.total_s - max(self._spent_s, self._cpu_s / PROCESSORS), 0.0)
+        taken_s = (self._cpu_s + self._running * self._spent_s - self._begun_s) / PROCESSORS
+        return max(self.total_s - max(self._spent_s, taken_s), 0.0)
 
     def granted_s(self, most_s: float) -> float:
         """Wall time for the next run, as many seconds longer as the machine is crowded.
@@ -66,15 +70,18 @@ class Budget:
         """
         return min(most_s, self.left_s) * self._crowding()
 
-    def begin(self) -> None:
-        """A run starts."""
+    def begin(self) -> float:
+        """A run starts; what `end` wants to hear: the time spent until now, in seconds."""
         self._pass()
         self._running += 1
+        self._begun_s += self._spent_s
+        return self._spent_s
 
-    def end(self, cpu_s: float = 0.0) -> None:
+    def end(self, begun_s: float, cpu_s: float = 0.0) -> None:
         """A run has ended, and took this much of the processors."""
         self._pass()
         self._running -= 1
+        self._begun_s -= begun_s
         self._cpu_s += cpu_s
 
     def _pass(self) -> None:
@@ -111,6 +118,8 @@ class Run:
     """The program seems to write files, so it gets a scratch directory."""
     budget: Budget | None = None
     """Wall time that it shares with other runs; None for the limit of a run alone."""
+    begun_s: float = 0.0
+    """Seconds of the budget that were spent when it started."""
     wall_s: float = 0.0
     """Seconds that it was granted."""
     number: int = 0
@@ -172,5 +181,5 @@ class Job:
         self.left = len(self.runs)
         for run in self.runs:
             if run.budget is not None:
-                run.budget.begin()
+                run.begun_s = run.budget.begin()
         return True

@@ -195,13 +195,13 @@ def test_a_budget_passes_while_any_run_of_the_program_is_running() -> None:
     budget = Budget(10.0, clock=lambda: now[0], crowding=lambda: 1.0)
     now[0] = 100.0
     assert budget.left_s == 10.0
-    budget.begin()
+    first = budget.begin()
     now[0] += 3
-    budget.begin()
+    second = budget.begin()
     now[0] += 3
-    budget.end()
+    budget.end(first)
     assert budget.left_s == 4.0
-    budget.end()
+    budget.end(second)
     now[0] += 50
     assert budget.left_s == 4.0
     budget.begin()
@@ -215,13 +215,27 @@ def test_a_budget_passes_as_on_a_machine_of_ones_own() -> None:
     """Else an honest program loses its tests where others work: a verdict must not depend on them."""
     now, crowd = [0.0], [4.0]
     budget = Budget(10.0, clock=lambda: now[0], crowding=lambda: crowd[0])
-    budget.begin()
+    begun_s = budget.begin()
     now[0] += 12
     assert budget.left_s == 7.0
     assert budget.granted_s(1.0) == 4.0
-    budget.end(cpu_s=8.0 * PROCESSORS)  # what it took itself, it pays, however many it was
+    budget.end(begun_s, cpu_s=8.0 * PROCESSORS)  # what it took itself, it pays, however many it was
     assert budget.left_s == 2.0
     assert 1.0 <= processor_crowding() < 1e4
+
+
+def test_what_runs_is_taken_to_use_its_share_until_it_ends() -> None:
+    """Else a program that spins in many runs gets as many again when the first of them ends."""
+    now, runs = [0.0], 3 * PROCESSORS
+    budget = Budget(2.0, clock=lambda: now[0], crowding=lambda: 3.0)
+    begun_s = [budget.begin() for _ in range(runs)]
+    now[0] += 1.5
+    assert budget.left_s == pytest.approx(0.5)
+    budget.end(begun_s[0], cpu_s=0.5)
+    assert budget.left_s == pytest.approx(0.5)
+    for begun in begun_s[1:]:
+        budget.end(begun)  # they slept
+    assert budget.left_s == pytest.approx(1.5)
 
 
 def test_what_a_budget_leaves_no_time_for_is_not_run(executor: CodeExecutor) -> None:
@@ -231,7 +245,7 @@ def test_what_a_budget_leaves_no_time_for_is_not_run(executor: CodeExecutor) -> 
     assert sum(outcome.message.startswith("not run") for outcome in found[0]) >= 10
     assert [outcome.passed for outcome in found[0]] == [False] * 30
     assert [outcome.passed for outcome in found[1]] == [True] * 30
-    spent = Budget(0.2)
+    spent = Budget(0.2, crowding=lambda: 1.0)
     assert executor.run_asserts(nap, "assert solve(1, 2) == 3", budget=spent).status == "timeout"
     late = executor.run_asserts(ADD, "assert solve(3, 4) == 7", budget=spent)
     assert (late.status, late.passed) == ("timeout", False)

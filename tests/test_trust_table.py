@@ -1,0 +1,28 @@
+"""The table of what was broken names a test for every finding, and each of them exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PAGE = TESTS.parent / "docs" / "design" / "trust.md"
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.read_text(encoding="utf-8").partition("## What was broken")[2].splitlines()
+    if line.startswith("| ") and not line.startswith("| finding ")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_each_finding_names_a_test_that_exists(row: list[str]) -> None:
+    assert len(row) == 4
+    named = re.findall(r"`([\w/]+\.py)?(?:::(test_\w+))?`", row[3])
+    assert named or row[3].startswith("the same [")
+    text = ""
+    for file, test in named:
+        if file:
+            (path,) = [path for path in TESTS.rglob("test_*.py") if str(path).endswith(f"/{file}")]
+            text = path.read_text(encoding="utf-8")
+        if test:
+            assert f"def {test}(" in text
