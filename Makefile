@@ -85,6 +85,11 @@ slow: install ## The tests that take minutes: training runs, crashes, attacks
 vllm: install .venv-vllm/.installed ## Make .venv-vllm (4 GB) and run the tests against a real server
 	SRL_VLLM_PYTHON=$(abspath .venv-vllm/bin/python) $(BIN)/pytest -m vllm tests/vllm
 
+.PHONY: vllm-process
+vllm-process: .venv-vllm/.installed ## Install SRL beside vLLM and run the tests of vLLM in one process
+	.venv-vllm/bin/python -m pip install --quiet --progress-bar off --editable '.[train]' pytest hypothesis
+	.venv-vllm/bin/python -m pytest -m vllm tests/vllm/test_in_process.py
+
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step

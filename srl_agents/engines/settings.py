@@ -133,6 +133,7 @@ ENGINES: Kinds[type[EngineSettings]] = Kinds(
     built_in={
         "transformers": "srl_agents.engines.settings:TransformersSettings",
         "vllm": "srl_agents.engines.vllm_settings:VLLMSettings",
+        "vllm_process": "srl_agents.engines.vllm_process_settings:VLLMProcessSettings",
     },
     fault=settings_of(EngineSettings, "kind"),
 )

@@ -208,7 +208,7 @@ class VLLMServer:
             "--disable-uvicorn-access-log",
         ]
         if settings.lora_rank:
-            arguments += ["--enable-lora", "--max-lora-rank", str(_served_rank(settings.lora_rank))]
+            arguments += ["--enable-lora", "--max-lora-rank", str(served_rank(settings.lora_rank))]
             # one more for the adapter of zeros that the base replies through
             arguments += ["--max-loras", str(settings.max_versions + 1)]
         if settings.max_length is not None:
@@ -218,10 +218,9 @@ class VLLMServer:
         if not settings.compiled:
             arguments.append("--enforce-eager")
         if _is_cpu_build(self._interpreter):
-            # vLLM 0.32 dies on a CPU where a seeded request's prompt is read in parts
-            longest = settings.max_length or _CPU_TOKENS
+            longest = cpu_arguments(settings.max_length)["max_num_batched_tokens"]
             arguments += ["--no-enable-chunked-prefill"]
-            arguments += ["--max-num-batched-tokens", str(max(longest, _CPU_TOKENS))]
+            arguments += ["--max-num-batched-tokens", str(longest)]
         return [self._interpreter, "-c", _ENDS_WITH_PARENT, *arguments, *settings.arguments]
 
     def _environment(self) -> Mapping[str, str]:
@@ -294,7 +293,13 @@ def _is_cpu_build(interpreter: str) -> bool:
     return found.returncode == 0
 
 
-def _served_rank(rank: int) -> int:
+def cpu_arguments(max_length: int | None) -> dict[str, int]:
+    """What vLLM's build for CPUs needs: 0.32 dies where a seeded request's prompt is read in parts."""
+    longest = max(max_length or _CPU_TOKENS, _CPU_TOKENS)
+    return {"enable_chunked_prefill": False, "max_num_batched_tokens": longest}
+
+
+def served_rank(rank: int) -> int:
     """The smallest rank that vLLM serves and that holds adapters of this one."""
     return next((served for served in (8, 16, 32, 64, 128, 256, 320, 512) if served >= rank), rank)
 

@@ -72,6 +72,7 @@ class VLLMSettings(EngineSettings):
             DeadlineError: it does not reply in time.
         """
         from srl_agents.engines.vllm_engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.vllm_http import HTTPLink  # noqa: PLC0415
         from srl_agents.engines.vllm_server import (  # noqa: PLC0415
             VLLMServer,
             VLLMServerSettings,
@@ -104,7 +105,7 @@ class VLLMSettings(EngineSettings):
             server = VLLMServer(settings, site.folder / LOG)
             server.start()
         engine: Engine = VLLMEngine(
-            server,
+            HTTPLink(server, ends_server=True),
             base.chat,
             site.sampling,
             context_length=context,
@@ -112,7 +113,6 @@ class VLLMSettings(EngineSettings):
             open_update=site.open_update,
             max_versions=self.max_versions,
             concurrency=self.concurrency,
-            ends_server=True,
         )
         return engine
 

@@ -20,8 +20,9 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode
 from srl_agents.training.run import LeagueTraining
+from srl_agents.training.run_folder import SNAPSHOTS
 from tests import thinking_model
-from tests.training_runs import metrics_of, snapshot
+from tests.training_runs import metrics_of
 
 RECIPE = """
 name: thinking
@@ -125,6 +126,6 @@ def test_a_model_that_thinks_is_trained_as_the_recipe_says(
     assert 0 < values["cut_thoughts"] <= 1
     if algorithm == "grpo":  # ppo's is that of its later passes, too
         assert values["sampler_kl"] < 1e-3
-    adapter = snapshot(run, "alice@1")
+    adapter = max((run / SNAPSHOTS).glob("alice@*"))
     assert read_prompt(adapter) == recipe.prompt
     assert json.loads((adapter / PROMPT).read_text())["thoughts"]["budget"] == 12

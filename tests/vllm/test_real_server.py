@@ -19,6 +19,7 @@ import torch
 
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
+from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import PYTHON, VLLMServer, VLLMServerSettings
 from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel
@@ -93,7 +94,7 @@ def engine(
     server: VLLMServer, base: BaseModel, transport: FilesTransport, updates: list[WeightUpdate]
 ) -> VLLMEngine:
     return VLLMEngine(
-        server,
+        HTTPLink(server),
         ChatTokenizer.load(catalog.resolve(MODEL)),
         SamplingSettings(max_new_tokens=12),
         context_length=CONTEXT,

@@ -17,6 +17,7 @@ from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingS
 from srl_agents.engines.thinking import Piece, Thinking, written_in_pieces
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.prompt import EarlierTurn, MemorySettings, Prompt, ThoughtSettings
@@ -183,7 +184,7 @@ def test_a_reply_is_stopped_by_its_stop_text_and_thoughts_are_not(base: BaseMode
 
 def test_a_vllm_server_is_asked_for_thoughts_then_for_the_reply() -> None:
     with vllm_stub() as stub:
-        engine = VLLMEngine(stub.url, CHAT, SAMPLING, context_length=512)
+        engine = VLLMEngine(HTTPLink(stub.url), CHAT, SAMPLING, context_length=512)
 
         async def one() -> Generation:
             try:

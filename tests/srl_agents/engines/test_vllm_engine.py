@@ -13,6 +13,7 @@ import torch
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE, EngineSite
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine, seed_of
+from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import PYTHON, VLLMServerSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
@@ -53,7 +54,7 @@ def engine(
 ) -> VLLMEngine:
     adapters = ServedAdapters(config={"r": 2}, tensors=published(transport, 0).tensors)
     given: dict[str, Any] = {"context_length": 2048, "adapters": adapters, **settings}
-    return VLLMEngine(stub.url, chat, SAMPLING, open_update=transport.open, **given)
+    return VLLMEngine(HTTPLink(stub.url), chat, SAMPLING, open_update=transport.open, **given)
 
 
 def ask(
@@ -224,7 +225,7 @@ def test_a_server_that_is_gone_ends_in_the_deadline(
     chat: ChatTokenizer, transport: FilesTransport
 ) -> None:
     async def play(url: str) -> None:
-        served = VLLMEngine(url, chat, SAMPLING, context_length=2048)
+        served = VLLMEngine(HTTPLink(url), chat, SAMPLING, context_length=2048)
         with pytest.raises(DeadlineError, match=r"within 1\.2 s"):
             await served.generate(ask(deadline_s=1.2))
         await served.close()

@@ -1,0 +1,70 @@
+"""How `VLLMEngine` reaches vLLM, wherever that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.thinking import Piece
+from srl_envs.errors import ModelError
+
+ROUNDING = 1e-3
+"""How far above 0 rounding may put the log-probability of a sure token."""
+
+
+class AdaptersLostError(ModelError):
+    """vLLM does not answer, or has forgotten its adapters; it is asked again when it has them."""
+
+
+class VLLMLink(Protocol):
+    """What a vLLM can be asked."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    async def sample(
+        self,
+        name: str,
+        prompt: tuple[int, ...],
+        sampling: SamplingSettings,
+        seed: int,
+        timeout_s: float,
+    ) -> Piece | None:
+        """Sample tokens once; None where vLLM cut them off, so that it has to be asked again.
+
+        Args:
+            name: of a loaded adapter, or ``base``.
+            prompt: token ids.
+            sampling: of these tokens.
+            seed: equal seeds draw equal random numbers.
+            timeout_s: how long the caller waits.
+
+        Raises:
+            AdaptersLostError: see there.
+            ModelError: it answers with something else.
+            TimeoutError: it gives no answer in time.
+        """
+
+    async def revived(self) -> set[str] | None:
+        """Bring it back if it has died; names that it serves, None where it does not answer yet.
+
+        Raises:
+            ModelError: it cannot be brought back.
+        """
+
+    async def load(self, name: str, folder: Path) -> None:
+        """Load an adapter under a name that no other has had."""
+
+    async def unload(self, name: str) -> None:
+        """Forget an adapter, also one that is gone."""
+
+    async def sleep(self) -> None:
+        """Give memory back; nothing is being sampled."""
+
+    async def wake(self) -> None:
+        """The inverse of `sleep`."""
+
+    async def close(self) -> None:
+        """Give everything back."""

@@ -1,0 +1,87 @@
+"""The engine ``vllm_process`` of a recipe: vLLM loaded by the run itself, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from srl_agents.engines.settings import EngineSettings, EngineSite
+from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.engines.protocol import Engine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VLLMProcessSettings(EngineSettings):
+    """vLLM in the run's own environment, where SRL is installed beside it; otherwise as ``vllm``.
+
+    A vLLM that dies ends the run, which goes on from its checkpoint; a server is started again.
+    """
+
+    kind: str = "vllm_process"
+    max_versions: int = 16
+    """Adapters that vLLM holds at once: learners, and their frozen versions that play."""
+    concurrency: int = 256
+    """Requests at vLLM at once; the others wait before it."""
+    max_length: int | None = None
+    """Prompt and reply together, in tokens; None takes the model's own."""
+    block_tokens: int | None = None
+    """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
+    cache_gib: float | None = None
+    """Of keys and values on a CPU."""
+    memory_share: float = 0.4
+    """Of a GPU's memory, for vLLM's weights and cache; the trainer needs the rest."""
+    compiled: bool = True
+    """Compile and capture the model, which takes a minute at the start; False starts at once."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_versions", "concurrency"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        if not 0 < self.memory_share <= 1:
+            raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
+
+    def make_engine(self, site: EngineSite) -> Engine:
+        """See `EngineSettings`; waits for vLLM's first reply.
+
+        Raises:
+            ConfigError: learners own whole weights, or vLLM is not installed here.
+            ModelError: vLLM does not start.
+        """
+        from srl_agents.engines.vllm_engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
+        from srl_agents.engines.vllm_process import VLLMProcess  # noqa: PLC0415
+        from srl_agents.engines.vllm_server import VLLMServerSettings  # noqa: PLC0415
+        from srl_agents.engines.vllm_settings import served_adapters  # noqa: PLC0415
+        from srl_agents.models import catalog  # noqa: PLC0415
+
+        base = site.base
+        if base.parameters != "lora":
+            raise ConfigError("engine vllm_process serves adapters: use parameters 'lora'.")
+        adapters = served_adapters(base)
+        context = min(base.context_length, self.max_length or base.context_length)
+        process = VLLMProcess(
+            VLLMServerSettings(
+                model=str(catalog.resolve(base.name)),
+                lora_rank=int(adapters.config["r"]),
+                max_versions=self.max_versions,
+                max_running=site.batch_rows,
+                max_length=context,
+                dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
+                block_tokens=self.block_tokens,
+                cache_gib=self.cache_gib,
+                memory_share=self.memory_share,
+                compiled=self.compiled,
+            )
+        )
+        engine: Engine = VLLMEngine(
+            process,
+            base.chat,
+            site.sampling,
+            context_length=context,
+            adapters=adapters,
+            open_update=site.open_update,
+            max_versions=self.max_versions,
+            concurrency=self.concurrency,
+        )
+        return engine
