@@ -22,7 +22,7 @@ from leaderboards.bases import base_label
 from leaderboards.board import Merged, SetAside, merged_store, read_board
 from leaderboards.charter import registrations
 from leaderboards.curves import curves, starts, versus_start
-from leaderboards.entries import described_entries
+from leaderboards.entries import described_entries, usage_of
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
 from leaderboards.hackability import hackability
 from leaderboards.matrices import (
@@ -127,7 +127,7 @@ def board_site(
                 merged.store,
                 levels=merged.levels,
                 bases=found.bases,
-                entries=described_entries(merged.entries, registered),
+                entries=described_entries(merged.entries, registered, usage_of(merged.entries)),
                 references=group.protocol.references,
             )
             matches = [match for match in merged.store.matches() if match[1].termination != "void"]

@@ -52,11 +52,15 @@ from leaderboards.schemas import (
     TRANSCRIPT_LINE,
     checked,
 )
+from leaderboards.served import Asked
+from srl_agents.agents.contents import ENDPOINT
 from srl_agents.agents.grammar import ModelName, parse
+from srl_agents.engines.prices import Price
 from srl_agents.league.agents import AgentVersion
 from srl_agents.records import MatchResult, MatchSpec, canonical_json, digest
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, StoreError, TranscriptError
+from srl_envs.settings import build
 
 _LINES: tuple[Kind, ...] = (MATCH_LINE, TRANSCRIPT_LINE, TOKENS_LINE)
 """Of what one record consists."""
@@ -106,9 +110,19 @@ class Bundle:
         return frozenset(agent.agent_id for agent in self.agents if is_model(agent))
 
     @cached_property
-    def _endpoints(self) -> frozenset[str]:
+    def _endpoints(self) -> dict[str, Asked]:
         """Agents that a server answered for."""
-        return frozenset(agent.agent_id for agent in self.agents if is_served(agent))
+        return {
+            agent.agent_id: Asked(agent.spec[ENDPOINT]["reported"], self.prices.get(agent.agent_id))
+            for agent in self.agents
+            if is_served(agent)
+        }
+
+    @cached_property
+    def prices(self) -> dict[str, Price]:
+        """Of agents behind endpoints, as declared; one that is not here has an unknown price."""
+        told = self.manifest["claim"].get("prices", {})
+        return {name: build(Price, price, "prices") for name, price in told.items()}
 
     @cached_property
     def ratings(self) -> dict[str, Any]:
@@ -233,6 +247,7 @@ def open_bundle(folder: Path) -> Bundle:
     protocol = _protocol(claim)
     check_agents(protocol, claim["agents"])
     agents = roster(protocol, [(agent["agent_id"], agent["spec"]) for agent in claim["agents"]])
+    _check_prices(claim, agents)
     ticket = _ticket(claim, protocol, agents)
     _check_owner(manifest, ticket)
     try:
@@ -249,6 +264,22 @@ def open_bundle(folder: Path) -> Bundle:
         specs=specs,
         ticket=ticket,
     )
+
+
+def _check_prices(claim: Mapping[str, Any], agents: Sequence[AgentVersion]) -> None:
+    """Prices are of agents behind endpoints, and can be prices.
+
+    Raises:
+        BundleError: names the first that is not.
+    """
+    served = {agent.agent_id for agent in agents if is_served(agent)}
+    for name, price in claim.get("prices", {}).items():
+        if name not in served:
+            raise BundleError(f"{MANIFEST}: claim.prices: {shown(name)} sits behind no endpoint.")
+        try:
+            build(Price, price, f"claim.prices.{name}")
+        except ConfigError as error:
+            raise BundleError(f"{MANIFEST}: {error}") from None
 
 
 def _ticket(
@@ -415,6 +446,7 @@ def _claim(
         "agents": header["agents"],
         "ticket": header["ticket"],
         "declared": header["declared"],
+        **({"prices": header["prices"]} if header["prices"] else {}),
     }
     link = first_link(claim)
     lines = []

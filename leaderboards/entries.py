@@ -10,14 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from leaderboards.agent_specs import is_served
 from leaderboards.board import Entry
 from leaderboards.bundle import Bundle
-from srl_agents.agents.contents import ENDPOINT
+from leaderboards.served import Reports
+from srl_agents.agents.contents import ENDPOINT, THINKING
 from srl_agents.league.agents import AgentVersion
 
 
 def described_entries(
-    entries: Iterable[Entry], registered: Mapping[tuple[str, str], int]
+    entries: Iterable[Entry],
+    registered: Mapping[tuple[str, str], int],
+    used: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Agent id -> how it came in: of the first bundle that entered it.
 
@@ -26,6 +30,7 @@ def described_entries(
     Args:
         entries: the bundles of one protocol.
         registered: (owner, protocol) -> agents that were registered, from `publishing.attempts`.
+        used: (root of a bundle, agent) -> what its endpoint reported in all, from `usage_of`.
 
     Returns:
         The values of ``entry`` in ``data.json``; see docs/design/pages.md. ``signed`` holds where every
@@ -36,6 +41,8 @@ def described_entries(
         bundle = entry.bundle
         for agent in bundle.entrants or bundle.agents:
             told = _described(entry, agent)
+            if told["endpoint"] is not None:
+                told["endpoint"]["usage"] = (used or {}).get((entry.bundle.root, agent.agent_id))
             if bundle.entrants:
                 told["attempts"] = _attempts(bundle, registered)
             known = found.setdefault(agent.agent_id, told)
@@ -65,7 +72,26 @@ def _described(entry: Entry, agent: AgentVersion) -> dict[str, Any]:
     }
 
 
-def _endpoint(spec: Mapping[str, Any]) -> dict[str, str] | None:
+def usage_of(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, Any]]:
+    """(root of a bundle, agent) -> what its endpoint reported in all, and what that cost."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for bundle in (entry.bundle for entry in entries):
+        if not any(is_served(agent) for agent in bundle.entrants):
+            continue
+        reports = Reports()
+        for record in bundle.records():
+            reports.add(record)
+        for name, usage in reports.usage().items():
+            price = bundle.prices.get(name)
+            found[bundle.root, name] = usage | {
+                "currency": price.currency if price else "",
+                "price_date": price.date if price else "",
+                "price_source": price.source if price else "",
+            }
+    return found
+
+
+def _endpoint(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     """Who answered for the agent, where that was a server; nobody can prove its weights."""
     served = spec.get(ENDPOINT)
     if served is None:
@@ -76,7 +102,15 @@ def _endpoint(spec: Mapping[str, Any]) -> dict[str, str] | None:
         "model": _text(served, "model"),
         "dated_model": _text(served, "reported"),
         "url": url,
+        "thinking": _thinking(spec.get(THINKING)),
     }
+
+
+def _thinking(told: Mapping[str, Any] | None) -> str:
+    """What was asked for beside prompt and sampling; empty where that is nothing."""
+    if told is None:
+        return ""
+    return f"{told['max_thought_tokens']} tokens for thoughts, fields {told['extra']}"
 
 
 def _host(url: str) -> str:

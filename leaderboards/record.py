@@ -7,13 +7,13 @@ the spec from the schedule, so a line cannot claim another environment, split or
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from leaderboards.intake import Line
 from leaderboards.schemas import MOST_FAULT_CHARACTERS
-from leaderboards.served import ServedTurns, read, served_fault, served_of, written
+from leaderboards.served import Asked, ServedTurns, read, served_fault, served_of, written
 from srl_agents.league.rows import check_fit
 from srl_agents.records import Episode, MatchResult, MatchSpec, Termination, canonical_json
 from srl_envs.episode import Transcript
@@ -173,13 +173,15 @@ def first_difference(claimed: MatchResult, true: MatchResult) -> str:
     return ""
 
 
-def contradiction(record: MatchRecord, models: Sequence[int], endpoints: Collection[str]) -> str:
+def contradiction(
+    record: MatchRecord, models: Sequence[int], endpoints: Mapping[str, Asked]
+) -> str:
     """What contradicts itself within one record; empty if nothing does.
 
     Args:
         record: read by `MatchRecord.from_lines`.
         models: seats that models sit on.
-        endpoints: ids of the agents that answered through an endpoint.
+        endpoints: the agents that answered through an endpoint, by id.
     """
     seats = len(record.spec.seats)
     for step in record.transcript.steps:

@@ -6,6 +6,7 @@ the protocol, so nothing that one entrant writes moves the numbers of another.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,10 @@ from leaderboards.agent_specs import SAMPLER, Contents, bot_version, shown_to
 from leaderboards.intake import MANIFEST, BundleError
 from leaderboards.names import confused, name_fault, split_name
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
-from srl_agents.agents.contents import API, ENDPOINT
-from srl_agents.engines.endpoint import EndpointSettings
+from srl_agents.agents.contents import API, ENDPOINT, THINKING
+from srl_agents.engines.endpoint_settings import Account, EndpointSettings
 from srl_agents.league.agents import AgentVersion
+from srl_agents.records import canonical_json
 from srl_envs import spec
 from srl_envs.errors import ConfigError
 
@@ -122,7 +124,7 @@ def _sampling_fault(told: Contents, protocol: Protocol) -> str:
     try:
         shown_to(told)
         if ENDPOINT in told:
-            EndpointSettings(url=told[ENDPOINT]["url"], model=told[ENDPOINT]["model"])
+            _check_endpoint(told)
     except ConfigError as error:
         return str(error)
     if ENDPOINT in told and told[ENDPOINT]["api"] != API:
@@ -130,6 +132,31 @@ def _sampling_fault(told: Contents, protocol: Protocol) -> str:
     if ENDPOINT not in told and (told["adapter"] is None) != (told["lora"] is None):
         return "adapter and lora are both null, or neither is"
     return ""
+
+
+def _check_endpoint(told: Contents) -> None:
+    """Whether a model can be asked like this.
+
+    Raises:
+        ConfigError: says why not.
+    """
+    thinking = told.get(THINKING, {"max_thought_tokens": 0, "extra": "{}"})
+    try:
+        extra = json.loads(thinking["extra"])
+    except (ValueError, RecursionError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigError(f"{THINKING}.extra is no object of JSON")
+    settings = EndpointSettings(
+        account=Account(url=told[ENDPOINT]["url"]),
+        model=told[ENDPOINT]["model"],
+        max_thought_tokens=thinking["max_thought_tokens"],
+        extra=extra,
+    )
+    if canonical_json(extra) != thinking["extra"] or settings.thinks != (THINKING in told):
+        raise ConfigError(
+            f"{THINKING} is not as it is written: canonical JSON, and only where needed"
+        )
 
 
 def _without_adapter(contents: Contents) -> dict[str, Any]:

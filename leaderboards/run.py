@@ -1,7 +1,8 @@
 """Play a protocol into a folder that survives a kill: `BoardRun`.
 
 Every finished match is a line of the journal before the next step of any other. A run that is given
-the same command again drops a line that was cut short and plays what is missing.
+the same command again drops a line that was cut short and plays what is missing. Replies of endpoints are
+on disk before they are played, so those of an unfinished match are not asked for again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leaderboards.agent_specs import committed, version_data
+from leaderboards.agent_specs import committed, is_served, version_data
 from leaderboards.agents import Entrant, build_agents
 from leaderboards.fields import FieldError
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
@@ -23,17 +24,26 @@ from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
 from leaderboards.registration import Ticket, TicketError
 from leaderboards.schemas import AGENTS, DECLARED
+from leaderboards.served import Reports
+from srl_agents.agents.grammar import EndpointName
 from srl_agents.agents.resolver import Asking, close_engines
+from srl_agents.engines.providers import find_model
+from srl_agents.engines.reply_journal import REPLIES, ReplyJournal
+from srl_agents.engines.tasks import all_of
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.match_queue import Finished
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, SandboxError, StoreError
+from srl_envs.settings import dump
 
 HEADER, JOURNAL = "run.json", "matches.jsonl"
 _LOCK = f"{HEADER}.lock"
 _BATCH = 256
 """Matches handed to the runner at once."""
+_PATIENCE_S = 86_400.0
+"""For one reply of an endpoint, waits for limits per minute included; its tries have their own deadline."""
 
 Told = Callable[[int, int], None]
 """(matches done, matches in all)."""
@@ -108,6 +118,7 @@ class BoardRun:
             "seeds": seeds,
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
+            "prices": _prices(entrants),
             "declared": asdict(declared or Declared()),
             "ticket": ticket.data if ticket else None,
         }  # fmt: skip
@@ -115,6 +126,8 @@ class BoardRun:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _take(folder)
         try:
+            self._replies = ReplyJournal(folder / REPLIES)
+            asking = replace(asking or Asking(), journal=self._replies)
             built = build_agents(protocol, entrants, tokens, asking)
             if ticket and (wrong := ticket.fault(protocol, committed(built.versions), seeds)):
                 raise TicketError(f"{wrong}. Register these agents and draw again.")
@@ -123,14 +136,24 @@ class BoardRun:
             self.header = _start(folder, wanted, agents, command)
             self.done = {r.spec.match_id for r in read_journal(folder, self.specs, repair=True)}
         except BaseException:
+            if hasattr(self, "_replies"):
+                self._replies.close()
             os.close(self._lock)
             raise
         self._policies, self._loop = built.policies, asyncio.Runner()
+        self._served = frozenset(v.agent_id for v in built.versions if is_served(v))
+        contents = {version.agent_id: version.contents for version in built.versions}
         self._runner = Rollouts(
+            built.policies, loop=self._loop, root_seed=ROOT_SEED, contents=contents
+        )
+        self._free = Rollouts(
             built.policies,
             loop=self._loop,
             root_seed=ROOT_SEED,
-            contents={version.agent_id: version.contents for version in built.versions},
+            contents=contents,
+            order="free",
+            concurrency=asking.in_flight,
+            reply_deadline_s=_PATIENCE_S,
         )
 
     def play(self, told: Told | None = None) -> None:
@@ -161,8 +184,7 @@ class BoardRun:
 
             for _ in range(self.protocol.void_tries):
                 missing = [spec for spec in self.specs if spec.match_id not in self.done]
-                for start in range(0, len(missing), _BATCH):
-                    self._runner.play(missing[start : start + _BATCH], finished=finished)
+                self._play(missing, finished)
                 if len(self.done) == len(self.specs):
                     break
             os.fsync(journal.fileno())
@@ -175,11 +197,34 @@ class BoardRun:
                 "continues."
             )
 
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """Agent behind an endpoint -> what its replies in finished matches took; see `served.usage`."""
+        reports = Reports()
+        for record in read_journal(self.folder, self.specs):
+            reports.add(record)
+        return reports.usage()
+
+    def _play(self, specs: Sequence[MatchSpec], finished: Finished) -> None:
+        """Play all of them: those with endpoints apart, so that a slow one delays no other."""
+        apart: dict[frozenset[str], list[MatchSpec]] = {}
+        for spec in specs:
+            apart.setdefault(self._served.intersection(spec.seats), []).append(spec)
+        local = apart.pop(frozenset(), [])
+        for start in range(0, len(local), _BATCH):
+            self._runner.play(local[start : start + _BATCH], finished=finished)
+        if apart:
+            self._loop.run(self._play_served(apart.values(), finished))
+
+    async def _play_served(self, groups: Iterable[Sequence[MatchSpec]], finished: Finished) -> None:
+        await all_of(self._free.play_async(specs, finished=finished) for specs in groups)
+
     def close(self) -> None:
-        """Give back environments and the folder."""
+        """Give back environments and the folder; replies under way are waited for and kept."""
         self._runner.close()
+        self._free.close()
         self._loop.run(close_engines(self._policies.values()))
         self._loop.close()
+        self._replies.close()
         os.close(self._lock)
 
 
@@ -239,6 +284,17 @@ def read_journal(
         os.truncate(path, whole)
 
 
+def _prices(entrants: Sequence[Entrant]) -> dict[str, Any]:
+    """What the tokens of entrants behind endpoints cost, where that is known."""
+    names = {entrant.name: entrant.candidate.name for entrant in entrants}
+    prices = {
+        name: find_model(agent.url, agent.model).price
+        for name, agent in names.items()
+        if isinstance(agent, EndpointName)
+    }
+    return {name: dump(price) for name, price in prices.items() if price is not None}
+
+
 def _take(folder: Path) -> int:
     try:
         return take_lock(folder / _LOCK)
@@ -250,9 +306,10 @@ def _take(folder: Path) -> int:
 
 def _check_folder(folder: Path, wanted: dict[str, Any]) -> None:
     if not (folder / HEADER).is_file():
-        # a start that failed, at an endpoint that was not up for example, leaves its lock alone
+        # a start that failed, at an endpoint that was not up for example, leaves no more than these
         strange = folder.exists() and (
-            not folder.is_dir() or any(path.name != _LOCK for path in folder.iterdir())
+            not folder.is_dir()
+            or any(path.name not in (_LOCK, REPLIES) for path in folder.iterdir())
         )
         if strange:
             raise ConfigError(f"{folder} is not empty and holds no run: choose another --out.")

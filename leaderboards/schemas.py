@@ -1,12 +1,8 @@
-"""Every field that a bundle may hold, and what it may be. What a field means: docs/design/leaderboards.md.
-
-An endpoint that tells more of each reply adds keys to `ENDPOINT_SPEC`, or a kind to `TOKENS_LINE`.
-"""
+"""Every field that a bundle may hold, and what it may be. What a field means: docs/design/leaderboards.md."""
 
 from __future__ import annotations
 
 import re
-from typing import get_args
 
 from leaderboards.bases import HINT
 from leaderboards.claims import MOST_NUMBER
@@ -40,8 +36,10 @@ from leaderboards.intake import (
     Line,
 )
 from leaderboards.keys import PUBLIC
-from srl_agents.engines.endpoint import MOST_MODEL_CHARACTERS, MOST_TOKENS
-from srl_agents.records import ServedFinish
+from leaderboards.served import REPORT
+from srl_agents.engines.completions import MOST_MODEL_CHARACTERS
+from srl_agents.engines.endpoint_settings import MOST_EXTRA_CHARACTERS
+from srl_agents.engines.prices import MOST_PRICE
 
 SCHEMA = 2
 """Of ``manifest.json``."""
@@ -118,9 +116,12 @@ ENDPOINT_SPEC = Object(
                 "reported": Text(MOST_MODEL_CHARACTERS),
             }
         ),
+        "thinking": Object(
+            {"max_thought_tokens": Integer(0, 10**6), "extra": Text(MOST_EXTRA_CHARACTERS, 2)}
+        ),
         **_SAMPLED,
     },
-    optional=frozenset({"shown"}),
+    optional=frozenset({"shown", "thinking"}),
 )
 AGENT = Object(
     {
@@ -162,6 +163,20 @@ TICKET = Object(
 DECLARED = Object(
     {"attempts": Integer(1, 10**6), "training_data": Text(2000), "submitter": Text(80)}
 )
+_PRICE = Number(0.0, MOST_PRICE)
+PRICES = MapOf(
+    _NAME,
+    Object(
+        {
+            "tokens": Object({"input": _PRICE, "output": _PRICE, "cached_input": Nullable(_PRICE)}),
+            "currency": Text(3, 3),
+            "date": Text(10, 10),
+            "source": Text(200, 1),
+        }
+    ),
+    MOST_ENTRANTS,
+)
+"""Agent behind an endpoint -> what its tokens cost, per million, as its submitter says."""
 PROVENANCE = Object(
     {
         "srl": Text(40, 1),
@@ -198,9 +213,11 @@ MANIFEST_FILE = Object(
                 "agents": AGENTS,
                 "ticket": Nullable(TICKET),
                 "declared": DECLARED,
+                "prices": PRICES,
                 "records": Object({"count": Integer(1, _MOST_MATCHES), "chain": SHA256}),
                 "ratings_sha256": SHA256,
-            }
+            },
+            optional=frozenset({"prices"}),
         ),
         "provenance": PROVENANCE,
         "files": FILES,
@@ -214,9 +231,6 @@ MANIFEST_FILE = Object(
 
 _PER_SEAT = MOST_SEATS
 _REWARD = Number(-1e6, 1e6)
-_REPORTED_TOKENS = Nullable(Integer(0, MOST_TOKENS))
-_SERVED = Row((OneOf(get_args(ServedFinish)), _REPORTED_TOKENS, _REPORTED_TOKENS))
-"""What an endpoint reported of a reply: how it ended, tokens of the prompt, tokens of the reply."""
 MATCH_LINE = Object(
     {
         "seed": Integer(0, 2**48),
@@ -232,7 +246,7 @@ MATCH_LINE = Object(
                 "tokens": ListOf(Integer(0, 10**9), _PER_SEAT, 1),
             }
         ),
-        "served": MapOf(_SEAT, ListOf(_SERVED, MOST_STEPS), _PER_SEAT),
+        "served": MapOf(_SEAT, ListOf(REPORT, MOST_STEPS), _PER_SEAT),
         "faults": ListOf(Text(MOST_FAULT_CHARACTERS, 1, free=True), 100, 1),
         "chain": LINK,
     },

@@ -1,26 +1,51 @@
 """What endpoints reported of their replies: as a bundle holds it, and what it comes to per agent.
 
-A report is ``[finish, prompt tokens, completion tokens]``, with null where the endpoint told no number.
-Nobody can check it. It keeps a reply that the length limit cut apart from one that was refused.
+A report is a row: how the reply ended; tokens of the prompt and of the reply, of these thoughts, of those of
+the prompt that were cached; cost; model and system as the endpoint names them; the tries that failed before.
+Numbers are null where the endpoint told none. Nobody can check it, but that the cost follows from tokens and
+declared price. It keeps a reply that the length limit cut apart from one that was refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from srl_agents.engines.endpoint import MOST_TOKENS
-from srl_agents.records import Episode, Served, ServedFinish
+from leaderboards.fields import FieldError, Integer, ListOf, Nullable, Number, OneOf, Row, Text
+from srl_agents.engines.completions import (
+    MOST_FINGERPRINT_CHARACTERS,
+    MOST_MODEL_CHARACTERS,
+    MOST_TOKENS,
+)
+from srl_agents.engines.prices import COST_DIGITS, MOST_PRICE, Price
+from srl_agents.records import Episode, FailedTry, Served, ServedFinish
 
 if TYPE_CHECKING:
     from leaderboards.record import MatchRecord
 
 ServedTurns = Mapping[int, tuple[Served, ...]]
 """Seat of an endpoint -> what it reported of its turns, in order."""
+_REPORTED_TOKENS = Nullable(Integer(0, MOST_TOKENS))
+_MOST_TRIES = 1000
+REPORT = Row(
+    (
+        OneOf(get_args(ServedFinish)),
+        *(_REPORTED_TOKENS,) * 4,
+        Nullable(Number(0.0, 2 * MOST_PRICE * MOST_TOKENS)),
+        Text(MOST_MODEL_CHARACTERS),
+        Text(MOST_FINGERPRINT_CHARACTERS),
+        ListOf(OneOf(get_args(FailedTry)), _MOST_TRIES),
+    )
+)
+"""What an endpoint reported of a reply: the fields of `Served`, in order."""
+_COLUMNS = tuple(item.name for item in fields(Served))
+_SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost")
 _WORDS: dict[ServedFinish, str] = {
     "length": "were cut by the length limit",
     "refused": "were refused by the model or its provider",
+    "empty": "had no text, and no reason for it",
     "other": "ended for a reason that the endpoint does not explain",
 }
 
@@ -36,10 +61,11 @@ def served_of(episode: Episode) -> ServedTurns:
 
 def written(served: ServedTurns) -> dict[str, Any]:
     """As a line of a bundle holds them."""
-    return {
-        str(seat): [[t.finish, t.prompt_tokens, t.completion_tokens] for t in turns]
-        for seat, turns in served.items()
-    }
+    return {str(seat): [_row(turn) for turn in turns] for seat, turns in served.items()}
+
+
+def _row(told: Served) -> list[Any]:
+    return [list(v) if isinstance(v, tuple) else v for v in (getattr(told, k) for k in _COLUMNS)]
 
 
 def read(told: Mapping[str, Any]) -> ServedTurns:
@@ -56,22 +82,21 @@ def read(told: Mapping[str, Any]) -> ServedTurns:
     return found
 
 
-def _turn(finish: Any, *counts: Any) -> Served:
-    if finish not in get_args(ServedFinish):
-        raise ValueError(f"served: finish {finish!r} is none of {get_args(ServedFinish)}")
-    for count in counts:
-        if count is not None and not (type(count) is int and 0 <= count <= MOST_TOKENS):
-            raise ValueError(f"served: {count!r} is no number of tokens")
-    prompt_tokens, completion_tokens = counts
-    return Served(finish=finish, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+def _turn(*row: Any) -> Served:
+    try:
+        REPORT.check(list(row))
+    except FieldError as error:
+        raise ValueError(f"served: {error}") from None
+    told = dict(zip(_COLUMNS, row, strict=True))
+    return Served(**{**told, "failed_tries": tuple(told["failed_tries"])})
 
 
-def served_fault(record: MatchRecord, endpoints: Iterable[str]) -> str:
-    """Whether each reply of an endpoint, and no other, has a report; empty if so.
+def served_fault(record: MatchRecord, endpoints: Mapping[str, Asked]) -> str:
+    """Whether each reply of an endpoint, and no other, has a report that can be; empty if so.
 
     Args:
         record: one match.
-        endpoints: ids of the agents that answered through an endpoint.
+        endpoints: the agents that answered through an endpoint, by id.
     """
     known, replied = set(endpoints), Counter[int]()
     for step in record.transcript.steps:
@@ -79,7 +104,24 @@ def served_fault(record: MatchRecord, endpoints: Iterable[str]) -> str:
     reported = {seat: len(turns) for seat, turns in record.served.items()}
     if reported != replied:
         return f"endpoints replied {dict(replied)} times by seat, and reported {reported} replies"
+    for seat, turns in record.served.items():
+        asked = endpoints[record.spec.seats[seat]]
+        for turn in turns:
+            if turn.model != asked.model:
+                return f"seat {seat} is {asked.model!r}, a reply of it is from {turn.model!r}"
+            cost = None if asked.price is None else asked.price.cost(turn)
+            if turn.cost != cost:
+                return f"a reply of seat {seat} cost {turn.cost}, by tokens and price it is {cost}"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What reports of one agent have to agree with."""
+
+    model: str
+    """As its server reports it."""
+    price: Price | None
 
 
 class Reports:
@@ -94,7 +136,7 @@ class Reports:
             self._turns[record.spec.seats[seat]] += turns
 
     def notes(self) -> list[str]:
-        """One sentence per agent and kind of end, but for replies that ended by themselves."""
+        """Sentences on each agent: how its replies ended, unless by themselves, and what they took."""
         notes = []
         for agent, turns in sorted(self._turns.items()):
             ends = Counter(turn.finish for turn in turns)
@@ -103,4 +145,41 @@ class Reports:
                 for finish, words in _WORDS.items()
                 if ends[finish]
             ]
+            notes.append(f"{agent}: {usage_text(usage(turns))}")
         return notes
+
+    def usage(self) -> dict[str, dict[str, Any]]:
+        """Agent -> `usage` of its replies."""
+        return {agent: usage(turns) for agent, turns in self._turns.items()}
+
+
+def usage(turns: Sequence[Served]) -> dict[str, Any]:
+    """What replies came to, as JSON values; a sum is null where one of the replies does not tell."""
+    ends, failed = Counter(turn.finish for turn in turns), Counter[str]()
+    for turn in turns:
+        failed.update(turn.failed_tries)
+    sums = {name: _sum(getattr(turn, name) for turn in turns) for name in _SUMS}
+    return {
+        "replies": len(turns),
+        **sums,
+        "cost": None if sums["cost"] is None else round(sums["cost"], COST_DIGITS),
+        "finishes": dict(sorted(ends.items())),
+        "failed_tries": dict(sorted(failed.items())),
+        "fingerprints": sorted({turn.fingerprint for turn in turns if turn.fingerprint}),
+    }
+
+
+def usage_text(told: Mapping[str, Any], currency: str = "") -> str:
+    """`usage` in one line."""
+    known = {k: "unknown" if told[k] is None else f"{told[k]:,}" for k in _SUMS}
+    cost = "unknown" if told["cost"] is None else f"{told['cost']:g} {currency}".rstrip()
+    return (
+        f"{told['replies']:,} replies, tokens: {known['prompt_tokens']} prompt "
+        f"({known['cached_tokens']} cached), {known['completion_tokens']} reply "
+        f"({known['reasoning_tokens']} thoughts); cost: {cost}"
+    )
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    known = list(values)
+    return None if any(value is None for value in known) else sum(known)

@@ -21,7 +21,14 @@ from srl_envs.errors import ConfigError
 Split = Literal["train", "eval"]
 Purpose = Literal["self", "past", "bot", "agent", "verify", "exploit", "eval", "gate", "payoff"]
 Termination = Literal["ok", "forfeit", "truncated", "void"]
-ServedFinish = Literal["stop", "length", "refused", "other"]
+ServedFinish = Literal["stop", "length", "refused", "empty", "other"]
+FailedTry = Literal[
+    "rate_limited", "server_error", "unreachable", "cut", "slow", "malformed", "empty"
+]
+"""Why a try for a reply of an endpoint failed. ``rate_limited``: status 429. ``server_error``: another
+status that passes, such as 500. ``unreachable``: nobody took the connection. ``cut``: it broke. ``slow``:
+the reply was not whole in time. ``malformed``: it was no chat completion. ``empty``: it held no text, and
+nothing had limited it."""
 _VERSION = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)-(?P<digest>[0-9a-f]{16})")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -191,11 +198,24 @@ class Served:
 
     finish: ServedFinish
     """``stop``: it ended by itself or at a stop text. ``length``: the limit cut it, or the prompt left
-    no room. ``refused``: the model or the provider's filter declined. ``other``: anything else."""
+    no room. ``refused``: the model or the provider's filter declined. ``empty``: no text, in several
+    tries, and no reason. ``other``: anything else."""
     prompt_tokens: int | None = None
-    """None where the endpoint does not tell, as for the next field."""
+    """None where the endpoint does not tell, as for the next three."""
     completion_tokens: int | None = None
-    """Reasoning that the reply does not show is part of it, at most providers."""
+    """Thoughts are part of it."""
+    reasoning_tokens: int | None = None
+    """Of the completion's, those that were thoughts."""
+    cached_tokens: int | None = None
+    """Of the prompt's, those that the endpoint had already."""
+    cost: float | None = None
+    """In the currency of the price file; None where the price or the tokens are unknown."""
+    model: str = ""
+    """As the reply names it, as a rule with a date; empty where it names none."""
+    fingerprint: str = ""
+    """Of the system behind the model, as the reply tells it."""
+    failed_tries: tuple[FailedTry, ...] = ()
+    """Those before this reply came, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "torch", "transformers", "trl", "peft", "bitsandbytes", "accelerate", "datasets",
         "safetensors", "tokenizers", "gguf", "huggingface_hub", "httpx2", "tensorboard",
     ),
-    "endpoints": ("openai",),
+    "endpoints": ("httpx2",),
     "math": ("math_verify",),
     "analysis": ("pyarrow", "duckdb"),
     "trackio": ("trackio",),

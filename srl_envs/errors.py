@@ -92,6 +92,10 @@ class MemoryLimitError(SRLError, MemoryError):
     """A model's work does not fit into memory; the text says which work, and what to lower."""
 
 
+class LostReplyError(ModelError):
+    """One reply of an endpoint did not come, however often it was asked for; the next one may."""
+
+
 class UnknownVersionError(ModelError, LookupError):
     """An engine was asked for a version that is not installed on it, or was retired."""
 

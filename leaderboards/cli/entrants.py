@@ -15,12 +15,13 @@ an agent is one of (docs/guides/agents.md)
   MODEL                      a language model: tiny, smollm2-135m, a hub id or a folder
   MODEL+ADAPTER              a model with the trained adapter in a folder
   openai:MODEL@URL           a model behind an OpenAI-compatible endpoint
+  openai:MODEL@PROVIDER      the same, at a provider of the providers file (docs/guides/endpoints.md)
 and a model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
 prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the one that they were trained
 behind. NAME=AGENT gives an agent a name on the board.
 
-The key of an endpoint, if it wants one, comes from the environment (SRL_ENDPOINT_API_KEY). Nobody can
-audit its weights: such bundles reach L2 at most.
+The key of an endpoint, if it wants one, comes from the environment (SRL_ENDPOINT_API_KEY, or the variable
+that the providers file names). Nobody can audit its weights: such bundles reach L2 at most.
 
 """
 

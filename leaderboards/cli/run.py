@@ -40,6 +40,7 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
 
     from leaderboards.protocol import load_protocol, protocol_names
+    from leaderboards.served import usage_text
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
@@ -62,6 +63,8 @@ def main(argv: list[str]) -> int:
         return 0
     for entry in played:
         print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")
+        for agent, usage in entry["endpoints"].items():
+            print(f"  {agent}: {usage_text(usage)}")
     print(f"next: srl leaderboard bundle {shlex.quote(options.out)}")
     return 0
 
@@ -91,19 +94,26 @@ def _play(
             submitter=options.submitter,
         ),
         command=command,
-        asking=Asking(concurrency=options.concurrency, timeout_s=options.timeout_s),
+        asking=Asking(
+            concurrency=options.concurrency,
+            in_flight=options.in_flight,
+            timeout_s=options.timeout_s,
+            deadline_s=options.deadline_s,
+        ),
         ticket=ticket,
     )
     with opened(run):
         before = len(run.done)
         bar.told(protocol.name, before, len(run.specs))
         run.play(lambda done, of: bar.told(protocol.name, done, of))
+        usage = run.usage()
     return {
         "env": protocol.name,
         "folder": str(run.folder),
         "matches": len(run.specs),
         "played_before": before,
         "agents": [entrant.name for entrant in entrants],
+        "endpoints": usage,
     }
 
 
@@ -131,10 +141,24 @@ def _parser() -> argparse.ArgumentParser:
         "takes the result; see `srl leaderboard register --help`",
     )
     parser.add_argument(
-        "--concurrency", type=int, default=8, metavar="N", help="requests to the endpoint at once"
+        "--concurrency",
+        type=int,
+        default=16,
+        metavar="N",
+        help="requests to one model behind an endpoint at once",
     )
     parser.add_argument(
-        "--timeout-s", type=float, default=120.0, metavar="S", help="for one reply of the endpoint"
+        "--in-flight",
+        type=int,
+        default=64,
+        metavar="N",
+        help="requests to all endpoints at once",
+    )
+    parser.add_argument(
+        "--timeout-s", type=float, default=120.0, metavar="S", help="for one try of one reply"
+    )
+    parser.add_argument(
+        "--deadline-s", type=float, default=600.0, metavar="S", help="for all tries of one reply"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
     parser.add_argument(

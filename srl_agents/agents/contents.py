@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, shown
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models.prompt import Example
-from srl_agents.records import digest
+from srl_agents.records import canonical_json, digest
 from srl_envs.settings import dump
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.endpoint import EndpointEngine
+    from srl_agents.engines.endpoint_settings import EndpointSettings
     from srl_agents.models.base_model import BaseModel
 
 SHOWN = "shown"
 """Key of a prompt, word for word; ``prompt`` holds the hash of one that a model's template wrote."""
 ENDPOINT = "endpoint"
 """Key of where a served model is."""
+THINKING = "thinking"
+"""Key of what an endpoint is asked for beside prompt and sampling; absent where that is nothing."""
 API = "openai-chat"
 """How endpoints are asked."""
 _NOT_BEHAVIOUR = frozenset(
@@ -60,6 +63,14 @@ def endpoint_contents(
         },
         "stop": list(settings.stop),
         "parser": env_id,
+        **({THINKING: _thinking(settings)} if settings.thinks else {}),
+    }
+
+
+def _thinking(settings: EndpointSettings) -> dict[str, Any]:
+    return {
+        "max_thought_tokens": settings.max_thought_tokens,
+        "extra": canonical_json(settings.extra),
     }
 
 

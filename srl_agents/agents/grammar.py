@@ -5,6 +5,7 @@
 ``tiny``, ``org/model``, ``FOLDER``   a language model: of the catalog, of the hub, or in a folder
 ``MODEL+ADAPTER``                     that model with the LoRA adapter in a folder
 ``openai:MODEL@URL``                  a model behind an OpenAI-compatible endpoint
+``openai:MODEL@PROVIDER``             the same, at a provider that the providers file describes
 ``human``                             a person at the terminal
 ``...?prompt=FILE``                   what a model or endpoint is shown before every observation
 ====================================  =================================================================
@@ -72,7 +73,7 @@ class EndpointName:
     model: str
     """As the server calls it."""
     url: str
-    """Base address of its API."""
+    """Base address of its API, or the name of a provider."""
     prompt: str = ""
     """File or folder with a prompt; empty for none."""
 

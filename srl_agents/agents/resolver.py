@@ -26,15 +26,17 @@ from srl_agents.agents.grammar import (
 )
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt, read_prompt
-from srl_agents.engines.endpoint import EndpointEngine, EndpointSettings
+from srl_agents.engines.endpoint_settings import EndpointSettings
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.providers import find_model
 from srl_agents.models.prompt import Example, Prompt
 from srl_agents.records import WeightVersion
 from srl_envs import spec
 from srl_envs.errors import ConfigError, ModelError, UnknownPolicyError, nearest
 from srl_envs.registry import no_bot
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # torch comes with the second
+    from srl_agents.engines.reply_journal import ReplyJournal
     from srl_agents.engines.transformers_engine import TransformersEngine
 
 MODELS = ("tiny", "smollm2-135m")
@@ -50,10 +52,16 @@ _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 class Asking:
     """How endpoints are asked; no part of what an agent is."""
 
-    concurrency: int = 8
-    """Requests at once."""
+    concurrency: int = 16
+    """Requests to one model at once."""
+    in_flight: int = 64
+    """Requests to all endpoints at once."""
     timeout_s: float = 120.0
-    """For one reply."""
+    """For one try."""
+    deadline_s: float = 600.0
+    """For all tries of one reply."""
+    journal: ReplyJournal | None = None
+    """Answers what it has; whoever opened it closes it, after the engines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +125,7 @@ def known_name(text: str, env_id: str) -> AgentName:
     if isinstance(name, BotName) and name.bot not in known.bots:
         raise UnknownPolicyError(no_bot(known, name.bot))
     if isinstance(name, EndpointName):
-        EndpointSettings(url=name.url, model=name.model)
+        find_model(name.url, name.model)
     if isinstance(name, ModelName) and not may_exist(name.model):
         names = [*known.bots, *MODELS, HUMAN]
         raise UnknownPolicyError(
@@ -329,23 +337,45 @@ def _adapter_inputs(folder: Path) -> int | None:
         raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
 
 
+def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
+    """How a served model is asked: by what the providers file says of it, and by the command.
+
+    Raises:
+        ConfigError: the file cannot be read, or a value is impossible.
+    """
+    found, asking, sampling = find_model(name.url, name.model), playing.asking, playing.sampling
+    return EndpointSettings(
+        account=found.provider.account,
+        model=name.model,
+        temperature=sampling.temperature,
+        max_new_tokens=sampling.max_new_tokens,
+        max_thought_tokens=found.model.max_thought_tokens,
+        extra=found.model.extra,
+        stop=sampling.stop,
+        timeout_s=found.provider.timeout_s or asking.timeout_s,
+        deadline_s=found.provider.deadline_s or asking.deadline_s,
+        concurrency=asking.concurrency,
+        price=found.price,
+    )
+
+
 def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
     """An endpoint that answers."""
+    from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
+
     if prompt.head() != Prompt(system=prompt.system):
         raise ConfigError(
             f"endpoint {name.model}: template_arguments, thoughts and memory of a prompt are for models "
-            "that are loaded here; leave them out."
+            "that are loaded here; leave them out. Thoughts of a served model get room by "
+            "max_thought_tokens in the providers file (docs/guides/endpoints.md)."
         )
-    settings = EndpointSettings(
-        url=name.url,
-        model=name.model,
-        temperature=playing.sampling.temperature,
-        max_new_tokens=playing.sampling.max_new_tokens,
-        stop=playing.sampling.stop,
-        timeout_s=playing.asking.timeout_s,
-        concurrency=playing.asking.concurrency,
+    asking = playing.asking
+    engine = EndpointEngine(
+        endpoint_settings(name, playing),
+        prompt.system,
+        journal=asking.journal,
+        in_flight=asking.in_flight,
     )
-    engine = EndpointEngine(settings, prompt.system)
     engine.check()
     return Seated(
         policy=ModelPolicy(engine, None, prompt.pairs),

@@ -8,102 +8,69 @@ it says can be recorded and replayed, and nobody can check who said it.
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-from collections.abc import Coroutine
+from collections import Counter as Counts
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
-from urllib.parse import urlsplit
 
+import httpx2
+
+from srl_agents.engines.completions import Completion, likely_tokens
+from srl_agents.engines.endpoint_line import Counter, Line, Secret, leave_line, take_line
+from srl_agents.engines.endpoint_settings import EndpointSettings
+from srl_agents.engines.endpoint_tries import RefusalError, Tries
 from srl_agents.engines.protocol import (
     Capabilities,
     Generation,
     GenerationRequest,
     SamplingSettings,
 )
-from srl_agents.records import Served, ServedFinish, WeightUpdate, WeightVersion
-from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError, nearest
+from srl_agents.engines.reply_journal import JournaledReply, ReplyJournal
+from srl_agents.records import Served, WeightUpdate, WeightVersion, digest
+from srl_envs.errors import (
+    ConfigError,
+    DeadlineError,
+    LostReplyError,
+    ModelError,
+    UnknownVersionError,
+    nearest,
+)
 
-if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
-
-T = TypeVar("T")
 Message = dict[str, str]
 """One of a chat: ``role`` and ``content``."""
-API_KEY = "SRL_ENDPOINT_API_KEY"
-"""Environment variable with the key. Not OPENAI_API_KEY: that one is for one provider, and every
-endpoint that is named on a command line would be sent it."""
-_NO_KEY = "none"
-"""What servers that want no key are sent; the client insists on one."""
-_CONNECT_S = 5.0
+MOST_IN_FLIGHT = 64
+"""Requests of all endpoints of a process at once, where nobody says otherwise."""
 _LENGTH_NAMES = ("max_tokens", "max_completion_tokens")
 """How requests call the longest reply. Local servers know the first, some providers the second only."""
 _TOO_LONG = ("context_length_exceeded", "maximum context length", "exceeds the available context")
 """In the code or message of a refused request whose prompt leaves no room for a reply."""
-
-_QUOTED = 300
-"""Characters of a server's own words in our messages."""
-MOST_MODEL_CHARACTERS = 200
-"""Of the name that a server reports for its model."""
-MOST_TOKENS = 100_000_000
-"""Of one prompt or reply; a larger count is taken for none."""
-_FINISHES: dict[str, ServedFinish] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "refused",
-    "refusal": "refused",
-}
-"""How servers call the end of a reply; every other word is ``other``."""
+_CUT_SHORT = ("max_tokens or model output limit was reached",)
+"""In the message of a provider that refuses where thoughts used up the limit."""
+_MOST_LOST = 5
+"""Replies lost in a row, with none in between, after which the endpoint is given up."""
+_MOST_TEXTLESS = 32
+"""First replies without any text after which the endpoint is given up."""
+_LISTING_S = 10.0
+_DRAIN_S = 10.0
+"""Seconds that replies under way get when an engine with a journal is closed: they are paid for."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndpointSettings:
-    """Where a served model is and how it writes."""
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """A request from its start to its end."""
 
-    url: str
-    """Base address of the API, which ends in ``/v1`` as a rule."""
-    model: str
-    """As the server calls it."""
-    temperature: float = 1.0
-    """Of sampling; 0 is greedy."""
-    max_new_tokens: int = 128
-    """Per reply."""
-    stop: tuple[str, ...] = ("</action>",)
-    """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
-    timeout_s: float = 120.0
-    """For one reply."""
-    retries: int = 6
-    """Further tries where the server is busy, fails or is silent; each waits longer, 8 s at most."""
-    concurrency: int = 8
-    """Requests at once."""
+    request: str
+    """Digest of all that it consists of."""
+    chat: list[Message]
+    sampling: SamplingSettings
+    retries: int
+    future: Future[JournaledReply] | None = None
+    sent: bool = False
+    """Whether a server may be working on it."""
 
-    def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # brackets without an end, or a port that is no number
-            usable = False
-        if not usable or not self.url.isprintable() or " " in self.url:
-            raise ConfigError(
-                f"endpoint {self.url!r}: give an address such as http://host:8000/v1."
-            )
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ConfigError(
-                f"endpoint at {parts.hostname}: an address is written down with the results, so it may "
-                f"hold no user, query or fragment. A key belongs into {API_KEY}."
-            )
-        if not self.model:
-            raise ConfigError(f"endpoint {self.url}: name a model that it serves.")
-        for name in ("timeout_s", "concurrency", "max_new_tokens"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use more than 0.")
-        if self.retries < 0:
-            raise ConfigError(f"endpoint: retries={self.retries}: use 0 or more.")
+    def cancel(self) -> None:
+        """Give it up."""
+        if self.future is not None:
+            self.future.cancel()
 
 
 class EndpointEngine:
@@ -111,14 +78,17 @@ class EndpointEngine:
 
     The first reply, as a rule that of `check`, fixes the name that the server reports for its model.
     Providers put a date into it, so a later reply under another name comes from another model.
-    Requests are sent from a thread of its own, so any event loop may ask.
+    Requests are sent from the process's thread for endpoints, so any event loop may ask.
 
     Args:
         settings: where it is and how it writes. The key comes from the environment.
         system: message before every chat; None for none.
+        journal: of the run; a request that it has is answered from there. Its requests differ in their
+            keys, so equal prompts of two matches are two requests.
+        in_flight: most requests at once, of all engines of the process that name this number.
 
     Raises:
-        ConfigError: the key cannot be sent.
+        ConfigError: the key cannot be sent, or is missing.
     """
 
     capabilities = Capabilities(
@@ -127,36 +97,29 @@ class EndpointEngine:
     reported: str | None
     """The model as the server names it in its replies; empty if it names none, None before the first."""
 
-    def __init__(self, settings: EndpointSettings, system: str | None = None) -> None:
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        system: str | None = None,
+        *,
+        journal: ReplyJournal | None = None,
+        in_flight: int = MOST_IN_FLIGHT,
+    ) -> None:
+        if in_flight < 1:
+            raise ConfigError(f"in_flight={in_flight}: use 1 or more.")
         self.settings, self.system = settings, system
-        self._key = os.environ.get(API_KEY, "").strip() or _NO_KEY
-        if not (self._key.isascii() and self._key.isprintable()):
-            # the client would refuse the header, and its error shows the header
-            raise ConfigError(
-                f"{API_KEY} holds a character that no key has, such as a line break or an accent: copy "
-                "the key again."
-            )
-        self._line: _Line | None = None
-        self._client: AsyncOpenAI | None = None
+        self._journal, self._in_flight = journal, in_flight
+        self._secret = Secret(settings.account.key_env)
+        self._line: Line | None = None
+        self._joined: Future[Counter] | None = None
         self._closed = False
         self._awake = asyncio.Event()
         self._awake.set()
         self._places = asyncio.Semaphore(settings.concurrency)
-        self._length_name = _LENGTH_NAMES[0]
+        self._length_name = _LENGTH_NAMES[bool(settings.max_thought_tokens)]
+        self._under_way: set[_Asked] = set()
+        self._lost, self._texts, self._textless = 0, 0, Counts[str]()
         self.reported = None
-
-    def _connect(self, retries: int) -> AsyncOpenAI:
-        """A client; never a copy of one, which would read the variables of one provider again."""
-        from openai import AsyncOpenAI, Timeout  # noqa: PLC0415 - an extra, and slow to import
-
-        client = AsyncOpenAI(
-            api_key=self._key,
-            base_url=self.settings.url,
-            timeout=Timeout(self.settings.timeout_s, connect=_CONNECT_S),
-            max_retries=retries,
-        )
-        client.organization = client.project = None  # of that provider, too
-        return client
 
     def check(self) -> None:
         """Ask for one token, with one retry, so that what cannot work fails before anything slow.
@@ -164,21 +127,14 @@ class EndpointEngine:
         Raises:
             ModelError: nobody answers there, the key is refused, or the model is not served.
         """
-        asyncio.run(self._check())
-
-    async def _check(self) -> None:
-        from openai import BadRequestError  # noqa: PLC0415
-
-        greeting = [{"role": "user", "content": "Hello"}]
-        async with self._connect(min(1, self.settings.retries)) as quick:
-            ask = partial(self._ask, quick, greeting, self.settings.temperature, 1)
-            try:
-                await ask()
-            except BadRequestError as error:
-                if _LENGTH_NAMES[0] not in _words(error):
-                    raise (await self._named(error)) from None
-                self._length_name = _LENGTH_NAMES[1]
-                await ask()
+        chat = [{"role": "user", "content": "Hello"}]
+        sampling = SamplingSettings(temperature=self.settings.temperature, max_new_tokens=1)
+        found = self._journaled(request := self._digest(chat, sampling, ()))
+        if found is None:
+            asked = _Asked(request, chat, sampling, min(1, self.settings.retries))
+            _future(self._start(asked)).result()
+        else:
+            self._check_model(found.served.model)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See `Engine`.
@@ -189,29 +145,26 @@ class EndpointEngine:
         Raises:
             ConfigError: the request wants a filter of tokens that this API does not have.
             DeadlineError: no reply within the request's deadline.
-            ModelError: a reply does not come, however often it is asked for; or another model wrote it
-                than the ones before.
+            LostReplyError: this reply does not come, however often it is asked for.
+            ModelError: no reply comes any more, or none has any text; the key or the model is refused;
+                or another model wrote it than the ones before.
             UnknownVersionError: the request names a version.
         """
         if request.version is not None:
             raise UnknownVersionError(
                 f"{self.settings.url} serves one model and knows no version {request.version}."
             )
-        sampling = request.sampling or SamplingSettings(
-            temperature=self.settings.temperature,
-            max_new_tokens=self.settings.max_new_tokens,
-            stop=self.settings.stop,
+        sampling = self._sampling(request)
+        chat = self._chat(request)
+        asked = _Asked(
+            self._digest(chat, sampling, request.key), chat, sampling, self.settings.retries
         )
-        if sampling.top_k or sampling.min_p or sampling.top_p < 1:
-            raise ConfigError(
-                f"{self.settings.url}: an endpoint is asked with a temperature alone; leave out top_k, "
-                "top_p and min_p."
-            )
         try:
             async with asyncio.timeout(request.deadline_s):
                 await self._awake.wait()
-                work = self._reply(self._chat(request), sampling)
-                text, served = await asyncio.wrap_future(self._send(work))
+                found = self._journaled(asked.request)
+                if found is None:
+                    found = await self._wait(self._start(asked))
         except TimeoutError:
             raise DeadlineError(
                 f"{self.settings.url} gave no reply within the {request.deadline_s:g} s that the "
@@ -221,7 +174,14 @@ class EndpointEngine:
             if self._closed and not self._asked_to_end():
                 raise self._gone() from None
             raise
-        return Generation(text=text, version=None, finish="served", served=served)
+        self._require_texts(found)
+        text, served = found.text, found.served
+        ends = [text.find(stop) + len(stop) for stop in sampling.stop if stop in text]
+        if ends:  # what the limit cut after the stop text is no part of the reply
+            text, served = text[: min(ends)], replace(served, finish="stop")
+        return Generation(
+            text=text, version=None, finish="served", served=served, thoughts=found.thoughts
+        )
 
     async def install(self, update: WeightUpdate) -> None:
         """Refused: a server plays what it serves.
@@ -243,37 +203,90 @@ class EndpointEngine:
         self._awake.set()
 
     async def close(self) -> None:
-        """See `Engine`."""
+        """See `Engine`. With a journal, what is under way is waited for, as it is paid for already."""
         self._closed = True
         self._awake.set()
-        line, client = self._line, self._client
-        self._line = self._client = None
-        if line is not None and client is not None:
-            await asyncio.to_thread(line.close, client.close())
+        line, self._line = self._line, None
+        if line is not None:
+            await asyncio.wrap_future(line.send(self._end(line)))
+            await asyncio.to_thread(leave_line, line)
 
-    def _send(self, work: Coroutine[Any, Any, tuple[str, Served]]) -> Future[tuple[str, Served]]:
-        """Begin to ask; the first time opens the line.
+    async def _end(self, line: Line) -> None:
+        """In the line's thread."""
+        drained = self._journal is not None
+        for asked in [*self._under_way]:
+            if not (asked.sent and drained):
+                asked.cancel()
+        waiting = [asyncio.wrap_future(_future(asked)) for asked in [*self._under_way]]
+        if waiting:
+            await asyncio.wait(waiting, timeout=_DRAIN_S)
+        for future in waiting:
+            future.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if self._joined is not None:
+            await line.part(self.settings.account)
+
+    # --- in the caller's thread -------------------------------------------------------------
+
+    def _start(self, asked: _Asked) -> _Asked:
+        """Begin to ask; the first time takes the line.
 
         Raises:
             ModelError: it was closed.
         """
         if self._closed:
-            work.close()
             raise self._gone()
         if self._line is None:
-            self._line, self._client = _Line(), self._connect(self.settings.retries)
-        return self._line.send(work)
+            self._line = take_line()
+            self._joined = self._line.send(self._line.join(self.settings.account))
+        self._under_way.add(asked)
+        asked.future = self._line.send(self._answer(self._line, asked))
+        asked.future.add_done_callback(lambda _: self._under_way.discard(asked))
+        return asked
 
-    @property
-    def _opened(self) -> AsyncOpenAI:
-        """The client of the line.
+    async def _wait(self, asked: _Asked) -> JournaledReply:
+        """The reply; whoever stops waiting also stops the request, unless its answer will be kept."""
+        waited = asyncio.wrap_future(_future(asked))
+        try:
+            return await asyncio.shield(waited)
+        except asyncio.CancelledError:
+            if self._journal is None or not asked.sent:
+                asked.cancel()
+            else:
+                waited.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
 
-        Raises:
-            ModelError: it was closed meanwhile.
-        """
-        if self._client is None:
-            raise self._gone()
-        return self._client
+    def _journaled(self, request: str) -> JournaledReply | None:
+        return None if self._journal is None else self._journal.find(request)
+
+    def _digest(self, chat: list[Message], sampling: SamplingSettings, key: tuple[int, ...]) -> str:
+        """Of all that a request consists of, and of what its reply is for."""
+        settings = self.settings
+        return digest(
+            [
+                settings.url,
+                settings.model,
+                chat,
+                sampling.temperature,
+                sampling.max_new_tokens,
+                settings.max_thought_tokens,
+                settings.extra,
+                list(key),
+            ]
+        )
+
+    def _sampling(self, request: GenerationRequest) -> SamplingSettings:
+        sampling = request.sampling or SamplingSettings(
+            temperature=self.settings.temperature,
+            max_new_tokens=self.settings.max_new_tokens,
+            stop=self.settings.stop,
+        )
+        if sampling.top_k or sampling.min_p or sampling.top_p < 1:
+            raise ConfigError(
+                f"{self.settings.url}: an endpoint is asked with a temperature alone; leave out top_k, "
+                "top_p and min_p."
+            )
+        return sampling
 
     def _gone(self) -> ModelError:
         return ModelError(f"the endpoint {self.settings.url} was closed.")
@@ -290,84 +303,97 @@ class EndpointEngine:
             chat += [{"role": "user", "content": seen}, {"role": "assistant", "content": said}]
         return [*chat, {"role": "user", "content": request.observation}]
 
-    async def _reply(self, chat: list[Message], sampling: SamplingSettings) -> tuple[str, Served]:
-        from openai import BadRequestError  # noqa: PLC0415
+    # --- in the line's thread ---------------------------------------------------------------
 
+    async def _answer(self, line: Line, asked: _Asked) -> JournaledReply:
+        if self._joined is None:
+            raise self._gone()
+        counter = await asyncio.wrap_future(self._joined)
+        tries = Tries(
+            self.settings,
+            self._secret,
+            counter,
+            line.gate(self._in_flight),
+            closing=lambda: self._closed,
+        )
         async with self._places:
+            found = await self._complete(tries, counter, asked)
+        served, price = found.served, self.settings.price
+        if price is not None:
+            served = replace(served, cost=price.cost(served))
+        reply = JournaledReply(text=found.text, thoughts=found.thoughts, served=served)
+        if self._journal is not None:
+            self._journal.add(asked.request, reply)
+        return reply
+
+    async def _complete(self, tries: Tries, counter: Counter, asked: _Asked) -> Completion:
+        """The completion, in whatever dialect the server wants.
+
+        Raises:
+            LostReplyError: it did not come.
+            ModelError: nothing comes any more.
+        """
+        most = asked.sampling.max_new_tokens + self.settings.max_thought_tokens
+        tokens = likely_tokens(asked.chat) + most
+        names = [self._length_name, *(n for n in _LENGTH_NAMES if n != self._length_name)]
+
+        def begun() -> None:
+            asked.sent = True
+
+        for name in names:
+            body = {
+                "model": self.settings.model,
+                "messages": asked.chat,
+                "temperature": asked.sampling.temperature,
+                name: most,
+                "stream": False,  # some servers stream where nobody says so
+                **self.settings.extra,
+            }
             try:
-                text, served = await self._ask(
-                    self._opened, chat, sampling.temperature, sampling.max_new_tokens
-                )
-            except BadRequestError as error:
-                if any(words in _words(error) for words in _TOO_LONG):
-                    return "", Served(finish="length")
-                raise (await self._named(error)) from None
-        ends = [text.find(stop) + len(stop) for stop in sampling.stop if stop in text]
-        if ends:  # what the limit cut after the stop text is no part of the reply
-            text, served = text[: min(ends)], replace(served, finish="stop")
-        return text, served
+                found = await tries.complete(body, tokens, retries=asked.retries, begun=begun)
+            except LostReplyError as error:
+                raise self._counted(error) from None
+            except RefusalError as error:
+                said = f"{error.code} {error.said}"
+                if any(words in said for words in (*_TOO_LONG, *_CUT_SHORT)):
+                    served = Served(finish="length", model=self.reported or "")
+                    return Completion(text="", thoughts="", served=served)
+                if name in said and name != names[-1]:
+                    continue
+                raise (await self._named(error, counter)) from None
+            self._length_name, self._lost = name, 0
+            self._check_model(found.served.model)
+            return found
+        raise RuntimeError("the last name of the limit was passed over.")
 
-    async def _ask(
-        self, client: AsyncOpenAI, chat: list[Message], temperature: float, most: int
-    ) -> tuple[str, Served]:
-        """One request, with the retries of ``client``.
+    def _counted(self, error: LostReplyError) -> ModelError:
+        """The error, or a graver one where it was not the first in a row."""
+        self._lost += 1
+        if self._lost < _MOST_LOST:
+            return error
+        return ModelError(f"{error} {self._lost} replies in a row were lost: stopped.")
 
-        Raises:
-            BadRequestError: the server refuses it; the caller may know why.
-            ModelError: anything else.
-        """
-        import openai  # noqa: PLC0415
-
-        request: Any = {
-            "model": self.settings.model,
-            "messages": chat,
-            "temperature": temperature,
-            self._length_name: most,
-        }
-        try:
-            found: Any = await client.chat.completions.create(**request)
-        except openai.BadRequestError:
-            raise
-        except openai.APIStatusError as error:
-            raise (await self._named(error)) from None
-        except openai.APITimeoutError:
-            raise ModelError(
-                f"{self.settings.url} gave no reply within {self.settings.timeout_s:g} s, in "
-                f"{client.max_retries + 1} tries."
-            ) from None
-        except openai.APIConnectionError as error:
-            reason = f"{type(error.__cause__).__name__}: {error.__cause__}"
-            raise ModelError(
-                f"{self.settings.url} does not answer ({reason}). Is the server running, and is the "
-                "address right?"
-            ) from None
-        except (openai.OpenAIError, ValueError) as error:
-            raise self._strange(f"{type(error).__name__}: {error}") from None
-        return self._read(found)
-
-    def _read(self, found: Any) -> tuple[str, Served]:
-        """Text and report of a completion that the client has not checked.
+    def _require_texts(self, found: JournaledReply) -> None:
+        """Give up where not one of the first replies has any text: the run would be paid for nothing.
 
         Raises:
-            ModelError: it is none, or another model's.
+            ModelError: says how they ended.
         """
-        try:
-            choice = found.choices[0]
-            text = choice.message.content
-        except (AttributeError, IndexError, TypeError):
-            raise self._strange(str(found)) from None
-        if text is not None and not isinstance(text, str):  # the client does not look
-            raise self._strange(str(text))
-        self._check_model(getattr(found, "model", None))
-        # JSON can say half of a surrogate pair, which is no text and cannot be written down
-        whole = (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return whole, _served(choice, getattr(found, "usage", None))
+        if found.text:
+            self._texts += 1
+        if self._texts:
+            return
+        self._textless[found.served.finish] += 1
+        if self._textless.total() >= _MOST_TEXTLESS:
+            ends = ", ".join(f"{count} {finish}" for finish, count in self._textless.items())
+            raise ModelError(
+                f"{self.settings.url}: none of the first {self._textless.total()} replies of "
+                f"{self.settings.model} has any text (they ended by: {ends}): stopped. Where thoughts "
+                "used up the limit, give them max_thought_tokens in the providers file."
+            )
 
-    def _check_model(self, name: object) -> None:
+    def _check_model(self, told: str) -> None:
         """Keep the first name that the server reports for its model; refuse every other one."""
-        told = "" if name is None else name
-        if not is_model_name(told):
-            raise self._strange(f"model {told!r}")
         if self.reported is None:
             self.reported = told
         if told != self.reported:
@@ -377,96 +403,46 @@ class EndpointEngine:
                 "the model by its dated name."
             )
 
-    async def _named(self, error: APIStatusError) -> ModelError:
+    async def _named(self, error: RefusalError, counter: Counter) -> ModelError:
         """What the server's refusal means for whoever named it."""
-        url, status = self.settings.url, error.status_code
+        url, status, secret = self.settings.url, error.status, self._secret
         if status in (401, 403):
-            given = "no key" if self._key == _NO_KEY else "this key"
+            given = "this key" if secret else "no key"
             return ModelError(
-                f"{url} refuses {given} ({status}): put the right one into {API_KEY}."
+                f"{url} refuses {given} ({status}): put the right one into {secret.variable}."
             )
         if status == 404:
-            served = await self._served()
+            served = await self._served(counter)
             if self.settings.model in served or not served:
                 return ModelError(
-                    f"{url} is no address of a chat API (404): most end in /v1, for example "
-                    "http://host:8000/v1."
+                    f"{url} is no address of a chat API, or serves no model {self.settings.model!r} "
+                    f"(404: {error.said}). Most addresses end in /v1, for example http://host:8000/v1."
                 )
             return ModelError(
                 f"{url} serves no model {self.settings.model!r}."
                 f"{nearest(self.settings.model, served)} It serves: {', '.join(served)}."
             )
-        said = error.message.replace(self._key, "***")[:_QUOTED]
-        return ModelError(f"{url} answered {status}: {said}")
+        return ModelError(f"{url} answered {status}: {error.said}")
 
-    async def _served(self) -> list[str]:
+    async def _served(self, counter: Counter) -> list[str]:
         """Models that the server lists; none if it lists nothing."""
-        import openai  # noqa: PLC0415
-
         try:
-            async with self._connect(0) as client:
-                listed = await client.models.list()
-            return sorted(model.id for model in listed.data)
-        except (openai.OpenAIError, ValueError, AttributeError, TypeError):
+            listed = await counter.client.get(
+                self.settings.url.rstrip("/") + "/models",
+                headers=self._secret.headers,
+                timeout=_LISTING_S,
+            )
+            return sorted(self._secret.hide(str(model["id"])) for model in listed.json()["data"])
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError):
             return []
 
-    def _strange(self, found: str) -> ModelError:
-        return ModelError(
-            f"{self.settings.url} answered with something else than a chat completion: "
-            f"{found.replace(self._key, '***')[:_QUOTED]!r}"
-        )
 
+def _future(asked: _Asked) -> Future[JournaledReply]:
+    """Of a request that was started.
 
-class _Line:
-    """A thread with an event loop, which keeps connections open between one caller's loop and the next."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
-        self._thread.start()
-
-    def send(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Do the work there; cancelling the result cancels the work."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Cancel what is under way, do the last work, and end the thread."""
-        self.send(self._cancel_all()).result()
-        self.send(last).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _cancel_all(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-
-def is_model_name(name: object) -> TypeGuard[str]:
-    """Whether a server may report this as the name of its model; empty stands for none."""
-    return isinstance(name, str) and name.isprintable() and len(name) <= MOST_MODEL_CHARACTERS
-
-
-def _served(choice: Any, usage: Any) -> Served:
-    """Why a reply ended and what it took, of a completion that the client has not checked."""
-    reason = getattr(choice, "finish_reason", None)
-    finish = _FINISHES.get(reason, "other") if isinstance(reason, str) else "other"
-    if getattr(choice.message, "refusal", None) and not choice.message.content:
-        finish = "refused"
-    return Served(
-        finish=finish,
-        prompt_tokens=_count(getattr(usage, "prompt_tokens", None)),
-        completion_tokens=_count(getattr(usage, "completion_tokens", None)),
-    )
-
-
-def _count(value: Any) -> int | None:
-    """A number of tokens; None for anything else."""
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
-
-
-def _words(error: APIStatusError) -> str:
-    """Code and message of a refusal."""
-    return f"{error.code} {error.message}"
+    Raises:
+        RuntimeError: it was not.
+    """
+    if asked.future is None:
+        raise RuntimeError("the request was not started.")
+    return asked.future

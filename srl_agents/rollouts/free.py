@@ -1,7 +1,8 @@
 """The order ``free``: one coroutine per match, and nobody waits for the slowest.
 
 Seeds, starts and random numbers are those of ``exact``. Which replies share a batch depends on when
-they are asked for, so an engine whose batches round differently may reply otherwise.
+they are asked for, so an engine whose batches round differently may reply otherwise. A reply that an
+endpoint lost voids its match alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from srl_agents.rollouts.asking import Asking
 from srl_agents.rollouts.match import Match
 from srl_agents.rollouts.match_queue import MatchQueue, Progress
 from srl_agents.rollouts.steps import StepPool
+from srl_envs.errors import LostReplyError
 
 
 async def play_free(
@@ -46,7 +48,11 @@ async def _play_one(queue: MatchQueue, match: Match, steps: StepPool, asking: As
     try:
         asks = await steps.step(match, match.begin)
         while asks:
-            replies = await asking.one_by_one(asks)
+            try:
+                replies = await asking.one_by_one(asks)
+            except LostReplyError as error:
+                match.void(error)
+                return
             written = {ask.seat: reply for ask, reply in zip(asks, replies, strict=True)}
             asks = await steps.step(match, partial(match.advance, written))
     except BaseException:

@@ -31,6 +31,7 @@ def an_entry(
         level=level,
         verified={"when": when, "published": when} | ({"signature": "00"} if signed else {}),
         bundle=SimpleNamespace(
+            root="f00d",
             agents=(an_agent("bot:strong"), *entrants),
             entrants=entrants,
             claim={"declared": declared},
@@ -76,6 +77,13 @@ def test_an_endpoint_is_named_by_its_host_and_by_what_it_reported() -> None:
     served = {"url": "https://api.example:8000/v1", "model": "m", "reported": "m-2030-01-02"}
     found = described_entries([an_entry(an_agent("a", endpoint=served))], {})["a"]["endpoint"]
     assert (found["provider"], found["dated_model"]) == ("api.example", "m-2030-01-02")
+    thinking = {"max_thought_tokens": 64, "extra": '{"reasoning_effort":"low"}'}
+    used = {("f00d", "a"): {"replies": 3}}
+    found = described_entries(
+        [an_entry(an_agent("a", endpoint=served, thinking=thinking))], {}, used
+    )
+    assert found["a"]["endpoint"]["usage"] == {"replies": 3}
+    assert found["a"]["endpoint"]["thinking"].startswith("64 tokens for thoughts")
     broken = an_agent("a", endpoint={"url": "http://[x"})
     assert described_entries([an_entry(broken)], {})["a"]["endpoint"]["provider"] == ""
 
@@ -85,5 +93,7 @@ def test_what_is_no_text_is_left_out(hostile: Any) -> None:
     entry = an_entry(an_agent("a", endpoint={"url": hostile, "model": "m"}), submitter=hostile)
     entry.bundle.manifest["provenance"] = {"commit": hostile}
     found = described_entries([entry], {})["a"]
-    assert found["endpoint"] == {"provider": "", "model": "m", "dated_model": "", "url": ""}
+    assert found["endpoint"] == {
+        "provider": "", "model": "m", "dated_model": "", "url": "", "thinking": "", "usage": None,
+    }  # fmt: skip
     assert (found["submitter"], found["commit"], found["command"]) == ("", "", "")

@@ -18,12 +18,13 @@ from leaderboards.cli.main import main
 from leaderboards.publishing import publish
 from leaderboards.redteam.forger import Forger
 from leaderboards.verify import verify
-from srl_agents.engines.endpoint import API_KEY
+from srl_agents.engines.endpoint_settings import API_KEY
 from srl_agents.records import Served
 from srl_envs.errors import ConfigError
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
 
 KEY = "sk-never-written"
+ROW = ["stop", 40, 9, None, None, None, DATED, "", []]
 
 
 def run(
@@ -86,7 +87,7 @@ def test_a_bundle_of_a_served_model_says_who_was_asked_and_how(bundle: Bundle) -
 
 
 def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle) -> None:
-    told = Served(finish="stop", prompt_tokens=40, completion_tokens=9)
+    told = Served(finish="stop", prompt_tokens=40, completion_tokens=9, model=DATED)
     for record in bundle.records():
         replied = {
             seat: sum(seat in step.replies for step in record.transcript.steps)
@@ -94,7 +95,7 @@ def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle)
             if name == "me"
         }
         assert record.served == {seat: (told,) * turns for seat, turns in replied.items()}
-        lines = {str(seat): [["stop", 40, 9]] * turns for seat, turns in replied.items()}
+        lines = {str(seat): [ROW] * turns for seat, turns in replied.items()}
         assert record.lines[0].get("served", {}) == lines
 
 
@@ -137,16 +138,24 @@ def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
     [
         (lambda served: served.clear(), "reported"),
         (lambda served: served["0"].pop(), "reported"),
-        (lambda served: served["0"].append(["stop", 1, 1]), "reported"),
-        (lambda served: served.update({"1": [["stop", 1, 1]]}), "reported"),
+        (lambda served: served["0"].append(ROW), "reported"),
+        (lambda served: served.update({"1": [ROW]}), "reported"),
         (lambda served: served.update({"7": []}), "reported"),
         (lambda served: served.update({"00": served.pop("0")}), "number of a seat"),
         (lambda served: served["0"][0].__setitem__(0, "won"), "'stop' or 'length'"),
         (lambda served: served["0"][0].__setitem__(1, True), "an integer from 0"),
         (lambda served: served["0"][0].__setitem__(1, -1), "an integer from 0"),
         (lambda served: served["0"][0].__setitem__(2, 1.0), "an integer from 0"),
-        (lambda served: served["0"][0].append(0), "list of 3 entries"),
-        (lambda served: served["0"].__setitem__(0, None), "list of 3 entries"),
+        (lambda served: served["0"][0].__setitem__(5, 0.1), "by tokens and price it is None"),
+        (lambda served: served["0"][0].__setitem__(5, -0.1), "a number with a point"),
+        (
+            lambda served: served["0"][0].__setitem__(6, "another"),
+            "a reply of it is from 'another'",
+        ),
+        (lambda served: served["0"][0].__setitem__(7, "a\nb"), "text, at most 200"),
+        (lambda served: served["0"][0].__setitem__(8, ["tired"]), "'rate_limited' or"),
+        (lambda served: served["0"][0].append(0), "list of 9 entries"),
+        (lambda served: served["0"].__setitem__(0, None), "list of 9 entries"),
     ],
 )
 def test_reports_that_fit_no_replies_are_refused(
@@ -163,7 +172,7 @@ def test_reports_that_fit_no_replies_are_refused(
 def test_a_bot_reports_nothing(bundle: Bundle, tmp_path: Path) -> None:
     forged = Forger.of(bundle, tmp_path)
     place = next(k for k, spec in enumerate(bundle.specs) if "me" not in spec.seats)
-    forged.matches[place]["served"] = {"0": [["stop", 1, 1]]}
+    forged.matches[place]["served"] = {"0": [ROW]}
     assert "reported" in verify(forged.rehash(), "L0").rejected
 
 
@@ -271,7 +280,7 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
         assert run(tmp_path / "run", server) == 2
         assert f"answered as '{DATED}' before" in capsys.readouterr().err
         assert run(tmp_path / "run", server) == 2  # nor does the other model go on in this folder
-        assert "agent 'me' has other weights or settings" in capsys.readouterr().err
+        assert f"answered as '{DATED}' before" in capsys.readouterr().err
         server.model, server.reply = DATED, lambda _: "<action>check</action>"
         assert run(tmp_path / "run", server) == 0
 

@@ -12,7 +12,23 @@
   function endpoint(found) {
     if (!found) return "no, played from weights or a program";
     const names = [found.dated_model || found.model, found.provider && `of ${found.provider}`, found.url && `at ${found.url}`];
-    return `yes, ${names.filter(Boolean).join(" ")}. Its weights cannot be proven.`;
+    const thinking = found.thinking ? ` Asked with ${found.thinking}.` : "";
+    return `yes, ${names.filter(Boolean).join(" ")}.${thinking} Its weights cannot be proven.`;
+  }
+
+  const known = (number) => number === null ? "unknown" : whole(number);
+
+  function usage(used) {
+    const ends = Object.entries(used.finishes).map(([finish, count]) => `${whole(count)} ${finish}`);
+    const failed = Object.entries(used.failed_tries).map(([name, count]) => `${whole(count)} ${name}`);
+    const systems = used.fingerprints.length ? ` Systems: ${used.fingerprints.join(", ")}.` : "";
+    return `${counted(used.replies, "reply", "replies")} (${ends.join(", ")}); tokens: ${known(used.prompt_tokens)} prompt, ${known(used.cached_tokens)} of them cached, ${known(used.completion_tokens)} reply, ${known(used.reasoning_tokens)} of them thoughts.` +
+      (failed.length ? ` Failed tries: ${failed.join(", ")}.` : "") + systems;
+  }
+
+  function cost(used) {
+    if (used.cost === null) return "unknown";
+    return `${used.cost.toPrecision(3)} ${used.currency}, by prices of ${used.price_date} (${used.price_source})`;
   }
 
   function verification(row) {
@@ -32,6 +48,8 @@
         fact("submitted by", entry.submitter || "nobody is named"),
         entry.attempts ? fact("attempts", attempts(entry.attempts)) : null,
         fact("endpoint", endpoint(entry.endpoint)),
+        entry.endpoint?.usage ? fact("it reported", usage(entry.endpoint.usage)) : null,
+        entry.endpoint?.usage ? fact("cost", cost(entry.endpoint.usage)) : null,
         fact("trained on", entry.training_data || "nothing is declared"),
         fact("played", `${day(entry.started)} with SRL ${entry.srl || "of unknown version"}`),
         fact("commit", entry.commit ? el("code", {}, entry.commit) : "unknown"),

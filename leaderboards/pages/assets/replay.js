@@ -16,7 +16,7 @@
 
   const parts = (components) => Object.entries(components).filter(([, value]) => value).map(([name, value]) => `${name} ${signed(value, 3)}`).join(", ");
 
-  const ENDS = { length: ", cut by the length limit", refused: ", the endpoint refused to answer", other: ", ended for an unknown reason" };
+  const ENDS = { length: ", cut by the length limit", refused: ", the endpoint refused to answer", empty: ", the endpoint sent no text", other: ", ended for an unknown reason" };
 
   function verdict(turn) {
     if (turn.reply === null) return el("span", { class: "tag" }, "waits");

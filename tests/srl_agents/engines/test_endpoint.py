@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from srl_agents.agents import ModelPolicy, ScriptedPolicy
-from srl_agents.engines.endpoint import API_KEY, EndpointEngine, EndpointSettings
+from srl_agents.engines.endpoint import EndpointEngine
+from srl_agents.engines.endpoint_settings import API_KEY, Account, EndpointSettings
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest, SamplingSettings
 from srl_agents.records import MatchSpec, Served, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
@@ -38,7 +39,7 @@ def endpoint() -> Iterator[Callable[..., EndpointEngine]]:
     made: list[EndpointEngine] = []
 
     def make(url: str, system: str | None = None, **settings: Any) -> EndpointEngine:
-        found = EndpointSettings(**{"url": url, "model": MODEL, **settings})
+        found = EndpointSettings(**{"account": Account(url=url), "model": MODEL, **settings})
         made.append(EndpointEngine(found, system))
         return made[-1]
 
@@ -73,7 +74,13 @@ def test_a_request_samples_as_the_settings_say(endpoint: Maker) -> None:
     with chat_server() as server:
         ask(endpoint(server.url, temperature=0.5, max_new_tokens=7))
         assert server.requests == [
-            {"model": MODEL, "messages": HELLO, "temperature": 0.5, "max_tokens": 7}
+            {
+                "model": MODEL,
+                "messages": HELLO,
+                "temperature": 0.5,
+                "max_tokens": 7,
+                "stream": False,
+            }
         ]
 
 
@@ -114,7 +121,7 @@ def test_a_prompt_without_room_gets_an_empty_reply(words: str, endpoint: Maker) 
     with chat_server(refusals=[(400, words)]) as server:
         told = ask(endpoint(server.url, concurrency=1), request(), request())
         assert [reply.text for reply in told] == ["", "<action>bet</action>"]
-        assert told[0].served == Served(finish="length")
+        assert told[0].served == Served(finish="length", model="")
 
 
 def test_another_refusal_ends_the_run_and_is_asked_once(endpoint: Maker) -> None:
@@ -130,7 +137,7 @@ def test_what_is_no_completion_is_named(body: bytes, endpoint: Maker) -> None:
         chat_server(body=body) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
     ):
-        ask(endpoint(server.url))
+        ask(endpoint(server.url, retries=0))
 
 
 @pytest.mark.parametrize("content", [5, [{"type": "text", "text": "<action>bet</action>"}]])
@@ -139,7 +146,7 @@ def test_a_reply_that_is_no_text_is_named(content: Any, endpoint: Maker) -> None
         chat_server(reply=lambda _: content) as server,
         pytest.raises(ModelError, match="something else than a chat completion"),
     ):
-        ask(endpoint(server.url))
+        ask(endpoint(server.url, retries=0))
 
 
 def test_a_silent_server_is_given_up(endpoint: Maker) -> None:
@@ -258,7 +265,7 @@ def test_a_model_that_is_not_served_is_named_with_those_that_are(endpoint: Maker
 
 
 def test_an_address_without_the_api_is_named(endpoint: Maker) -> None:
-    with chat_server() as server, pytest.raises(ModelError, match="most end in /v1"):
+    with chat_server() as server, pytest.raises(ModelError, match="Most addresses end in /v1"):
         endpoint(server.url.removesuffix("/v1")).check()
 
 
@@ -330,28 +337,45 @@ def test_a_server_that_repeats_the_key_does_not_make_us_print_it(
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("localhost:8000", "give an address"),
+        ("ftp://host/v1", "give an address"),
+        ("http://", "give an address"),
+        ("http://[h/v1", "give an address"),
+        ("http://h:port/v1", "give an address"),
+        ("http://h:99999/v1", "give an address"),
+        ("http://h/v1\n<b>", "give an address"),
+        ("http://h v/v1", "give an address"),
+        ("http://me:secret@host/v1", API_KEY),
+        ("http://host/v1?key=secret", API_KEY),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused(url: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        Account(url=url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"url": "localhost:8000"}, "give an address"),
-        ({"url": "ftp://host/v1"}, "give an address"),
-        ({"url": "http://"}, "give an address"),
-        ({"url": "http://[h/v1"}, "give an address"),
-        ({"url": "http://h:port/v1"}, "give an address"),
-        ({"url": "http://h:99999/v1"}, "give an address"),
-        ({"url": "http://h/v1\n<b>"}, "give an address"),
-        ({"url": "http://h v/v1"}, "give an address"),
-        ({"url": "http://me:secret@host/v1"}, API_KEY),
-        ({"url": "http://host/v1?key=secret"}, API_KEY),
         ({"model": ""}, "name a model"),
         ({"timeout_s": 0.0}, "timeout_s"),
+        ({"deadline_s": 0.0}, "deadline_s"),
         ({"concurrency": 0}, "concurrency"),
         ({"retries": -1}, "retries"),
+        ({"max_thought_tokens": -1}, "max_thought_tokens"),
+        ({"extra": {"stream": True}}, "extra.stream is decided"),
+        ({"extra": {"a": {"api_Key": "sk"}}}, "extra.api_Key looks like a key"),
+        ({"extra": {"a": "x" * 2000}}, "characters as JSON"),
+        ({"extra": {"a": {1}}}, "what JSON has not"),
+        ({"extra": {"a": float("nan")}}, "what JSON has not"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words) as caught:
-        EndpointSettings(**{"url": "http://host/v1", "model": "m", **settings})
-    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigError, match=words):
+        EndpointSettings(**{"account": Account(url="http://host/v1"), "model": "m", **settings})
 
 
 # --- as an engine ----------------------------------------------------------------------------
@@ -359,7 +383,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: 
 
 def test_it_keeps_the_promises_of_an_engine() -> None:
     with chat_server(reply=lambda r: r["messages"][-1]["content"]) as server:
-        settings = EndpointSettings(url=server.url, model=MODEL, concurrency=2)
+        settings = EndpointSettings(account=Account(url=server.url), model=MODEL, concurrency=2)
         check_engine(lambda: EndpointEngine(settings), requests=4)
     gc.collect()  # see pytestmark: here, and not in another file
 
@@ -394,7 +418,7 @@ def test_a_request_is_given_up_at_its_deadline(endpoint: Maker) -> None:
 def test_a_cancelled_request_gives_its_place_to_the_next(endpoint: Maker) -> None:
     """With one place, and a server that is silent on the first request alone."""
     with chat_server(
-        reply=lambda r: time.sleep(1.0 * (r["messages"][0]["content"] == "slow"))
+        reply=lambda r: time.sleep(1.0 * (r["messages"][0]["content"] == "slow")) or "bet"
     ) as s:
         engine = endpoint(s.url, concurrency=1)
 

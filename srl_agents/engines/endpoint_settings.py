@@ -1,0 +1,151 @@
+"""Where a served model is, and how it is asked: frozen data, without a client."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from srl_agents.engines.prices import Price
+from srl_agents.records import canonical_json
+from srl_envs.errors import ConfigError
+
+API_KEY = "SRL_ENDPOINT_API_KEY"
+"""Environment variable with the key of endpoints that no providers file describes. Not OPENAI_API_KEY:
+that one is for one provider, and every endpoint that is named on a command line would be sent it."""
+MOST_EXTRA_CHARACTERS = 2000
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS = frozenset(
+    {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
+)
+"""Fields of a request that `extra` may not have."""
+_SECRET = re.compile("key|secret|password|authorization|credential", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """Whoever is asked, and how fast: all models of one account share its limits."""
+
+    url: str
+    """Base address of the API, which ends in ``/v1`` as a rule."""
+    key_env: str = API_KEY
+    """Environment variable with the key."""
+    requests_per_minute: float | None = None
+    """Of all models together; absent: no limit."""
+    tokens_per_minute: float | None = None
+    """Of prompts and replies of all models together; absent: no limit."""
+    concurrency: int | None = None
+    """Requests of all models at once; absent: only each model's own limit."""
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # brackets without an end, or a port that is no number
+            usable = False
+        if not usable or not self.url.isprintable() or " " in self.url:
+            raise ConfigError(
+                f"endpoint {self.url!r}: give an address such as http://host:8000/v1, or the name of a "
+                "provider of your providers file (docs/guides/endpoints.md)."
+            )
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ConfigError(
+                f"endpoint at {parts.hostname}: an address is written down with the results, so it may "
+                f"hold no user, query or fragment. A key belongs into {API_KEY}."
+            )
+        if not _VARIABLE.fullmatch(self.key_env):
+            raise ConfigError(
+                "key_env: give the name of an environment variable, such as EXAMPLE_API_KEY, and put "
+                "the key into that variable."
+            )
+        for name in ("requests_per_minute", "tokens_per_minute", "concurrency"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"endpoint: {name}={value}: use more than 0.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndpointSettings:
+    """One served model, and how it writes."""
+
+    account: Account
+    model: str
+    """As the server calls it."""
+    temperature: float = 1.0
+    """Of sampling; 0 is greedy."""
+    max_new_tokens: int = 128
+    """Per reply, thoughts not counted."""
+    max_thought_tokens: int = 0
+    """For thoughts before a reply. Servers have one limit for both, and are sent the sum."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further fields of every request, for example ``{reasoning_effort: low}``."""
+    stop: tuple[str, ...] = ("</action>",)
+    """Texts that end a reply; they stay in it. They are cut here: servers drop them from the reply."""
+    timeout_s: float = 120.0
+    """For one try: until the whole reply is there."""
+    deadline_s: float = 600.0
+    """For all tries of one reply, pauses included."""
+    retries: int = 6
+    """Further tries where the server is busy, fails or is silent."""
+    concurrency: int = 16
+    """Requests to this model at once."""
+    price: Price | None = None
+    """None: unknown."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ConfigError(f"endpoint {self.account.url}: name a model that it serves.")
+        for name in ("timeout_s", "deadline_s", "concurrency", "max_new_tokens"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use more than 0.")
+        for name in ("retries", "max_thought_tokens"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use 0 or more.")
+        check_extra(self.extra)
+
+    @property
+    def url(self) -> str:
+        """Of the account."""
+        return self.account.url
+
+    @property
+    def thinks(self) -> bool:
+        """Whether something beside prompt and sampling is asked for."""
+        return bool(self.max_thought_tokens or self.extra)
+
+
+def check_extra(extra: dict[str, Any]) -> None:
+    """Refuse fields that are not the user's to set, and those that look like a key.
+
+    Raises:
+        ConfigError: names the field.
+    """
+    for name in extra:
+        if name in _OURS:
+            raise ConfigError(
+                f"endpoint: extra.{name} is decided by whoever plays. Leave it out; thoughts get room by "
+                "max_thought_tokens."
+            )
+    try:
+        text = canonical_json(extra)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"endpoint: extra holds what JSON has not: {error}.") from None
+    if len(text) > MOST_EXTRA_CHARACTERS:
+        raise ConfigError(
+            f"endpoint: extra has {len(text)} characters as JSON; use {MOST_EXTRA_CHARACTERS} at most."
+        )
+    if secret := next((name for name in _names(extra) if _SECRET.search(name)), None):
+        raise ConfigError(
+            f"endpoint: extra.{secret} looks like a key, and extra is written down with the results. A "
+            "key belongs into the variable that key_env names."
+        )
+
+
+def _names(value: Any) -> list[str]:
+    """All keys of nested mappings."""
+    if isinstance(value, dict):
+        return [*map(str, value), *(name for item in value.values() for name in _names(item))]
+    if isinstance(value, list):
+        return [name for item in value for name in _names(item)]
+    return []

@@ -1,0 +1,302 @@
+"""One request to a chat endpoint, as often as it takes: every way in which a try fails has a name.
+
+Pauses are drawn evenly between 0 and a bound that doubles (full jitter; Source: "Exponential Backoff And
+Jitter", AWS Architecture Blog, 2015), behind what the server asks for in ``Retry-After``. One deadline
+holds for all tries of a request, and another one for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+import time
+from collections import Counter as Counts
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx2
+import numpy as np
+
+from srl_agents.engines.completions import Completion, NoCompletionError, read_completion
+from srl_agents.engines.endpoint_line import Counter, Secret
+from srl_agents.engines.endpoint_settings import EndpointSettings
+from srl_agents.records import FailedTry, Served
+from srl_envs.errors import LostReplyError
+
+CHAT = "/chat/completions"
+FIRST_BOUND_S, LAST_BOUND_S = 0.5, 30.0
+"""Of the pause before the second try, and of every later one."""
+_FEW: dict[FailedTry, int] = {"malformed": 2, "empty": 2}
+"""Further tries after failures that a server tends to repeat."""
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 under which the same request may be answered later."""
+_NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
+"""In a refusal with status 429 that no waiting changes."""
+_MOST_BYTES = 32 << 20
+"""Of one answer."""
+QUOTED = 300
+"""Characters of a server's own words in our messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A try that gave no reply, where another one may."""
+
+    name: FailedTry
+    words: str
+    """A sentence behind the address."""
+    after_s: float = 0.0
+    """What the server asks to wait for."""
+    completion: Completion | None = None
+    """Of an empty one."""
+
+
+class RefusalError(Exception):
+    """The server refuses this request, now and later."""
+
+    def __init__(self, status: int, said: str, code: str) -> None:
+        self.status, self.said, self.code = status, said, code
+        super().__init__(f"{status} {code} {said}")
+
+
+def pause_bound_s(failed: int) -> float:
+    """Longest pause after so many failed tries in a row."""
+    return min(LAST_BOUND_S, FIRST_BOUND_S * 2.0 ** min(failed - 1, 30))
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float) -> float:
+    """What a server asks to wait for: seconds, milliseconds or a date; 0 where it says nothing readable.
+
+    Args:
+        headers: of its answer, by names in lower case.
+        now_s: seconds since 1970.
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        told = headers.get(name, "")
+        try:
+            seconds = float(told) / unit
+        except ValueError:
+            try:
+                seconds = email.utils.parsedate_to_datetime(told).timestamp() - now_s
+            except (ValueError, TypeError, OverflowError):
+                continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return 0.0
+
+
+class Tries:
+    """Asks for completions of one model.
+
+    Args:
+        settings: how it is asked.
+        secret: its key.
+        counter: connections and limits of its account.
+        gate: places that all endpoints share.
+        closing: whether to begin no further try.
+        clock, sleep, draw: of time and jitter; ``draw`` gives a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        secret: Secret,
+        counter: Counter,
+        gate: asyncio.Semaphore,
+        *,
+        closing: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        draw: Callable[[], float] | None = None,
+    ) -> None:
+        self._settings, self._secret, self._counter, self._gate = settings, secret, counter, gate
+        self._closing, self._clock, self._sleep = closing, clock, sleep
+        self._draw = np.random.default_rng().random if draw is None else draw
+
+    async def complete(
+        self,
+        body: dict[str, Any],
+        tokens: int,
+        *,
+        retries: int,
+        begun: Callable[[], object] = lambda: None,
+    ) -> Completion:
+        """The completion, with the tries that failed before it.
+
+        Args:
+            body: of the request.
+            tokens: that it may take, for limits per minute.
+            retries: further tries, at most.
+            begun: called before anything is sent.
+
+        Raises:
+            LostReplyError: it did not come.
+            RefusalError: it will not come.
+        """
+        failed: list[Failure] = []
+        until_s = None
+        while True:
+            await self._counter.limit.admit(tokens)
+            until_s = self._clock() + self._settings.deadline_s if until_s is None else until_s
+            begun()
+            outcome = await self._once(body, tokens, until_s)
+            if isinstance(outcome, Completion):
+                return _after(outcome, failed)
+            failed.append(outcome)
+            most = min(retries, _FEW.get(outcome.name, retries))
+            left_s = until_s - self._clock()
+            if outcome.after_s and outcome.name != "empty":
+                self._counter.limit.hold(min(outcome.after_s, max(left_s, 0.0)))
+            pause_s = outcome.after_s + pause_bound_s(len(failed)) * self._draw()
+            if outcome.after_s and outcome.after_s < FIRST_BOUND_S:
+                pause_s = outcome.after_s * (1 + self._draw())
+            alike = sum(failure.name == outcome.name for failure in failed)
+            if len(failed) > retries or alike > most or pause_s >= left_s or self._closing():
+                if outcome.completion is not None:
+                    return _after(outcome.completion, failed)
+                raise LostReplyError(self._lost(failed))
+            await self._sleep(pause_s)
+
+    async def _once(
+        self, body: dict[str, Any], tokens: int, until_s: float
+    ) -> Completion | Failure:
+        used = 0
+        try:
+            async with self._counter.places, self._gate:
+                limit_s = min(self._settings.timeout_s, until_s - self._clock())
+                async with asyncio.timeout(limit_s):
+                    status, headers, raw = await self._post(body)
+            outcome = self._read(status, headers, raw)
+            read = outcome.completion if isinstance(outcome, Failure) else outcome
+            used = 0 if read is None else _used(read.served, tokens)
+        except TimeoutError:
+            return Failure("slow", f"gave no reply within {self._settings.timeout_s:g} s")
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            return Failure(
+                "unreachable",
+                f"does not answer ({type(error).__name__}: {error}). Is the server running, and is the "
+                "address right?",
+            )
+        except (httpx2.DecodingError, _TooLargeError) as error:
+            return self._malformed(f"{type(error).__name__}: {error}")
+        except httpx2.TransportError as error:
+            return Failure("cut", f"cut the connection ({type(error).__name__}: {error})")
+        finally:
+            self._counter.limit.settle(tokens, used)
+        return outcome
+
+    async def _post(self, body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        """(status, headers, body), all of it: nothing is streamed."""
+        raw = bytearray()
+        async with self._counter.client.stream(
+            "POST", self._settings.url.rstrip("/") + CHAT, json=body, headers=self._secret.headers
+        ) as answer:
+            async for part in answer.aiter_bytes():
+                raw += part
+                if len(raw) > _MOST_BYTES:
+                    raise _TooLargeError(f"more than {_MOST_BYTES >> 20} MiB")
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return answer.status_code, headers, bytes(raw)
+
+    def _read(self, status: int, headers: Mapping[str, str], raw: bytes) -> Completion | Failure:
+        """What an answer means.
+
+        Raises:
+            RefusalError: asking again is of no use.
+        """
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = None
+        if status == httpx2.codes.OK and isinstance(body, dict) and "choices" not in body:
+            status = _status_inside(body)  # some providers report errors in answers that are fine
+        if status != httpx2.codes.OK:
+            return self._failed(status, headers, body, raw)
+        if body is None:
+            return self._malformed(raw.decode(errors="replace"))
+        limit = self._settings.max_new_tokens if self._settings.max_thought_tokens else None
+        try:
+            found = read_completion(body, limit)
+        except NoCompletionError as error:
+            return self._malformed(str(error))
+        found = replace(
+            found,
+            text=self._secret.hide_in_reply(found.text),
+            thoughts=self._secret.hide_in_reply(found.thoughts),
+            served=replace(
+                found.served,
+                model=self._secret.hide(found.served.model),
+                fingerprint=self._secret.hide(found.served.fingerprint),
+            ),
+        )
+        if not found.text and found.served.finish == "stop" and not found.served.completion_tokens:
+            found = replace(found, served=replace(found.served, finish="empty"))
+            return Failure("empty", "gave a reply without any text", completion=found)
+        return found
+
+    def _failed(self, status: int, headers: Mapping[str, str], body: Any, raw: bytes) -> Failure:
+        said, code = _words(body, raw)
+        said = self._secret.hide(said)[:QUOTED]
+        spent = status == httpx2.codes.TOO_MANY_REQUESTS and any(
+            words in f"{code} {said}".lower() for words in _NO_MORE_MONEY
+        )
+        if spent or (status < httpx2.codes.INTERNAL_SERVER_ERROR and status not in _PASSING):
+            raise RefusalError(status, said, code)
+        limited = status == httpx2.codes.TOO_MANY_REQUESTS
+        return Failure(
+            "rate_limited" if limited else "server_error",
+            f"answered {status}: {said}",
+            retry_after_s(headers, time.time()),
+        )
+
+    def _malformed(self, found: str) -> Failure:
+        quoted = self._secret.hide(found)[:QUOTED]
+        return Failure(
+            "malformed", f"answered with something else than a chat completion: {quoted!r}"
+        )
+
+    def _lost(self, failed: list[Failure]) -> str:
+        counts = Counts(failure.name for failure in failed)
+        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        words = failed[-1].words.removesuffix(".")
+        return f"{self._settings.url} {words}, in {len(failed)} tries ({told})."
+
+
+class _TooLargeError(Exception):
+    """An answer is longer than any reply."""
+
+
+def _after(found: Completion, failed: list[Failure]) -> Completion:
+    """The completion, with the tries before it; an accepted empty one is none of them."""
+    before = [failure for failure in failed if failure.completion is not found]
+    names = tuple(failure.name for failure in before)
+    return replace(found, served=replace(found.served, failed_tries=names))
+
+
+def _used(served: Served, otherwise: int) -> int:
+    """Tokens that a reply took; as many as were allowed for where the server does not tell."""
+    if served.prompt_tokens is None or served.completion_tokens is None:
+        return otherwise
+    return served.prompt_tokens + served.completion_tokens
+
+
+def _status_inside(body: Mapping[str, Any]) -> int:
+    """The status that an answer without choices reports; 200 where it reports none."""
+    error = body.get("error")
+    if error is None:
+        return int(httpx2.codes.OK)
+    code = error.get("code") if isinstance(error, dict) else None
+    if type(code) is int and 400 <= code <= 599:
+        return code
+    return int(httpx2.codes.INTERNAL_SERVER_ERROR)
+
+
+def _words(body: Any, raw: bytes) -> tuple[str, str]:
+    """(message, code) of a refusal; servers put them in different places."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        message = next((error[k] for k in ("message", "detail") if error.get(k)), error)
+        return str(message), str(error.get("code") or error.get("type") or "")
+    return (error if isinstance(error, str) else raw.decode(errors="replace")), ""
