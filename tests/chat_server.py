@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,8 +24,14 @@ class ChatServer:
     """Request -> text of the reply, None, or a whole message."""
     key: str | None = None
     """Wanted of every request."""
+    models: tuple[str, ...] = (MODEL,)
     refusals: list[tuple[int, str]] = field(default_factory=list)
     """(status, message) of the next requests, before any reply."""
+    breaks: list[str] = field(default_factory=list)
+    """Of the next requests: ``cut`` closes the connection, ``trickle`` sends a byte at a time."""
+    answer_headers: dict[str, str] = field(default_factory=lambda: {"Retry-After-Ms": "1"})
+    """Of every answer; by default retries do not wait long."""
+    fingerprint: Any = None
     length_name: str = "max_tokens"
     """How it wants the longest reply to be called."""
     model: Any = DATED
@@ -48,7 +54,7 @@ class ChatServer:
         if self.refusals:
             status, message = self.refusals.pop(0)
             return status, error(message)
-        if request["model"] != MODEL:
+        if request["model"] not in self.models:
             return 404, error(f"The model `{request['model']}` does not exist.")
         others = {"max_tokens", "max_completion_tokens"} - {self.length_name}
         if found := others & set(request):
@@ -59,10 +65,16 @@ class ChatServer:
             "id": "chat-1",
             "object": "chat.completion",
             "created": 1,
-            "model": self.model,
+            "model": self.model if request["model"] == MODEL else f"{request['model']}-2026-01-02",
+            "system_fingerprint": self.fingerprint,
             "choices": [{"index": 0, "message": message, "finish_reason": self.finish}],
             "usage": self.usage,
         }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
 
 
 def error(message: str) -> dict[str, Any]:
@@ -79,7 +91,8 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
 
         def do_GET(self) -> None:
             known = self.path == "/v1/models"
-            self._send(200 if known else 404, {"object": "list", "data": [{"id": MODEL}]})
+            listed = [{"id": name} for name in chat.models]
+            self._send(200 if known else 404, {"object": "list", "data": listed})
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -94,26 +107,43 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
                 chat.headers.append(dict(self.headers))
                 chat._open += 1
                 chat.at_once = max(chat.at_once, chat._open)
-                status, body = chat.answer(request)
+                broken = chat.breaks.pop(0) if chat.breaks else ""
+                status, body = (200, None) if broken else chat.answer(request)
             time.sleep(chat.delay_s)
             with chat._lock:
                 chat._open -= 1
-            self._send(status, body, chat.body if status == 200 else None)
+            if broken == "cut":
+                self.close_connection = True
+            elif broken == "trickle":
+                self._trickle()
+            else:
+                self._send(status, body, chat.body if status == 200 else None)
+
+        def _trickle(self) -> None:
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(40):
+                    self.wfile.write(b" ")
+                    time.sleep(0.02)
 
         def _send(self, status: int, body: Any, raw: bytes | None = None) -> None:
             data = json.dumps(body).encode() if raw is None else raw
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
-            self.send_header("Retry-After-Ms", "1")  # so that retries do not wait in tests
+            for name, value in chat.answer_headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(OSError):  # nobody waits for it any more
+                self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     chat.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 BURST_S = 1.0
 """Seconds of the rate that may be used at once."""
 _MINUTE_S = 60.0
+_TICK_S = 1e-6
+"""Shorter waits are none: added to a time they might not change it."""
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
@@ -85,7 +87,7 @@ class RateLimit:
             tokens: that it may take at most, as far as that can be told before; see `settle`.
         """
         async with self._turn:
-            while (wait_s := self._wait_s(tokens)) > 0:
+            while (wait_s := self._wait_s(tokens)) > _TICK_S:
                 # in short steps: what others give back meanwhile counts
                 await self._sleep(min(wait_s, BURST_S))
             now_s = self._clock()

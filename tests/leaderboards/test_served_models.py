@@ -102,12 +102,13 @@ def test_a_bundle_holds_what_the_endpoint_reported_of_each_reply(bundle: Bundle)
 def test_a_board_tells_a_reply_that_was_cut_from_one_that_was_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All are empty and malformed; the bundle, its verification and the viewer say why."""
+    """Both are empty and malformed; the bundle, its verification and the viewer say why."""
     ends = itertools.cycle(["length", "content_filter", "stop"])
     with chat_server(reply=lambda _: None) as server:
 
-        def reply(_: object) -> None:
+        def reply(_: object) -> str | None:
             server.finish = next(ends)
+            return "<action>bet</action>" if server.finish == "stop" else None
 
         server.reply = reply
         assert run(tmp_path / "run", server, board=tmp_path / "board") == 0
