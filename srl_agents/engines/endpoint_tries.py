@@ -162,7 +162,7 @@ class Tries:
     async def _once(
         self, body: dict[str, Any], tokens: int, until_s: float
     ) -> Completion | Failure:
-        used = 0
+        used, limit_s = 0, self._settings.timeout_s
         try:
             async with self._counter.places, self._gate:
                 limit_s = min(self._settings.timeout_s, until_s - self._clock())
@@ -172,7 +172,7 @@ class Tries:
             read = outcome.completion if isinstance(outcome, Failure) else outcome
             used = 0 if read is None else _used(read.served, tokens)
         except TimeoutError:
-            return Failure("slow", f"gave no reply within {self._settings.timeout_s:g} s")
+            return Failure("slow", f"gave no reply within {limit_s:.3g} s")
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             return Failure(
                 "unreachable",
