@@ -118,7 +118,7 @@ class ReplyJournal:
 
 
 def _reply(data: Any) -> JournaledReply:
-    served = {k: tuple(v) if k in _LISTS else v for k, v in data["served"].items()}
+    served: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in data["served"].items()}
     return JournaledReply(
         text=str(data["text"]), thoughts=str(data["thoughts"]), served=Served(**served)
     )
