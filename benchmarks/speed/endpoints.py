@@ -124,12 +124,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args(argv)
-    rounds = []
+    rounds, ratios = [], []
     for _ in range(options.repeats):
         one = play(1, options.latency_s, options.seeds)
         four = play(4, options.latency_s, options.seeds)
-        ratio = round(four["replies_per_s"] / one["replies_per_s"], 3)
-        rounds.append({"one": one, "four": four, "ratio": ratio})
+        ratios.append(round(four["replies_per_s"] / one["replies_per_s"], 3))
+        rounds.append({"one": one, "four": four, "ratio": ratios[-1]})
         print(json.dumps(rounds[-1]), flush=True)
     results = {
         "game": GAME,
@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> int:
         "seeds": options.seeds,
         "load_average": os.getloadavg()[0],
         "cores": os.cpu_count(),
-        "ratio": median(entry["ratio"] for entry in rounds),
+        "ratio": median(ratios),
         "rounds": rounds,
     }
     print(json.dumps({key: results[key] for key in ("ratio", "load_average")}))
