@@ -266,6 +266,19 @@ class BaseModel:
             self.require_playable(name)
         return self._weights.mixture(adapters)
 
+    def learning(self, adapters: Sequence[str]) -> AbstractContextManager[None]:
+        """Inside, row i of a batch passes through ``adapters[i]``, and gradients reach all of them.
+
+        Args:
+            adapters: one per row of every batch that is run inside; equal ones stand together.
+
+        Raises:
+            ConfigError: whole weights cannot share a pass.
+        """
+        for name in set(adapters):
+            self.require(name)
+        return self._weights.learning(adapters)
+
     def playing(self) -> PlayingModel:
         """What one engine runs; it sees versions that are frozen later."""
         return self._weights.playing()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from srl_agents.models.policy_weights import (
     with_anchor,
 )
 from srl_agents.models.quiet import quiet_libraries
-from srl_envs.errors import ModelError
+from srl_envs.errors import ConfigError, ModelError
 
 Copy = dict[str, torch.nn.Parameter]
 """One version: by the names that a transformers folder uses, tied weights once."""
@@ -112,6 +112,12 @@ class FullWeights(PolicyWeights):
     def in_memory(self) -> tuple[str, ...]:
         """Versions whose tensors are in memory now."""
         return (*self._copies, *self._handed, *self._waiting)
+
+    def learning(self, names: Sequence[str]) -> AbstractContextManager[None]:
+        """See `PolicyWeights`; a pass is of one copy of the weights."""
+        raise ConfigError(
+            f"{sorted(set(names))}: whole weights learn one after another; only LoRA adapters share a pass."
+        )
 
     def playing(self) -> PlayingModel:
         """See `PolicyWeights`."""

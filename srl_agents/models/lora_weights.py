@@ -17,6 +17,7 @@ import torch
 from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
+from torch.nn.functional import linear
 
 from srl_agents.models.lora_targets import Targets, means, require_useful_rank, target_layers
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
@@ -212,6 +213,34 @@ class LoRAWeights(PolicyWeights):
         finally:
             for hook in hooks:
                 hook.remove()
+
+    @contextmanager
+    def learning(self, names: Sequence[str]) -> Iterator[None]:
+        """See `PolicyWeights`; backward passes belong inside, as checkpointed layers run again there."""
+        runs = list(runs_of(names))
+        scaling = self._config.lora_alpha / self._config.r
+
+        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            parts = []
+            for name, begin, end in runs:
+                down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
+                rows = inputs[0][begin:end].to(down.dtype)
+                parts.append(linear(linear(rows, down), up))
+            return torch.add(output, torch.cat(parts).to(output.dtype), alpha=scaling)
+
+        trained = [p for name in set(names) for p in self.trainable(name).values()]
+        before = [parameter.requires_grad for parameter in trained]
+        hooks = [layer.register_forward_hook(add) for layer in self._layers.values()]
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        try:
+            with self.through(None):
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for parameter, could in zip(trained, before, strict=True):
+                parameter.requires_grad_(could)
 
     def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:
         """See `PolicyWeights`; by PEFT's file names."""

@@ -94,6 +94,14 @@ class PolicyWeights(ABC):
         """Inside, row i of a batch passes through ``names[i]``, without gradients."""
 
     @abstractmethod
+    def learning(self, names: Sequence[str]) -> AbstractContextManager[None]:
+        """Inside, row i of a batch passes through ``names[i]``, and all of these can be trained.
+
+        Raises:
+            ConfigError: versions of this kind cannot share a pass.
+        """
+
+    @abstractmethod
     def playing(self) -> PlayingModel:
         """What one engine runs; it sees versions that are frozen later."""
 

@@ -49,6 +49,8 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         self.settings = settings
         self.temperature = temperature
         super().__init__(name, base, settings, seed)
+        together = settings.mix_learners and not settings.share_prefixes
+        self.mixes = together and base.parameters == "lora"
 
     def _make_trainer(self, folder: Path) -> RowTrainer | LeaveOneOutTrainer:
         settings = self.settings
@@ -76,6 +78,11 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
         return backward_batch(self._trainer, batch, self.micro_batch_rows)
+
+    @property
+    def trainer(self) -> RowTrainer:
+        """TRL's, which has the loss."""
+        return self._trainer  # type: ignore[no-any-return]
 
     def token_logprobs(self, batch: TrainingBatch, adapter: str) -> NDArray[np.float32]:
         """(R, T) log-probabilities of the batch's tokens under an adapter; 0 where masked."""

@@ -99,6 +99,9 @@ class GRPOSettings(AlgorithmSettings):
     """Weight of the mean entropy per token (nats) that is added to the objective."""
     share_prefixes: bool = False
     """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    mix_learners: bool = True
+    """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
+    without ``share_prefixes`` and in one process alone. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU

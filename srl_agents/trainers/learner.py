@@ -123,6 +123,9 @@ class AdapterLearner(ABC, Generic[B]):
     def _backward(self, batch: B) -> tuple[float, dict[str, float]]:
         """Add the gradient of the loss over the whole batch; returns the loss and metrics."""
 
+    mixes = False
+    """Whether `mixed_gradients` can take it together with other learners, where that is faster."""
+
     # --- steps -------------------------------------------------------------------------------
 
     def steps(self, batch: B) -> list[B]:
@@ -150,12 +153,28 @@ class AdapterLearner(ABC, Generic[B]):
             FaultError: the loss or the gradient is not finite.
             MemoryLimitError: it does not fit into memory.
         """
+        self.begin(batch)
+        with self.memory_limit(f"update on {batch.rows} rows"):
+            loss, metrics = self._backward(batch)
+        return self.checked(loss, metrics)
+
+    def begin(self, batch: B) -> None:
+        """Be ready for gradients on a batch.
+
+        Raises:
+            ShapeError: the batch belongs to another learner.
+        """
         if batch.learner != self.name:
             raise ShapeError(f"batch of {batch.learner!r} given to learner {self.name!r}.")
         self.base.activate(self.name)
         self.drop_gradients()
-        with self.memory_limit(f"update on {batch.rows} rows"):
-            loss, metrics = self._backward(batch)
+
+    def checked(self, loss: float, metrics: dict[str, float]) -> dict[str, float]:
+        """What `compute_gradients` returns once the gradients are there.
+
+        Raises:
+            FaultError: the loss or the gradient is not finite.
+        """
         norm = _gradient_norm(self._parameters)
         if not np.isfinite([norm, loss, _gradient_norm(self._extras.values())]).all():
             raise FaultError(

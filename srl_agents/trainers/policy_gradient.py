@@ -72,6 +72,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         self._reach = attention_reach(base) if share else None
         self._reference = reference
         self._used_layout: SharedPrefixes | None = None
+        self._scored: tuple[torch.Tensor, torch.Tensor] | None = None
         inner = base.model.get_base_model()
         patched = inner.__dict__.get("forward")
         super().__init__(
@@ -124,10 +125,12 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """TRL's, or one forward over shared prefixes with the same numbers; what it says is kept."""
-        if self._reach is not None:
+        auxiliary = None
+        if self._scored is not None:
+            logps, entropy = self._scored
+        elif self._reach is not None:
             layout = self._layout(input_ids, attention_mask, logits_to_keep)
             logps, entropy = self._over_shared_prefixes(model, layout, self._reach)
-            auxiliary = None
         else:
             logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
@@ -201,10 +204,46 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             torch.default_generator.manual_seed(0)  # TRL shuffles the rows: always alike
             loss = self.training_step(self.base.model, rows, None).item()
         used = self._buffered_inputs[0]
-        metrics = self._token_sums(used, *self._seen)
         self._buffered_inputs = None
+        return loss, self._told(used)
+
+    def prepared(
+        self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float
+    ) -> dict[str, torch.Tensor]:
+        """What the loss of a micro-batch reads, for `loss_on`; arguments as those of `backward`."""
+        self._set_share(rows, all_rows, all_tokens)
+        self.base.model.train()
+        with global_generators_kept(self.base.device):
+            torch.default_generator.manual_seed(0)
+            inputs: dict[str, torch.Tensor] = self._prepare_inputs(rows)
+        self._buffered_inputs = None
+        return inputs
+
+    def loss_on(
+        self, inputs: dict[str, torch.Tensor], logps: torch.Tensor, entropy: torch.Tensor
+    ) -> tuple[torch.Tensor, dict[str, float]]:
+        """The micro-batch's share of the loss where somebody else made the forward pass.
+
+        Args:
+            inputs: from `prepared`.
+            logps: (R, T) log-probabilities, with their graph.
+            entropy: (R, T) entropies.
+
+        Returns:
+            The loss, and metrics summed over its tokens.
+        """
+        self._scored = logps, entropy
+        try:
+            with self.compute_loss_context_manager():
+                loss: torch.Tensor = self.compute_loss(self.base.model, inputs)
+        finally:
+            self._scored = None
+        return loss, self._told(inputs)
+
+    def _told(self, used: dict[str, torch.Tensor]) -> dict[str, float]:
+        metrics = self._token_sums(used, *self._seen)
         self._metrics["train"].clear()
-        return loss, metrics
+        return metrics
 
     def _set_share(self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float) -> None:
         """Tell TRL what part of the batch the micro-batch is."""
@@ -357,18 +396,45 @@ def backward_batch(
         coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and
         ``sampler_kl`` (absolute difference between the log-probabilities now and when sampled).
     """
+<<<<<<< HEAD
     rows, tokens = len(batch.prompt_ids_RP), float(batch.learned_RT.sum())
     loss = 0.0
     sums: dict[str, float] = {}
+=======
+    rows, tokens = batch.rows, float(batch.completion_mask_RT.sum())
+    sums = TokenSums(tokens)
+>>>>>>> e86d269 (Learners with few rows share a pass, each row through its own adapter)
     for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device, share=trainer.share):
-        share, metrics = trainer.backward(part, rows, tokens)
-        loss += share
+        sums.add(*trainer.backward(part, rows, tokens))
+    return sums.loss, sums.means
+
+
+class TokenSums:
+    """Loss and metrics of one batch, micro-batch by micro-batch.
+
+    Args:
+        tokens: of the batch.
+    """
+
+    def __init__(self, tokens: float) -> None:
+        self._tokens = tokens
+        self.loss = 0.0
+        self._sums: dict[str, float] = {}
+
+    def add(self, loss: float, metrics: dict[str, float]) -> None:
+        """Take in a micro-batch: its share of the loss, metrics summed over its tokens."""
+        self.loss += loss
         for key, metric in metrics.items():
-            before = sums.get(key, 0.0)
-            sums[key] = max(before, metric) if key == LARGEST_KL else before + metric
-    return loss, {
-        key: value if key == LARGEST_KL else value / tokens for key, value in sums.items()
-    }
+            before = self._sums.get(key, 0.0)
+            self._sums[key] = max(before, metric) if key == LARGEST_KL else before + metric
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Metrics per token."""
+        return {
+            key: value if key == LARGEST_KL else value / self._tokens
+            for key, value in self._sums.items()
+        }
 
 
 @torch.no_grad()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.models.device_memory import empty_cache
 from srl_agents.trainers.learner import Batch
+from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
 from srl_agents.training.parts import Learning
 from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import FaultError, MemoryLimitError
@@ -105,8 +107,9 @@ def _gradients(
 
     Each process computes those of some learners, and hears of the others.
     """
-    computed: dict[str, tuple[dict[str, float], Finding | None, Tensors]] = {}
-    for name in [n for i, n in enumerate(batches) if parts.processes.mine(i)]:
+    computed = _together(parts, batches)
+    own = [n for i, n in enumerate(batches) if n not in computed and parts.processes.mine(i)]
+    for name in own:
         metrics, finding = _gradient(parts, name, batches[name])
         computed[name] = (metrics, finding, {})
         if parts.processes.size > 1:
@@ -121,6 +124,22 @@ def _gradients(
         if name not in computed:
             parts.learners[name].import_gradients(everywhere[name][2])
     return {name: everywhere[name][:2] for name in batches}
+
+
+def _together(
+    parts: Learning, batches: Mapping[str, Batch]
+) -> dict[str, tuple[dict[str, float], Finding | None, Tensors]]:
+    """Of learners that share passes; none where one of them has a fault, which is then met alone."""
+    mixed = worth_mixing(parts.learners, batches) if parts.processes.size == 1 else {}
+    learners: Any = {name: parts.learners[name] for name in mixed}
+    try:
+        told = mixed_gradients(learners, mixed) if mixed else {}
+    except (FaultError, MemoryLimitError):
+        for name in mixed:
+            parts.learners[name].drop_gradients()
+        empty_cache(parts.base.device)
+        return {}
+    return {name: (metrics, None, {}) for name, metrics in told.items()}
 
 
 def _gradient(parts: Learning, name: str, batch: Batch) -> tuple[dict[str, float], Finding | None]:
