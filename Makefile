@@ -24,7 +24,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # The tests start hundreds of processes; without compiled files each of them would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install quickstart board test check lint types imports pytest slow vllm bench clean
+.PHONY: help install quickstart board test check lint types imports pytest slow vllm bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ pytest: install
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu and not vllm"
+
+gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
+	$(BIN)/pytest -m gpu tests/gpu
 
 # vLLM pins its own torch and transformers, so it lives in an environment of its own. Three more packages
 # of its CPU build do not match that torch and keep it from starting.

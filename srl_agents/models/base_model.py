@@ -288,6 +288,17 @@ class BaseModel:
         self.require(name)
         return self._weights.trainable(name)
 
+    def tensors_of(self, name: str) -> dict[str, torch.Tensor]:
+        """An adapter's or frozen version's tensors by their names in files; not copies, to read only."""
+        self.require_playable(name)
+        return self._weights.tensors(name)
+
+    @property
+    def frozen_parameters(self) -> list[torch.nn.Parameter]:
+        """The base's own, without those of adapters."""
+        adapted = {id(p) for name in self.adapters for p in self._weights.trainable(name).values()}
+        return [p for p in self.model.parameters() if id(p) not in adapted]
+
     def adapter_tensors(self, name: str) -> dict[str, torch.Tensor]:
         """Copies of an adapter's or frozen version's tensors on the CPU, named as in files."""
         self.require_playable(name)

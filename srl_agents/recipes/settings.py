@@ -24,6 +24,7 @@ from srl_agents.league.settings import (
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_agents.recipes.generation_settings import GenerationSettings
+from srl_agents.recipes.memory_settings import MemorySettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
@@ -206,6 +207,8 @@ class LeagueRecipe:
     """Another process plays for later updates while this one trains; absent: they take turns."""
     survival: SurvivalSettings = field(default_factory=SurvivalSettings)
     """What counts as gone wrong, and what is done then."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    """What leaves memory between phases."""
     report_to: tuple[TrackerName, ...] = ()
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 
@@ -286,12 +289,25 @@ class LeagueRecipe:
 
     def _check_parameters(self) -> None:
         """What is said of one kind of weights and meant for the other."""
+        require(
+            self.memory.budget_gib is None or self.quantization == "none",
+            "memory.budget_gib: weights in 4 bits stay where they are; leave out budget_gib or quantization.",
+        )
+        require(
+            self.memory.budget_gib is None or self.asynchronous is None,
+            "memory.budget_gib: with asynchronous two processes hold models, and one is measured; leave one "
+            "of the two out.",
+        )
         if self.parameters == "lora":
             require(
                 self.full == FullSettings(),
                 "full: with parameters 'lora' there are no whole weights; set parameters to 'full'.",
             )
             return
+        require(
+            self.memory.budget_gib is None,
+            "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
+        )
         require(self.parameters == "full", f"parameters={self.parameters!r}: use 'lora' or 'full'.")
         require(
             self.lora == LoRASettings(),

@@ -263,6 +263,26 @@ class AdapterLearner(ABC, Generic[B]):
         return torch.nn.utils.get_total_norm(weights).item()
 
     @property
+    def weights(self) -> list[torch.nn.Parameter]:
+        """The adapter's own."""
+        return self._parameters
+
+    @property
+    def critic_weights(self) -> list[torch.nn.Parameter]:
+        """Of what learns beside the adapter."""
+        return [*self._extras.values()]
+
+    @property
+    def optimizer_tensors(self) -> list[torch.Tensor]:
+        """The optimizer's state as it is now; none before its first step."""
+        return [
+            value
+            for state in self._optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ]
+
+    @property
     def gradients(self) -> dict[str, torch.Tensor]:
         """The gradients by the adapter's tensor names, to read or to change in place."""
         return {

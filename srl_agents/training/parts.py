@@ -22,6 +22,7 @@ from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, RepeatableEngine
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
+from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.models.base_model import BaseModel
@@ -37,6 +38,7 @@ from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
+from srl_agents.training.memory_roles import EngineRole, make_phase_manager
 from srl_agents.training.run_folder import RECIPE, check_folder, same_recipe, write_recipe
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
@@ -118,6 +120,7 @@ class Parts(Learning):
     idle: IdleLearners
     ahead: MatchesAhead | None
     """What another process plays, if the recipe wants that; otherwise `matches` plays all."""
+    memory: PhaseManager
 
 
 def build(
@@ -312,6 +315,15 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
         ahead=_ahead(learning, playing, league, versions),
+        memory=make_phase_manager(
+            learning.base,
+            learning.learners,
+            learning.learned_reward,
+            EngineRole(playing.engine, playing.loop.run),
+            budget_gib=recipe.memory.budget_gib,
+            folder=learning.folder,
+            opened=learning.opened,
+        ),
     )
 
 

@@ -151,9 +151,11 @@ def step(parts: Parts, update: Update) -> None:
     parts.versions.withdraw()
     update.run |= take_steps(parts, update.batches, update.learners)
     if parts.learned_reward is not None:
-        update.run |= parts.learned_reward.learn(update.valued, live)
+        with parts.memory.phase("reward learning"):
+            update.run |= parts.learned_reward.learn(update.valued, live)
     if parts.sharing is not None:
-        read = parts.sharing.after_update(update.number, update.valued, live)
+        with parts.memory.phase("sharing"):
+            read = parts.sharing.after_update(update.number, update.valued, live)
         for name, values in read.items():
             update.learners[name] |= values
     for name, learner in parts.learners.items():

@@ -120,9 +120,11 @@ class LeagueTraining:
         update = Update(number=self.done + 1, sinks=sinks)
         self.phase = "starting"
         self.parts.survival.begin(update.number)
+        self.parts.memory.update = update.number
         for name, phase in PHASES.items():
             self.phase = name
-            with self._limited(f"phase {name!r} of update {update.number}"):
+            doing = f"phase {name!r} of update {update.number}"
+            with self._limited(doing), self.parts.memory.phase(name):
                 phase(self.parts, update)
         self.done = update.number
         self._hold(update)

@@ -10,7 +10,7 @@ from srl_agents.coordination.members import AdapterShape, Decision, Member, Tens
 from srl_agents.models.device_memory import empty_cache
 from srl_agents.trainers.learner import Batch
 from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
-from srl_agents.training.parts import Learning
+from srl_agents.training.parts import Learning, Parts
 from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import FaultError, MemoryLimitError
 
@@ -18,9 +18,7 @@ Metrics = dict[str, dict[str, float]]
 """By learner."""
 
 
-def take_steps(
-    parts: Learning, batches: Mapping[str, Batch], learners: Metrics
-) -> dict[str, float]:
+def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) -> dict[str, float]:
     """Take all steps of one update, then combine learners' weights where the recipe wants that.
 
     Args:
@@ -42,18 +40,20 @@ def take_steps(
             for name, own in steps.items()
             if number < len(own) and name not in skipping
         }
-        for name, (metrics, broken) in _gradients(parts, now).items():
-            learners[name] |= metrics
-            if first:
-                parts.view.advance()
-            finding = broken or parts.survival.signs.before_step(name, metrics, first=first)
-            if finding is not None and parts.survival.meet(finding) == "skip_batch":
-                parts.learners[name].drop_gradients()
-                del now[name]
-                skipping.add(name)
-                learners[name]["skipped"] = 1.0
-        decision = parts.coordinator.before_step(_members(parts, now), first=first)
-        _step(parts, decision)
+        with parts.memory.phase("gradients"):
+            for name, (metrics, broken) in _gradients(parts, now).items():
+                learners[name] |= metrics
+                if first:
+                    parts.view.advance()
+                finding = broken or parts.survival.signs.before_step(name, metrics, first=first)
+                if finding is not None and parts.survival.meet(finding) == "skip_batch":
+                    parts.learners[name].drop_gradients()
+                    del now[name]
+                    skipping.add(name)
+                    learners[name]["skipped"] = 1.0
+        with parts.memory.phase("steps"):
+            decision = parts.coordinator.before_step(_members(parts, now), first=first)
+            _step(parts, decision)
         run |= decision.run
         _add(decision, learners)
     for name in batches.keys() - skipping:

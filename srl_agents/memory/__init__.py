@@ -1,0 +1,1 @@
+"""What a run needs in memory and time, said before it begins."""

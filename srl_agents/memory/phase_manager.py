@@ -1,0 +1,179 @@
+"""What is resident in which phase of an update, under a budget that is measured and enforced.
+
+A role is a group of tensors with a name: the base, adapters, optimizer state, the reward model. A phase names
+the roles that it touches. Where there is a budget, entering a phase lets all other roles leave memory: to a
+file from a CPU, to pinned host memory from a GPU. What a move brought is measured, not assumed, and a phase
+that took more than the budget ends the run with the names of what was there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from srl_envs.errors import MemoryLimitError
+
+TRACE = "memory.jsonl"
+"""Within a run's folder."""
+_GIB = 2**30
+
+
+class Role(Protocol):
+    """Something that can leave memory and come back."""
+
+    def leave(self) -> None:
+        """Give memory back; leaving twice does nothing."""
+
+    def come(self) -> None:
+        """Be there, or on the way."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseMemory:
+    """Bytes of one phase, as measured."""
+
+    update: int
+    phase: str
+    entered: int
+    """When the roles had moved and the phase began."""
+    peak: int
+    """Most during the phase."""
+    left: int
+    """When it was over."""
+    freed: int
+    """Less than before, by what roles gave back on entering; negative where more came."""
+    roles: tuple[str, ...]
+    """Roles that were meant to be there."""
+
+
+class Gauge(Protocol):
+    """Measures memory in use, and its peak since `restart`."""
+
+    def now(self) -> int:
+        """Bytes."""
+
+    def peak(self) -> int:
+        """Bytes."""
+
+    def restart(self) -> None:
+        """Let the peak begin at what is in use now."""
+
+
+class HostGauge:
+    """Resident memory of this process, by the kernel's account."""
+
+    def now(self) -> int:
+        """See `Gauge`."""
+        return _status("VmRSS")
+
+    def peak(self) -> int:
+        """See `Gauge`."""
+        return _status("VmHWM")
+
+    def restart(self) -> None:
+        """See `Gauge`; where the kernel does not allow it, the peak is that of the process's life."""
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+class PhaseManager:
+    """Moves roles between phases and writes down what memory did.
+
+    Args:
+        roles: by name.
+        needs: phase -> roles that it touches; a phase that is absent moves nothing.
+        gauge: measures.
+        budget: bytes that no phase may exceed; None moves nothing and refuses nothing.
+        trace: gets one line of JSON per phase; None keeps none.
+    """
+
+    def __init__(
+        self,
+        roles: Mapping[str, Role],
+        needs: Mapping[str, frozenset[str]],
+        gauge: Gauge,
+        *,
+        budget: int | None = None,
+        trace: Path | None = None,
+    ) -> None:
+        self._roles, self._needs, self._gauge = roles, needs, gauge
+        self._budget, self._trace = budget, trace
+        self._present = frozenset(roles)
+        self._highest: list[int] = []
+        """Most bytes so far, of each phase that is open."""
+        self.update = 0
+        """Number of the update that is made."""
+        self.peaks: dict[str, int] = {}
+        """Phase -> most bytes in the last update that had it."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Inside, the roles of a phase are there; phases may lie in phases, which end with the inner.
+
+        Raises:
+            MemoryLimitError: the phase took more than the budget.
+        """
+        before = self._gauge.now()
+        self._look()
+        self._move(name)
+        self._gauge.restart()
+        entered = self._gauge.now()
+        self._highest.append(entered)
+        try:
+            yield
+        finally:
+            self._look()
+            peak = self._highest.pop()
+        told = PhaseMemory(
+            update=self.update,
+            phase=name,
+            entered=entered,
+            peak=peak,
+            left=self._gauge.now(),
+            freed=before - entered,
+            roles=tuple(sorted(self._present)),
+        )
+        self.peaks[name] = told.peak
+        if self._trace is not None:
+            with self._trace.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(told)) + "\n")
+        if self._budget is not None and told.peak > self._budget:
+            raise MemoryLimitError(
+                f"phase {name!r} of update {self.update} took {told.peak / _GIB:.2f} GiB, more than "
+                f"memory.budget_gib={self._budget / _GIB:.2f}, with {', '.join(told.roles) or 'nothing'} in "
+                f"memory ({entered / _GIB:.2f} GiB as it began). Lower training.micro_batch_rows, "
+                "rollout.batch_rows or rollout.max_new_tokens, or raise the budget."
+            )
+
+    def _look(self) -> None:
+        """Let the peak so far count for all open phases, and begin a new one."""
+        peak = self._gauge.peak()
+        self._highest = [max(highest, peak) for highest in self._highest]
+        self._gauge.restart()
+
+    def _move(self, phase: str) -> None:
+        if self._budget is None or phase not in self._needs:
+            return
+        wanted = self._needs[phase] & frozenset(self._roles)
+        for name in sorted(frozenset(self._roles) - wanted):
+            self._roles[name].leave()
+        give_back_free_memory()
+        for name in sorted(wanted - self._present):
+            self._roles[name].come()
+        self._present = wanted
+
+
+def give_back_free_memory() -> None:
+    """Let the C library return what was freed to the system; it keeps blocks below 32 MiB else."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(lines.partition(f"{field}:")[2].split()[0]) * 1024
