@@ -35,7 +35,7 @@ NEEDS = {
         {"adapters", "critic", "optimizer state", "reward model", "reward optimizer"}
     ),
 }
-"""Phase -> what it touches. The weights of a reward model of its own are part of the reward model."""
+"""Phase -> what it touches."""
 _GIB = 2**30
 
 
@@ -100,12 +100,7 @@ def make_phase_manager(
         "versions": frozen,
     }
     if judge is not None:
-        own = judge.base is not base
-        tensors["reward model"] = lambda: [
-            *(judge.base.frozen_parameters if own else ()),
-            *judge.learner.weights,
-            *judge.learner.critic_weights,
-        ]
+        tensors["reward model"] = lambda: [*judge.learner.weights, *judge.learner.critic_weights]
         tensors["reward optimizer"] = lambda: judge.learner.optimizer_tensors
     roles = {name: tensor_role(some, base.device, files) for name, some in tensors.items()}
     return PhaseManager(
