@@ -72,7 +72,7 @@ def mixed_gradients(
         ModelError: a gradient is not finite.
         MemoryLimitError: a pass does not fit into memory.
     """
-    tokens = {name: float(batch.completion_mask_RT.sum()) for name, batch in batches.items()}
+    tokens = {name: float(batch.learned_RT.sum()) for name, batch in batches.items()}
     sums = {name: TokenSums(count) for name, count in tokens.items()}
     for name, batch in batches.items():
         learners[name].begin(batch)

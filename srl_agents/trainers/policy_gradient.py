@@ -396,14 +396,8 @@ def backward_batch(
         coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and
         ``sampler_kl`` (absolute difference between the log-probabilities now and when sampled).
     """
-<<<<<<< HEAD
-    rows, tokens = len(batch.prompt_ids_RP), float(batch.learned_RT.sum())
-    loss = 0.0
-    sums: dict[str, float] = {}
-=======
-    rows, tokens = batch.rows, float(batch.completion_mask_RT.sum())
+    rows, tokens = batch.rows, float(batch.learned_RT.sum())
     sums = TokenSums(tokens)
->>>>>>> e86d269 (Learners with few rows share a pass, each row through its own adapter)
     for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device, share=trainer.share):
         sums.add(*trainer.backward(part, rows, tokens))
     return sums.loss, sums.means
