@@ -48,6 +48,7 @@ def rows_of(
         prompt_mask_RP=np.ones((rows, prompts), dtype=bool),
         completion_ids_RT=reply_ids,
         completion_mask_RT=whole,
+        learned_RT=whole,
         logprobs_RT=np.full((rows, replies), -10.0, dtype=np.float32),
         advantages_RT=advantages.astype(np.float32),
     )
