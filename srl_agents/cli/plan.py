@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from importlib import import_module
 
-from srl_agents.cli import plan_kv
-from srl_envs.errors import nearest
+DESCRIPTION = """usage: srl plan RECIPE [OPTIONS]
+       srl plan WHAT [OPTIONS]
 
-DESCRIPTION = """usage: srl plan WHAT [OPTIONS]
+  RECIPE    memory and time of a training run, by phase
+  kv        replay a trace of requests on described nodes, caches and links
+  seeds     well-known memory budgets of RLHF beside the planner's
+  parallel  tensor, pipeline and data parallelism for models beyond one card
 
-  kv    replay a trace of requests on described nodes, caches and links
+`srl plan RECIPE --help` and `srl plan WHAT --help` explain them, with examples. A recipe's file with one
+of these
+names is given as ./kv."""
 
-`srl plan kv --help` explains it, with examples."""
-
-PLANS: dict[str, Callable[[list[str]], int]] = {"kv": plan_kv.main}
-"""What can be planned; a further one is one line here and one module."""
+PLANS = {"kv": "plan_kv", "seeds": "plan_seeds", "parallel": "plan_parallel"}
+"""What can be planned beside recipes, and the module; a further one is one line here and one module."""
 
 
 def main(argv: list[str]) -> int:
     """Run the plan that is asked for."""
     name, *rest = argv or ["--help"]
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help") and not rest:
         print(DESCRIPTION)
         return 0
-    if name not in PLANS:
-        print(
-            f"srl plan: no plan {name!r}.{nearest(name, PLANS)} There is {', '.join(PLANS)}.",
-            file=sys.stderr,
-        )
-        return 2
-    return PLANS[name](rest)
+    module = import_module(f"srl_agents.cli.{PLANS.get(name, 'plan_run')}")
+    run: Callable[[list[str]], int] = module.main
+    return run(rest if name in PLANS else argv)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from srl_agents.recipes.loading import SHIPPED, find_recipe
 from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
+
+if TYPE_CHECKING:
+    from srl_agents.recipes.settings import LeagueRecipe
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -19,6 +22,7 @@ Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agen
 
 Examples:
   srl train quickstart-tiny
+  srl train qwen2.5-1.5b-80gb --dry-run      # one update, two layers, random weights
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
@@ -38,6 +42,10 @@ class TrainOptions:
     """Root seed; the recipe's own if absent."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    force: bool = False
+    """Begin although the plan says that memory is too small."""
+    dry_run: bool = False
+    """Take one update on the model's architecture cut to two layers with random weights, and keep nothing."""
     allow_nothing_learned: bool = False
     """End a run in which nobody took a step with exit code 0, and export it."""
 
@@ -67,8 +75,11 @@ def train(options: TrainOptions) -> int:
         raise ConfigError(
             f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
         )
+    if options.dry_run:
+        return try_out(recipe)
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     check_folder(recipe, folder)
+    plan_first(recipe, force=options.force)
 
     from rich.console import Console
 
@@ -121,3 +132,44 @@ def _say_where(folder: Path, exported: str) -> None:
         f"Its curves:  srl report {folder}\n"
         f"Its {exported}:  {folder / exported}"
     )
+
+
+def plan_first(recipe: LeagueRecipe, *, force: bool) -> None:
+    """Print the plan's line; a run that does not fit begins only when forced.
+
+    Raises:
+        ConfigError: it does not fit; says what would.
+    """
+    from srl_agents.memory.planner import plan
+    from srl_agents.models.host_allocator import return_large_blocks
+    from srl_agents.recipes.plan_description import describe
+    from srl_agents.training.plan_target import target_for
+
+    target = target_for(recipe.device)
+    if not target.accelerator:
+        return_large_blocks()
+    try:
+        made = plan(describe(recipe, accelerator=target.accelerator), target)
+    except (
+        ConfigError
+    ) as error:  # a kind of model that the planner does not know trains all the same
+        print(f"not planned: {error}", file=sys.stderr)
+        return
+    print(made.line, file=sys.stderr)
+    if made.fits or force:
+        return
+    advice = f"It fits with {', then '.join(made.advice)}." if made.advice else ""
+    raise ConfigError(
+        f"{made.line}. {advice} `srl plan` shows the parts; --force begins all the same."
+    )
+
+
+def try_out(recipe: LeagueRecipe) -> int:
+    """Take the update of a dry run."""
+    from srl_agents.metrics import ConsoleView
+    from srl_agents.training.dry_run import dry_run
+
+    with ConsoleView(f"{recipe.name}: dry run", 1) as view:
+        lines = dry_run(recipe, view)
+    print("\n".join(lines))
+    return 0

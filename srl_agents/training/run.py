@@ -112,6 +112,10 @@ class LeagueTraining:
             for sink in sinks:
                 sink.close()
 
+    def take_update(self) -> None:
+        """Take the next update and nothing after it: no round robin, no export."""
+        self._update([self.parts.view])
+
     def close(self) -> None:
         """Give back environments and the store; end trackers."""
         self._opened.close()

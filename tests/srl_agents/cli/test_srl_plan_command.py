@@ -83,7 +83,9 @@ def test_the_plot_is_one_well_formed_picture(trace: Path, tmp_path: Path) -> Non
         (["kv", "--trace", "TRACE", "--plot", "no/where.svg"], "where.svg"),
         (["kv", "--trace", "TRACE", "--tokens-per-block", "16"], "hash_ids has 3"),
         (["kv", "--trace", "TRACE", "--mfu", "2"], "mfu=2"),
-        (["kw"], "There is kv"),
+        (["kw"], "no recipe 'kw'"),
+        (["quickstart-tiny", "--device", "a10"], "no such device"),
+        (["population-connect-four"], "nothing to plan"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(

@@ -1,0 +1,129 @@
+"""`srl plan RECIPE`: memory and time of a run, before it begins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_agents.memory.devices import DEVICES, Target, target_of
+from srl_agents.memory.planner import Plan, plan
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = f"""Say what a recipe needs in memory and time on a device, from its model's config.json alone.
+
+Exit code: 0 it fits, 1 it does not (the cheapest change is printed), 2 something in the command is wrong.
+Devices: {", ".join(DEVICES)}, cpu (this machine), or a size such as 48GB.
+
+Examples:
+  srl plan quickstart-tiny --device cpu
+  srl plan qwen2.5-7b-80gb --device a100-80gb
+  srl plan my_recipe.yaml --device 40GB --set training.gradient_checkpointing=true --json
+  srl plan my_recipe.yaml --plot plan.svg
+"""
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is planned, and for what."""
+
+    recipe: tyro.conf.Positional[str]
+    """A YAML file, or the name of a shipped recipe."""
+    device: str = "a100-80gb"
+    """A device's name, cpu, or a size."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    prompt_tokens: int | None = None
+    """Longest prompt, instead of what a bot reads in a few episodes."""
+    json: bool = False
+    """Print JSON instead of tables."""
+    plot: Path | None = None
+    """Write the memory of each phase there, as .svg."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl plan --help`."""
+    options = tyro.cli(PlanOptions, prog="srl plan", description=DESCRIPTION, args=argv)
+    if options.plot is not None and options.plot.suffix != ".svg":
+        raise ConfigError(f"plot={options.plot}: expected a file that ends in .svg.")
+    made = plan_of(options.recipe, target_of(options.device), options.set, options.prompt_tokens)
+    if options.plot is not None:
+        from srl_agents.cli.phase_figure import figure
+
+        options.plot.write_text(figure(made), encoding="utf-8")
+    if options.json:
+        print(json.dumps(made.numbers(), indent=2))
+    else:
+        show(made)
+    return 0 if made.fits else 1
+
+
+def plan_of(
+    name: str, target: Target, overrides: tuple[str, ...] = (), prompt_tokens: int | None = None
+) -> Plan:
+    """Plan a recipe file.
+
+    Raises:
+        ConfigError: the recipe is wrong, has no learners, or its model cannot be planned.
+    """
+    from dataclasses import replace
+
+    from srl_agents.recipes.loading import find_recipe
+    from srl_agents.recipes.plan_description import describe
+    from srl_agents.recipes.recipe_kinds import read_recipe
+    from srl_agents.recipes.settings import LeagueRecipe
+
+    recipe = read_recipe(find_recipe(name), overrides)
+    if not isinstance(recipe, LeagueRecipe):
+        raise ConfigError(f"{name} has agents that play and no learners: there is nothing to plan.")
+    described = describe(recipe, accelerator=target.accelerator)
+    if prompt_tokens is not None:
+        longer = replace(
+            described.traffic,
+            prompt_tokens=prompt_tokens,
+            mean_prompt_tokens=float(prompt_tokens),
+            source="the command's --prompt-tokens; every reply at its limit",
+        )
+        described = replace(described, traffic=longer)
+    return plan(described, target)
+
+
+def show(made: Plan) -> None:
+    """Print the tables."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console, described, traffic = Console(), made.description, made.description.traffic
+    roles = list(dict.fromkeys(role for phase in made.phases for role in phase.parts))
+    size = f"{described.model.parameters / 1e9:.2f} billion weights, {described.base_type}"
+    table = Table(title=f"GB by phase: {described.name}, {described.model.name} ({size})")
+    table.add_column("")
+    for phase in made.phases:
+        table.add_column(phase.name, justify="right")
+    for role in roles:
+        cells = [phase.parts.get(role) for phase in made.phases]
+        table.add_row(role, *("" if c is None else f"{c / 1e9:.3f}" for c in cells))
+    table.add_section()
+    table.add_row("all", *(f"{phase.bytes / 1e9:.3f}" for phase in made.phases))
+    console.print(table)
+    print(
+        f"{described.learners} learners, each {traffic.rows} replies per update; prompts of "
+        f"{traffic.prompt_tokens} tokens at most, replies of {traffic.reply_tokens} ({traffic.source})."
+    )
+    pace = made.pace
+    phases = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in pace.seconds.items())
+    print(
+        f"Expected on {made.target.name} at {made.target.mfu:.0%} of its peak (assumed): {phases}; "
+        f"{pace.written_per_s:,.0f} reply tokens/s while they are written, {pace.learned_per_s:,.0f} over "
+        f"the "
+        f"update; model FLOP utilisation {pace.mfu:.1%}."
+    )
+    print(f"{made.target.name}: {made.target.source}.")
+    print(made.line)
+    if made.advice:
+        print(f"It fits with: {', then '.join(made.advice)}.")
+    elif not made.fits:
+        print("No change that the planner knows makes it fit.")

@@ -1,0 +1,125 @@
+"""What the planner is told of a run: plain values, built from a recipe by `srl_agents.recipes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from srl_agents.memory.architecture import Architecture, Targets
+from srl_envs.errors import ConfigError
+
+BaseType = Literal["float32", "bfloat16", "nf4"]
+Critic = Literal["", "detached", "shared", "base", "adapter"]
+Head = Literal["trl", "chunked", "logits"]
+Attention = Literal["sdpa", "eager", "flash"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Traffic:
+    """How much one learner reads and writes in one update."""
+
+    rows: int
+    """Replies that it learns from."""
+    prompt_tokens: int
+    """Of the longest prompt."""
+    reply_tokens: int
+    """Of the longest reply."""
+    mean_prompt_tokens: float
+    mean_reply_tokens: float
+    own_prompt_tokens: int = 0
+    """By how much prompts differ: where rows share what they begin with, each has so many of its own."""
+    source: str
+    """Where the lengths come from."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "prompt_tokens", "reply_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest row."""
+        return self.prompt_tokens + self.reply_tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """One run on one device."""
+
+    name: str
+    model: Architecture
+    traffic: Traffic
+    base_type: BaseType = "float32"
+    """Of the frozen weights."""
+    parameters: Literal["lora", "full"] = "lora"
+    rank: int = 8
+    targets: Targets = "all-linear"
+    learners: int = 2
+    frozen_versions: int = 0
+    """Most adapters in memory that only play, or copies of whole weights."""
+    algorithm: str = "grpo"
+    optimizer: str = "adamw_torch"
+    critic: Critic = ""
+    critic_width: int = 0
+    reference: Literal["", "base", "adapter"] = ""
+    """What a divergence is measured from; empty: from nothing, and no pass is made."""
+    reward_model: bool = False
+    """An adapter and a head on the base judge replies."""
+    judge: Architecture | None = None
+    """A reward model of another size, in bfloat16, resident all the time."""
+    iterations: int = 1
+    """Passes over a batch."""
+    micro_batch_rows: int = 16
+    shared_by: int = 1
+    """Rows that begin with one prompt, which is then read once; 1: every row reads its own."""
+    checkpointing: bool = False
+    autocast: bool = False
+    head: Head = "trl"
+    """How tokens are scored: over tiles of the vocabulary, or with full logits."""
+    attention: Attention = "sdpa"
+    synchronized: bool = False
+    """All learners step along one mean gradient."""
+    written_replies: float | None = None
+    """In one update, of learners and of the models that they meet; None: the learners' alone."""
+    reserved_share: float = 0.0
+    """Of the device, that a server of replies takes for itself, weights included."""
+    batch_rows: int = 64
+    """Replies that are written at once."""
+    live_bytes: float | None = None
+    """Most keys and values of replies that are being written; None: as many as they need."""
+    cache_bytes: float | None = None
+    """Most keys and values that are kept for later prompts; None: the engine's share of free memory."""
+    keeps_cache: bool = False
+    """Whether they stay while learners train, as in order ``free``."""
+    pairs: bool = False
+    """Rows are trained on in pairs, as in DPO."""
+
+    def __post_init__(self) -> None:
+        for name in ("learners", "rank", "micro_batch_rows", "batch_rows", "iterations"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        if self.parameters == "full" and self.base_type != "float32":
+            raise ConfigError(f"base_type={self.base_type!r}: whole weights learn in float32.")
+
+    @property
+    def replies(self) -> float:
+        """Written in one update."""
+        own = float(self.learners * self.traffic.rows)
+        return own if self.written_replies is None else self.written_replies
+
+    @property
+    def micro_rows(self) -> int:
+        """Rows in one pass; a batch may be smaller, and a pair is two."""
+        rows = min(self.micro_batch_rows, self.traffic.rows)
+        return max(2, rows - rows % 2) if self.pairs else rows
+
+    @property
+    def pass_tokens(self) -> int:
+        """Tokens of one pass of training over the longest rows."""
+        rows, traffic = self.micro_rows, self.traffic
+        if self.shared_by == 1:
+            return rows * traffic.width
+        prompts = -(-rows // self.shared_by)
+        return prompts * traffic.prompt_tokens + rows * (
+            traffic.own_prompt_tokens + traffic.reply_tokens
+        )

@@ -1,0 +1,172 @@
+"""What a run may be planned for: memory and rates of devices, as vendors and drivers state them.
+
+Rates are rooflines. What a program reaches of the peak is an assumption until it was measured; the plan
+says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from srl_envs.errors import ConfigError, nearest
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """One device."""
+
+    name: str
+    memory_bytes: float
+    """What a process can have."""
+    peak_flops: float
+    """Dense operations per second, in bfloat16 where there is a unit for it."""
+    memory_bytes_per_s: float
+    overhead_bytes: float
+    """Of a process before it has a model: libraries, on a GPU the context and workspaces."""
+    slack: float
+    """Share of what tensors take that the allocator holds beside them."""
+    accelerator: bool = True
+    mfu: float = 0.4
+    """Share of the peak that training and reading prompts reach."""
+    host_s_per_layer: float = 0.0
+    """Least time of one layer in one decoding step: what the host needs to start its kernels."""
+    source: str = ""
+
+
+_CONTEXT = 0.5e9 + 0.3e9
+"""CUDA's context (470 MiB by a bare process on an Ada card: 3DTopia/Phidias-Diffusion issue 8) and the
+workspaces of cuBLAS (up to 32 MiB per handle on Hopper: torch's documentation of CUBLAS_WORKSPACE_CONFIG), of
+attention kernels and of bitsandbytes. To be replaced by what a card measures."""
+_SLACK = 0.06
+"""Reserved and unused by torch's caching allocator. Out-of-memory messages of long runs report 1 to 20 %
+(213 MiB of 13.9 GiB in the issue above); with expandable segments the low end. Assumed, not measured here."""
+_HOST_S = 34e-3 / 28
+"""28 layers with one adapter took 34 ms of host time per decoding step (
+measured on a CPU, with an older engine)."""
+
+DEVICES = {
+    target.name: target
+    for target in (
+        Target(
+            name="a100-80gb", memory_bytes=79.2 * GIB, peak_flops=312e12, memory_bytes_per_s=2.039e12,
+            overhead_bytes=_CONTEXT, slack=_SLACK, host_s_per_layer=_HOST_S,
+            source="NVIDIA A100 data sheet (SXM); capacity as torch reports it, 79.25 GiB (Vad-R1 issue 11)",
+        ),
+        Target(
+            name="h100-80gb", memory_bytes=79.1 * GIB, peak_flops=989e12, memory_bytes_per_s=3.35e12,
+            overhead_bytes=_CONTEXT, slack=_SLACK, host_s_per_layer=_HOST_S,
+            source="NVIDIA H100 data sheet (SXM), dense bfloat16",
+        ),
+        Target(
+            name="rtx4090", memory_bytes=23.6 * GIB, peak_flops=165.2e12, memory_bytes_per_s=1.008e12,
+            overhead_bytes=_CONTEXT, slack=_SLACK, host_s_per_layer=_HOST_S,
+            source="NVIDIA Ada architecture paper (dense bfloat16, float32 sums); capacity as torch "
+            "reports it, 23.64 GiB (VGen issue 104)",
+        ),
+    )
+}  # fmt: skip
+
+PROCESS_BYTES = 0.56e9
+"""Resident after importing the training loop with torch, transformers, TRL, PEFT and bitsandbytes:
+``python -c "import srl_agents.training.run, bitsandbytes"`` and ru_maxrss, torch 2.13 on Linux."""
+_CPU_SLACK = 0.02
+"""glibc returns large blocks at once; small ones and fragments stay (benchmarks.memory.planned_peaks)."""
+_UNITS = {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+          "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}  # fmt: skip
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([KMGT]?I?B?)", re.IGNORECASE)
+
+
+def target_of(name: str) -> Target:
+    """A device by name, this machine (``cpu``), or a size such as ``48GB`` with an A100's rates.
+
+    Raises:
+        ConfigError: none of these.
+    """
+    if name in DEVICES:
+        return DEVICES[name]
+    if name == "cpu":
+        return this_machine()
+    found = _SIZE.fullmatch(name.strip())
+    if found is None or found[2].upper() not in _UNITS or float(found[1]) <= 0:
+        known = (*DEVICES, "cpu")
+        raise ConfigError(
+            f"device={name!r}: no such device.{nearest(name, known)} Use {', '.join(known)}, or a size such "
+            "as 48GB or 40GiB."
+        )
+    like = DEVICES["a100-80gb"]
+    return Target(
+        name=name,
+        memory_bytes=float(found[1]) * _UNITS[found[2].upper()],
+        peak_flops=like.peak_flops,
+        memory_bytes_per_s=like.memory_bytes_per_s,
+        overhead_bytes=like.overhead_bytes,
+        slack=like.slack,
+        host_s_per_layer=like.host_s_per_layer,
+        source=f"the size that was given, with the rates of {like.name}",
+    )
+
+
+def this_machine(memory_bytes: float | None = None) -> Target:
+    """This machine's CPU: memory that is available now, and rates that numpy reaches in a tenth of a second.
+
+    Args:
+        memory_bytes: instead of what is available.
+    """
+    flops, moved = _measured_rates()
+    return Target(
+        name="cpu",
+        memory_bytes=available_bytes() if memory_bytes is None else memory_bytes,
+        peak_flops=flops,
+        memory_bytes_per_s=moved,
+        overhead_bytes=PROCESS_BYTES,
+        slack=_CPU_SLACK,
+        accelerator=False,
+        mfu=0.5,
+        host_s_per_layer=0.5e-3,
+        source="available memory; rates of numpy's float32 product and copy, measured now",
+    )
+
+
+def available_bytes() -> float:
+    """Memory that a process can take now: of the machine, or less where its control group allows less."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:  # not Linux
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    free = kib["MemAvailable"] * 1024.0
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = (
+            (group / f"memory.{name}").read_text(encoding="ascii").strip()
+            for name in ("max", "current")
+        )
+    except OSError:
+        return free
+    return min(free, float(limit) - float(used)) if limit.isdigit() and used.isdigit() else free
+
+
+def _measured_rates() -> tuple[float, float]:
+    """(operations, bytes) per second of one thread: the best of some short trials each."""
+    size, repeats = 64, 40  # below the size from which OpenBLAS uses several threads
+    left = np.ones((size, size), np.float32)
+    block = np.ones(2_000_000, np.float32)
+    other = np.empty_like(block)
+    products, copies = [], []
+    for _ in range(20):
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            left @ left
+        products.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        np.copyto(other, block)
+        copies.append(time.perf_counter() - begun)
+    return repeats * 2.0 * size**3 / min(products), 2.0 * block.nbytes / min(copies)

@@ -1,0 +1,98 @@
+"""How long the phases of an update take on a device's roofline, and what share of its peak is used.
+
+A step takes as long as its arithmetic or its bytes, whichever is longer; decoding also as long as the
+host needs
+to start its kernels. These are expectations from stated rates: compare plans with them, and measure a run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from srl_agents.memory.architecture import Architecture
+from srl_agents.memory.description import Description
+from srl_agents.memory.devices import Target
+from srl_agents.memory.tensor_bytes import base_bytes, kv_bytes_per_token
+
+ENVIRONMENT_S = 0.0
+"""Games answer beside generation; what they take is not planned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """Expected seconds of one update, by phase."""
+
+    seconds: dict[str, float]
+    written_tokens: float
+    """Of all replies."""
+    mfu: float
+    """Arithmetic of the model, without what is computed twice, over the device's peak in that time."""
+
+    @property
+    def total_s(self) -> float:
+        """Of one update."""
+        return sum(self.seconds.values())
+
+    @property
+    def written_per_s(self) -> float:
+        """Tokens of replies per second of rollout."""
+        return self.written_tokens / self.seconds["rollout"]
+
+    @property
+    def learned_per_s(self) -> float:
+        """Tokens of replies per second of the whole update."""
+        return self.written_tokens / self.total_s
+
+
+def pace(plan: Description, target: Target) -> Pace:
+    """Expected times of one update."""
+    traffic, model = plan.traffic, plan.model
+    width = traffic.mean_prompt_tokens + traffic.mean_reply_tokens
+    rows = plan.learners * traffic.rows
+    forward = flops(model, width) * rows
+    rate = target.peak_flops * target.mfu
+    seconds = {"rollout": _rollout(plan, target)}
+    passes = (
+        (1 if plan.reference else 0) + (1 if plan.critic else 0) + (1 if plan.reward_model else 0)
+    )
+    if passes:
+        seconds["judge and reference"] = passes * forward / rate
+    backward = 2.0 if plan.parameters == "full" else 1.0  # LoRA has no gradients of frozen weights
+    again = 1.0 if plan.checkpointing else 0.0
+    seconds["train"] = plan.iterations * forward * (1 + backward + again) / rate
+    if plan.base_type == "nf4":  # every pass unpacks all weights: reads 4 bits and writes 16
+        passes_made = plan.iterations * (2 + again) * math.ceil(traffic.rows / plan.micro_rows)
+        moved = 2.5 * model.linear_parameters * plan.learners * passes_made
+        seconds["train"] += moved / target.memory_bytes_per_s
+    useful = plan.iterations * forward * (1 + backward) + passes * forward
+    useful += flops(model, width) * plan.replies
+    total = sum(seconds.values())
+    return Pace(
+        seconds=seconds,
+        written_tokens=plan.replies * traffic.mean_reply_tokens,
+        mfu=useful / (total * target.peak_flops),
+    )
+
+
+def flops(model: Architecture, tokens: float) -> float:
+    """Operations of one forward pass over a row: two per weight and token, and causal attention."""
+    return 2.0 * model.multiplied_parameters * tokens + 2.0 * model.layers * model.query * tokens**2
+
+
+def _rollout(plan: Description, target: Target) -> float:
+    """Reading prompts, then one step per token of a batch of replies."""
+    traffic, model = plan.traffic, plan.model
+    read = (
+        plan.replies * flops(model, traffic.mean_prompt_tokens) / (target.peak_flops * target.mfu)
+    )
+    at_once = min(float(plan.batch_rows), max(1.0, plan.replies))
+    steps = math.ceil(plan.replies / at_once) * traffic.mean_reply_tokens
+    context = at_once * (traffic.mean_prompt_tokens + traffic.mean_reply_tokens / 2)
+    moved = base_bytes(model, plan.base_type) + context * kv_bytes_per_token(model, plan.base_type)
+    step = max(
+        2.0 * model.multiplied_parameters * at_once / (target.peak_flops * target.mfu),
+        moved / target.memory_bytes_per_s,
+        target.host_s_per_layer * model.layers,
+    )
+    return read + steps * step

@@ -1,0 +1,198 @@
+"""Who holds memory in which phase of an update, and the most that is held at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srl_agents.memory import tensor_bytes as size
+from srl_agents.memory.description import Description
+from srl_agents.memory.devices import Target
+
+LIVE_SHARE, CACHE_SHARE, EXACT_SHARE = 0.4, 0.2, 0.2
+"""Of memory, that the embedded engine takes for keys and values
+(`srl_agents.engines.transformers_engine`)."""
+STEP_TOKENS = 4096
+"""Prompt tokens of one pass of the embedded engine (`engine.step_tokens`)."""
+_LOGIT_COPIES = 4
+"""Float32 tensors of the size of the logits while a token is drawn: logits, scaled, probabilities, sums."""
+_JUDGE_SHARE = 1.05
+"""Of a judge's weights: what its passes, which are short, hold beside them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phase:
+    """What is in memory in one phase, by role, in bytes."""
+
+    name: str
+    parts: dict[str, float]
+
+    @property
+    def bytes(self) -> float:
+        """All of them."""
+        return sum(self.parts.values())
+
+
+def phases(plan: Description, target: Target) -> list[Phase]:
+    """The phases of one update, in order; resident parts stand in each.
+
+    Args:
+        plan: the run.
+        target: where it runs.
+    """
+    held = resident(plan, target)
+    rows, accelerator = plan.micro_rows, target.accelerator
+    tokens = plan.pass_tokens
+    kv = _kv(plan, target, sum(held.values()))
+    kept = {"prefixes kept": kv["prefixes kept"]} if plan.keeps_cache else {}
+    found = [Phase(name="rollout", parts=held | kv | _engine(plan))]
+    forward = {
+        "activations": size.forward_bytes_per_token(plan) * tokens,
+        "logits": size.head_bytes(plan, rows, accelerator, learns=False),
+    }
+    if plan.critic or plan.reward_model:
+        found.append(
+            Phase(name="judge", parts=held | kept | {"activations": forward["activations"]})
+        )
+    if plan.reference:
+        found.append(Phase(name="reference", parts=held | kept | forward))
+    found.append(Phase(name="train", parts=held | kept | training(plan, accelerator=accelerator)))
+    found.append(Phase(name="step", parts=held | kept | _step(plan, accelerator=accelerator)))
+    if not accelerator:
+        copied = held["adapters"] + held["optimizer"]
+        found.append(Phase(name="checkpoint", parts=held | kept | {"copies": copied}))
+    return [
+        Phase(name=p.name, parts=p.parts | {"allocator": _slack(p.parts, target)}) for p in found
+    ]
+
+
+def resident(plan: Description, target: Target) -> dict[str, float]:
+    """What is in memory all the time."""
+    model = plan.model
+    own = size.trained_tensors(model, plan.parameters, plan.rank, plan.targets)
+    each = size.count(own) * 4.0
+    held = {
+        "process": target.overhead_bytes,
+        "base": size.base_bytes(model, plan.base_type) - _unread(plan, target),
+        "adapters": plan.learners * each,
+        "optimizer": plan.learners * size.optimizer_bytes(own, plan.optimizer),
+    }
+    if plan.frozen_versions:
+        held["frozen versions"] = plan.frozen_versions * each
+    if plan.reference == "adapter":
+        held["reference"] = plan.learners * each
+    if plan.critic:
+        held["critic"] = plan.learners * _critic(plan, each)
+    if plan.reward_model:
+        head = 4.0 * model.hidden
+        held["reward model"] = each + head + size.optimizer_bytes(own, plan.optimizer)
+    if plan.judge is not None:
+        held["reward model"] = _JUDGE_SHARE * size.base_bytes(plan.judge, "bfloat16")
+    if plan.reserved_share:
+        held["engine server"] = plan.reserved_share * target.memory_bytes
+    return held
+
+
+def _unread(plan: Description, target: Target) -> float:
+    """On a CPU weights are pages of the model's file: an embedding's rows are read where tokens name them."""
+    model = plan.model
+    if target.accelerator or model.tied or plan.parameters == "full":
+        return 0.0
+    return model.vocabulary * model.hidden * (4.0 if plan.base_type == "float32" else 2.0)
+
+
+def _critic(plan: Description, adapter: float) -> float:
+    """Weights and states of one learner's critic: a head, and an adapter where it has its own."""
+    hidden, width = plan.model.hidden, plan.critic_width
+    head = hidden + 1 if not width else (hidden + 1) * width + width + 1
+    total = head * 4.0 + size.optimizer_bytes([("head", (head,), 1)], plan.optimizer)
+    if plan.critic == "adapter":
+        own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)
+        total += adapter + size.optimizer_bytes(own, plan.optimizer)
+    return total
+
+
+def training(plan: Description, *, accelerator: bool) -> dict[str, float]:
+    """What one forward and backward pass adds, with the gradients of all learners."""
+    tokens = plan.pass_tokens
+    layers = plan.model.layers
+    saved = size.saved_bytes_per_layer(plan, plan.traffic.width) * tokens
+    b = 4.0 if plan.base_type == "float32" else 2.0
+    inputs = layers * b * plan.model.hidden * tokens
+    activations = inputs + saved if plan.checkpointing else layers * saved
+    parts = {
+        "gradients": _gradients(plan),
+        "activations": activations + 4.0 * plan.model.hidden * tokens,
+        "logits": 0.0,
+        "backward": 0.0,
+    }
+    # logits are scored before the backward pass of a block begins: only the larger one counts
+    head = size.head_bytes(plan, plan.micro_rows, accelerator, learns=True)
+    back = size.backward_bytes_per_token(plan) * tokens
+    if plan.checkpointing:  # while tokens are scored no block is recomputed
+        back += saved
+        parts["activations"] -= saved
+    parts["logits" if head > back else "backward"] = max(head, back)
+    copies = size.autocast_copy_bytes(plan)
+    if copies:
+        parts["autocast copies"] = copies / (layers if plan.checkpointing else 1)
+    if plan.critic in ("base", "adapter"):
+        second = layers * saved if plan.critic == "adapter" else 0.0
+        parts["critic's pass"] = second + 2 * 4.0 * plan.model.hidden * tokens
+    return parts
+
+
+def _gradients(plan: Description) -> float:
+    own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)
+    each = 4.0 * size.count(own)
+    return each * plan.learners * (2.0 if plan.critic == "adapter" else 1.0)
+
+
+def _step(plan: Description, *, accelerator: bool) -> dict[str, float]:
+    """What an optimizer step adds: gradients, their mean, and what the optimizer writes meanwhile."""
+    own = size.trained_tensors(plan.model, plan.parameters, plan.rank, plan.targets)
+    gradients = _gradients(plan)
+    largest = max(4.0 * size.count([(name, shape, 1)]) for name, shape, _ in own)
+    # torch works on all tensors at once on a GPU (foreach), on one after another on a CPU
+    working = (
+        4.0 * size.count(own) if accelerator and plan.optimizer == "adamw_torch" else 2 * largest
+    )
+    parts = {"gradients": gradients, "optimizer's step": working}
+    if plan.synchronized:
+        parts["mean gradient"] = gradients + gradients / plan.learners
+    return parts
+
+
+def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
+    """Keys and values of live replies and of kept prompts; a server has its own."""
+    if plan.reserved_share:
+        return {"keys and values": 0.0, "prefixes kept": 0.0}
+    each = size.kv_bytes_per_token(plan.model, plan.base_type)
+    free = max(0.0, target.memory_bytes - held)
+    exact = EXACT_SHARE * target.memory_bytes
+    live_limit = plan.live_bytes or (LIVE_SHARE * free if plan.keeps_cache else exact)
+    cache_limit = CACHE_SHARE * free if plan.keeps_cache else exact
+    if plan.cache_bytes is not None:
+        cache_limit = plan.cache_bytes
+    at_once = min(plan.batch_rows, max(1.0, plan.replies))
+    one = each * plan.traffic.width
+    prompts = plan.replies * plan.traffic.mean_prompt_tokens * each
+    return {
+        "keys and values": max(one, min(at_once * one, live_limit)),
+        "prefixes kept": min(prompts, cache_limit),
+    }
+
+
+def _engine(plan: Description) -> dict[str, float]:
+    if plan.reserved_share:
+        return {}
+    at_once = min(plan.batch_rows, max(1.0, plan.replies))
+    read = min(STEP_TOKENS + plan.traffic.prompt_tokens, at_once * plan.traffic.prompt_tokens)
+    return {
+        "activations": size.forward_bytes_per_token(plan) * read,
+        "logits": _LOGIT_COPIES * 4.0 * at_once * plan.model.vocabulary,
+    }
+
+
+def _slack(parts: dict[str, float], target: Target) -> float:
+    fixed = parts.get("process", 0.0) + parts.get("engine server", 0.0)
+    return target.slack * (sum(parts.values()) - fixed)

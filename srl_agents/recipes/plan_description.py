@@ -1,0 +1,223 @@
+"""What the planner is told of a recipe: the model's numbers, and how much its environment makes it read.
+
+Nothing is loaded: a tokenizer where one is on this machine, else a stated number of characters per token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from srl_agents.engines.settings import TransformersSettings
+from srl_agents.engines.vllm_settings import VLLMSettings
+from srl_agents.league.modes import resolve
+from srl_agents.memory import architecture
+from srl_agents.memory.architecture import Architecture
+from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
+from srl_agents.models import catalog
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.trainers.dpo_settings import DPOSettings
+from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.trainers.ppo_settings import PPOSettings
+from srl_envs import make, play, spec
+from srl_envs.errors import ConfigError, nearest
+
+_EPISODES = 2
+"""Played by a bot to see how long prompts and matches are."""
+_CHARACTERS_PER_TOKEN = 3.0
+"""Assumed where no tokenizer is at hand: English and code in vocabularies of 50,000 to 150,000 tokens
+have 3.5
+to 4.5, so prompts are taken for a little longer than they are."""
+_TEMPLATE_TOKENS = 32
+"""Of a chat template around one message, assumed likewise."""
+_LARGE_VOCABULARY = 32_768
+"""Tokens from which `srl_agents.trainers.token_head` takes its own head on a CPU."""
+_LARGE_MODEL = 1e9
+"""Weights from which a base is bfloat16 unless the recipe says otherwise."""
+_ATTENTION: dict[str, Attention] = {"eager": "eager", "flash_attention_2": "flash"}
+Count = Callable[[str], int]
+
+
+def architecture_of(model: str) -> Architecture:
+    """The numbers of a recipe's model, from a folder, the hub's cache or those that come with SRL.
+
+    Raises:
+        ConfigError: nothing here knows it, or it is no decoder that can be planned.
+    """
+    folder = catalog.local_folder(model)
+    if folder is not None:
+        return architecture.from_folder(model, folder)
+    found = architecture.published(model) or _cached(model)
+    if found is None:
+        known = [hub_id for entry in architecture.shipped().values() for hub_id in entry["ids"]]
+        raise ConfigError(
+            f"model={model!r}: its config.json is not on this machine.{nearest(model, known)} Planned "
+            f"without "
+            f"it are {', '.join(architecture.shipped())}; of another one give its folder."
+        )
+    return found
+
+
+def _cached(model: str) -> Architecture | None:
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - a second; seldom needed
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+
+    try:
+        path = try_to_load_from_cache(model, "config.json")
+    except HFValidationError:
+        return None
+    return architecture.from_folder(model, Path(path).parent) if isinstance(path, str) else None
+
+
+def describe(
+    recipe: LeagueRecipe, *, accelerator: bool, traffic: Traffic | None = None
+) -> Description:
+    """A recipe as the planner sees it.
+
+    Args:
+        recipe: what is to run.
+        accelerator: whether it runs on a GPU, which decides what scores tokens.
+        traffic: how much learners read and write; what bots read in the environment if absent.
+
+    Raises:
+        ConfigError: the model's numbers are not known.
+    """
+    model = architecture_of(recipe.model)
+    own, engine = recipe.training, recipe.engine
+    loss = own.loss if isinstance(own, GRPOSettings) else own
+    diverges = bool(getattr(loss, "kl_coef", 0.0))
+    start = getattr(own, "reference", "base") != "base"
+    matches = recipe.rollout.start_states * recipe.rollout.group_size
+    traffic, seats = (traffic, 2) if traffic else _measured(recipe, matches)
+    embedded = engine if isinstance(engine, TransformersSettings) else None
+    return Description(
+        name=recipe.name,
+        model=model,
+        traffic=traffic,
+        base_type=base_type_of(recipe, model),
+        parameters=recipe.parameters,
+        rank=recipe.lora.rank,
+        targets=recipe.lora.target_modules,
+        learners=len(recipe.learners),
+        frozen_versions=_frozen(recipe),
+        algorithm=own.algorithm,
+        optimizer=own.optimizer,
+        critic=own.critic if isinstance(own, PPOSettings) else "",
+        critic_width=own.critic_width if isinstance(own, PPOSettings) else 0,
+        reference=("adapter" if start else "base") if diverges else "",
+        reward_model=recipe.reward_model is not None,
+        iterations=own.iterations,
+        micro_batch_rows=own.micro_batch_rows,
+        shared_by=recipe.rollout.group_size if getattr(own, "share_prefixes", False) else 1,
+        checkpointing=own.gradient_checkpointing,
+        autocast=own.autocast,
+        attention=_ATTENTION.get(recipe.attention, "sdpa"),
+        head=_head(recipe, model, accelerator),
+        synchronized=recipe.coordination.kind == "synchronized",
+        written_replies=len(recipe.learners) * traffic.rows * _model_seats(recipe, seats),
+        reserved_share=engine.memory_share
+        if isinstance(engine, VLLMSettings) and accelerator
+        else 0.0,
+        batch_rows=recipe.rollout.batch_rows,
+        live_bytes=_gib(embedded.live_gib) if embedded else None,
+        cache_bytes=_gib(embedded.cache_gib) if embedded else None,
+        keeps_cache=recipe.rollout.order == "free",
+        pairs=isinstance(own, DPOSettings),
+    )
+
+
+def _gib(value: float | None) -> float | None:
+    return None if value is None else value * 2**30
+
+
+def base_type_of(recipe: LeagueRecipe, model: Architecture) -> BaseType:
+    """The type of the base, as `srl_agents.models.model_loading` chooses it."""
+    if recipe.quantization == "nf4":
+        return "nf4"
+    large = model.parameters > _LARGE_MODEL and recipe.parameters == "lora"
+    half = large if recipe.dtype == "auto" else recipe.dtype == "bfloat16"
+    return "bfloat16" if half else "float32"
+
+
+def _head(recipe: LeagueRecipe, model: Architecture, accelerator: bool) -> Head:
+    """What scores tokens: the recipe's choice, where it has one."""
+    chosen = str(getattr(recipe.training, "log_probabilities", "trl"))  # DPO has TRL's alone
+    if chosen != "auto":
+        return "chunked" if chosen == "chunked" else "trl"
+    ours = not accelerator and recipe.parameters == "lora" and model.vocabulary >= _LARGE_VOCABULARY
+    return "chunked" if ours else "trl"
+
+
+def _frozen(recipe: LeagueRecipe) -> int:
+    """Most versions in memory that only play: of each learner the present one and its snapshots."""
+    own = resolve(recipe.opponents, spec(recipe.env).mode, 2)
+    if recipe.parameters == "full":
+        return recipe.full.snapshots_in_memory if own.past > 0 else 0
+    snapshots = math.ceil(recipe.updates / recipe.snapshot_every) if own.past > 0 else 0
+    return len(recipe.learners) * (1 + min(snapshots, own.past_limit))
+
+
+def _model_seats(recipe: LeagueRecipe, seats: int) -> float:
+    """Replies that models write in a match, per reply of the learner's own seat."""
+    own = resolve(recipe.opponents, spec(recipe.env).mode, seats)
+    models = own.mirror + own.live + own.past + own.verify
+    others = sum(own.bots.values()) + sum(own.agents.values())
+    return 1.0 + (seats - 1) * models / (models + others)
+
+
+def _measured(recipe: LeagueRecipe, matches: int) -> tuple[Traffic, int]:
+    """What a bot reads in a few episodes; the most turns of a seat make the rows."""
+    tokens_of, told = _counter(recipe)
+    known = spec(recipe.env)
+    bot = next((name for name in ("middle", *known.bots) if name in known.bots), None)
+    if bot is None:
+        raise ConfigError(f"{recipe.env} has no bot that shows how long its prompts are.")
+    prompts: list[int] = []
+    turns: list[int] = []
+    env: Any = make(recipe.env, **recipe.match_options)
+    with closing(env):
+        seats = len(env.possible_agents)
+        for number in range(_EPISODES):
+            asked: dict[str, int] = {}
+
+            def note(observed: Mapping[str, Mapping[str, Any]], _step: Any) -> None:
+                for seat, seen in observed.items():
+                    text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
+                    prompts.append(tokens_of(text))
+                    asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
+
+            play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
+            turns.append(max(asked.values(), default=1))
+    reply = recipe.rollout.max_new_tokens
+    return Traffic(
+        rows=matches * max(1, round(sum(turns) / len(turns))),
+        prompt_tokens=max(prompts),
+        reply_tokens=reply,
+        mean_prompt_tokens=sum(prompts) / len(prompts),
+        mean_reply_tokens=reply,
+        own_prompt_tokens=max(prompts) - min(prompts),
+        source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
+    ), seats
+
+
+def _counter(recipe: LeagueRecipe) -> tuple[Count, str]:
+    """Tokens of a prompt with what stands before it, and how they were counted."""
+    folder = catalog.local_folder(recipe.model)
+    before = "".join(f"{one}{other}" for one, other in recipe.prompt.pairs) + (
+        recipe.prompt.system or ""
+    )
+    if folder is not None and (folder / "tokenizer.json").is_file():
+        from tokenizers import Tokenizer  # noqa: PLC0415 - only where there is one
+
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        return (
+            lambda text: len(tokenizer.encode(before + text).ids) + _TEMPLATE_TOKENS,
+            "in tokens of its tokenizer",
+        )
+    return (
+        lambda text: math.ceil(len(before + text) / _CHARACTERS_PER_TOKEN) + _TEMPLATE_TOKENS,
+        f"at {_CHARACTERS_PER_TOKEN:g} characters per token",
+    )

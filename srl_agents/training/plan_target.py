@@ -1,0 +1,26 @@
+"""The device that a run is going to have, as the planner describes devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from srl_agents.memory.devices import DEVICES, Target, target_of, this_machine
+
+
+def target_for(device: str) -> Target:
+    """A recipe's ``device``: this machine's CPU, or the GPU with the memory that is free on it.
+
+    Args:
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:0``.
+    """
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
+        return this_machine()
+    place = torch.device("cuda" if device == "auto" else device)
+    free, _ = torch.cuda.mem_get_info(place)
+    name = torch.cuda.get_device_name(place)
+    for known, like in DEVICES.items():
+        if known.partition("-")[0].removeprefix("rtx").upper() in name:
+            return replace(like, name=name, memory_bytes=float(free) + like.overhead_bytes)
+    return replace(target_of(f"{free}B"), name=name)

@@ -1,0 +1,85 @@
+"""Recipes as the planner sees them: every shipped one is planned, and says truly what it needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from srl_agents.cli.plan_run import plan_of
+from srl_agents.cli.train import main as train
+from srl_agents.memory.devices import target_of, this_machine
+from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.loading import SHIPPED, find_recipe, load
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+
+NEEDS = re.compile(
+    r"# Needs (\d+) (?:of the \d+ )?GB[^:]*:[\s#]+srl plan (\S+)(?: --device (\S+))?"
+)
+SAYS = {
+    path.stem: found for path in SHIPPED.glob("*.yaml") if (found := NEEDS.search(path.read_text()))
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_a_recipe_needs_what_it_says_and_fits_its_device(name: str) -> None:
+    gigabytes, named, device = SAYS[name].groups()
+    assert named == name
+    target = this_machine(16e9) if device == "cpu" else target_of(device or "a100-80gb")
+    made = plan_of(name, target)
+    assert made.fits
+    assert made.peak.bytes / 1e9 == pytest.approx(float(gigabytes), abs=1)
+
+
+def test_the_tiny_recipe_fits_little_and_not_nothing() -> None:
+    assert plan_of("quickstart-tiny", target_of("4GB")).fits
+    assert not plan_of("quickstart-tiny", target_of("1MB")).fits
+
+
+def test_a_recipes_choices_reach_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\nmodel: Qwen/Qwen2.5-7B-Instruct\nenv: connect_four-v0\nlearners: [a, b, c]\n"
+        "quantization: nf4\nlora: {rank: 32}\ntraining: {algorithm: ppo, critic: base, kl_coef: 0.1}\n"
+    )
+    described = describe(load(LeagueRecipe, path), accelerator=True)
+    assert described.model.name == "qwen2.5-7b"
+    assert (described.base_type, described.learners, described.rank) == ("nf4", 3, 32)
+    assert (described.critic, described.reference, described.head) == ("base", "base", "trl")
+    assert describe(load(LeagueRecipe, path), accelerator=False).head == "chunked"
+
+
+def test_a_model_that_nobody_knows_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nmodel: Qwen/Qwen2.5-7B-Instrukt\nenv: connect_four-v0\n")
+    with pytest.raises(ConfigError, match=r"Qwen/Qwen2\.5-7B-Instruct"):
+        describe(load(LeagueRecipe, path), accelerator=True)
+
+
+def test_a_run_that_cannot_fit_is_refused_before_it_loads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    huge = ["quickstart-tiny", "--set", "training.micro_batch_rows=100000000"]
+    huge += ["--set", "rollout.group_size=10000000", "--set", "device=cpu", "--out", str(folder)]
+    with pytest.raises(ConfigError, match=r"does NOT fit cpu.*--force"):
+        train(huge)
+    assert "plan: quickstart-tiny" in capsys.readouterr().err
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_a_dry_run_takes_an_update_of_the_recipes_architecture() -> None:
+    from srl_agents.training.dry_run import dry_run
+
+    recipe = load(LeagueRecipe, find_recipe("quickstart-tiny"))
+    with ConsoleView("dry", 1, Console(quiet=True)) as view:
+        told = dry_run(recipe, view)
+    assert "one update of alice, bob" in told[0]
+    assert "cut to 2 of" in told[0]
+    assert "the model's own" in told[1]
