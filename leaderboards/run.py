@@ -32,7 +32,7 @@ from srl_agents.engines.reply_journal import REPLIES, ReplyJournal
 from srl_agents.engines.tasks import all_of
 from srl_agents.league.schema import take_lock
 from srl_agents.records import Episode, MatchSpec, canonical_json
-from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts import Order, Rollouts
 from srl_agents.rollouts.match_queue import Finished
 from srl_envs.episode import Transcript
 from srl_envs.errors import ConfigError, SandboxError, StoreError
@@ -78,6 +78,8 @@ class BoardRun:
         declared: goes into the bundle.
         command: goes into the bundle.
         asking: how endpoints are asked.
+        order: of matches without endpoints, which always play ``free``. ``exact`` gives the same replies each time; in ``free`` no match waits for another,
+            and a model's replies may differ by rounding. The run's header and the bundle's command tell it.
         ticket: of a board for these entrants; without one every seed is public, and no board takes the
             entrants' rows.
 
@@ -100,6 +102,7 @@ class BoardRun:
         command: str = "",
         asking: Asking | None = None,
         ticket: Ticket | None = None,
+        order: Order = "exact",
     ) -> None:
         limit = protocol.decoding.max_new_tokens
         tokens = limit if max_new_tokens is None else max_new_tokens
@@ -121,6 +124,7 @@ class BoardRun:
             "prices": _prices(entrants),
             "declared": asdict(declared or Declared()),
             "ticket": ticket.data if ticket else None,
+            "order": order,
         }  # fmt: skip
         _check_folder(folder, wanted)
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +148,11 @@ class BoardRun:
         self._served = frozenset(v.agent_id for v in built.versions if is_served(v))
         contents = {version.agent_id: version.contents for version in built.versions}
         self._runner = Rollouts(
-            built.policies, loop=self._loop, root_seed=ROOT_SEED, contents=contents
+            built.policies,
+            loop=self._loop,
+            root_seed=ROOT_SEED,
+            order=order,
+            contents=contents,
         )
         self._free = Rollouts(
             built.policies,

@@ -101,6 +101,7 @@ def _play(
             deadline_s=options.deadline_s,
         ),
         ticket=ticket,
+        order=options.order,
     )
     with opened(run):
         before = len(run.done)
@@ -159,6 +160,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--deadline-s", type=float, default=600.0, metavar="S", help="for all tries of one reply"
+    )
+    parser.add_argument(
+        "--order",
+        choices=("exact", "free"),
+        default="exact",
+        help="exact: all matches advance together, and replies are the same each time; free: none waits "
+        "for another, which is faster, and a model's replies may differ by rounding",
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
     parser.add_argument(

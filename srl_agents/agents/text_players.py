@@ -9,10 +9,13 @@ from srl_agents.agents.grammar import HumanName
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.tasks import within
 from srl_agents.models.prompt import EarlierTurn
 from srl_envs import spec
 
 Player = Callable[[str], str]
+_WAIT_S = 600.0
+"""For one reply, and for the end."""
 
 
 class TextPlayers:
@@ -63,13 +66,16 @@ class TextPlayers:
 
     def close(self) -> None:
         """Give back the engines."""
-        self._loop.run(close_engines(self._policies.values()))
+        self._loop.run(
+            within(close_engines(self._policies.values()), _WAIT_S, "closing the engines")
+        )
         self._loop.close()
 
     def _reply(self, place: int, policy: ModelPolicy, text: str, earlier: list[EarlierTurn]) -> str:
         self._turns[place] += 1
         key = (self._seed, place, self._turns[place])
         request = policy.request(text, key, str(place), tuple(earlier))
-        written = self._loop.run(policy.engine.generate(request))
+        asked = policy.engine.generate(request)
+        written = self._loop.run(within(asked, _WAIT_S, f"a reply of player {place + 1}"))
         earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))
         return written.text

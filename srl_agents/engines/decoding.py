@@ -21,10 +21,17 @@ from numpy.typing import NDArray
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
-from srl_agents.engines.row_attention import PassAttention, Stretch, Tails, shared_parts
+from srl_agents.engines.row_attention import (
+    PassAttention,
+    Stretch,
+    Tails,
+    shared_parts,
+    tail_places,
+)
 from srl_agents.engines.thinking import Thinking
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
+from srl_envs.errors import MemoryLimitError
 
 _LOOKAHEAD = 64
 """Rows in the line that are looked at for one that fits."""
@@ -125,7 +132,8 @@ class Decoder:
     Args:
         model: nobody else runs it meanwhile.
         settings: of the steps.
-        live_tokens: keys and values of so many tokens may be in memory for live rows.
+        live_tokens: keys and values of so many tokens may be in memory for live rows; a single row may
+            have more, unless `require_room` is asked.
         cache_bytes: of prefixes that are kept when no row reads them.
     """
 
@@ -146,6 +154,20 @@ class Decoder:
         """Live ones, by slot."""
         self._tails = Tails(model)
         self._tree = self._new_tree()
+
+    def require_room(self, row: Row) -> None:
+        """Refuse a row that needs more memory than there is for all live rows.
+
+        Raises:
+            MemoryLimitError: it does.
+        """
+        needed = tail_places(1, self._longest_tail(row)) + len(row.prompt)
+        if needed > self._live_tokens:
+            raise MemoryLimitError(
+                f"a prompt of {len(row.prompt)} tokens and a reply of up to "
+                f"{len(row.uniforms)} need keys and values of {needed} tokens; there is memory "
+                f"for {self._live_tokens}. Raise engine.live_gib, or lower rollout.max_new_tokens."
+            )
 
     @property
     def busy(self) -> bool:
@@ -183,9 +205,11 @@ class Decoder:
         """
         fresh = set(self._admit())
         self._choose({row.version for row in self.rows if row.version is not None})
-        self._tails.require(len(self.rows), max((row.tail + 1 for row in self.rows), default=0))
+        longest = max((row.tail + 1 for row in self.rows), default=0)
+        self._tails.require(len(self.rows), longest, self._live_tokens - self._tree.read_tokens)
         for slots in self._passes():
             self._pass(slots, fresh)
+        self._tree.shrink()
         finished = [row for row in self.rows if row.finish]
         self._release(finished)
         return finished
@@ -231,7 +255,7 @@ class Decoder:
             return False
         longest = max(map(self._longest_tail, live))
         read = self._tree.read_tokens + sum(len(r.prompt) for r in live if not r.tail)
-        return len(live) * longest + read <= self._live_tokens
+        return tail_places(len(live), longest) + read <= self._live_tokens
 
     def _longest_tail(self, row: Row) -> int:
         if row.tail:
@@ -242,14 +266,19 @@ class Decoder:
         return copied + len(row.uniforms)
 
     def _take_prompt(self, row: Row) -> None:
-        """Decide for each node of its prompt whether the row reads it in place or copies it."""
+        """Decide for each node of its prompt whether the row reads it in place or copies it.
+
+        A row copies so many tokens at most as `_longest_tail` counts.
+        """
         for node in _path(row):
-            worth = node.rows * len(node.tokens) >= self._settings.read_in_place
-            if worth and not self._model.windowed:
+            most = self._settings.read_in_place
+            size = len(node.tokens)
+            in_place = node.rows * size >= most or row.tail + size > most
+            if in_place and not self._model.windowed:
                 self._tree.read_in_place(node, row)
             else:
                 row.copies.append((row.tail, node))
-                row.tail += len(node.tokens)
+                row.tail += size
 
     def _release(self, rows: list[Row]) -> None:
         """Give places away; the last rows move into the gaps, so that slots stay in line."""

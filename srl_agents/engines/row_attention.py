@@ -20,6 +20,9 @@ from srl_agents.models.playing_model import LayerInputs, PlayingModel
 
 _GRAIN = 32
 """Tails grow by so many places at once."""
+_QUERIES = 512
+"""Tokens of a stretch that are attended at once: masks and scores grow with its length, and not with the
+square of it."""
 
 
 class Tails:
@@ -31,31 +34,57 @@ class Tails:
 
     def __init__(self, model: PlayingModel) -> None:
         self._model = model
-        self.kv = self._zeros(0, 0)
-        """(layers, 2, slots, K, L, D)."""
+        self._slots = self._length = 0
+        self.kv: list[torch.Tensor] = []
+        """Of each layer: (2, slots, K, L, D)."""
+        self.clear()
 
-    def require(self, slots: int, length: int) -> None:
-        """Make room for so many rows of so many tokens."""
-        old = self.kv
-        if slots <= old.shape[2] and length <= old.shape[4]:
+    def require(self, slots: int, length: int, most: int) -> None:
+        """Make room for so many rows of so many tokens.
+
+        Args:
+            slots: rows, in the first slots.
+            length: tokens of the longest.
+            most: places in all, if that many are enough; slots and places that no row needs are given
+                back then.
+        """
+        wide = _rounded(length)
+        spare_slots, spare_wide = max(slots, self._slots), max(wide, self._length)
+        if spare_slots * spare_wide <= most:
+            slots, wide = spare_slots, spare_wide
+        if (slots, wide) == (self._slots, self._length):
             return
-        wide = -(-max(length, old.shape[4]) // _GRAIN) * _GRAIN
-        self.kv = self._zeros(max(slots, old.shape[2]), wide)
-        self.kv[:, :, : old.shape[2], :, : old.shape[4]] = old
+        kept_slots, kept_wide = min(slots, self._slots), min(wide, self._length)
+        for layer, old in enumerate(self.kv):  # so that one layer at a time is there twice
+            new = self._zeros(slots, wide)
+            new[:, :kept_slots, :, :kept_wide] = old[:, :kept_slots, :, :kept_wide]
+            self.kv[layer] = new
+        self._slots, self._length = slots, wide
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a row into another slot."""
-        self.kv[:, :, target, :, :length] = self.kv[:, :, source, :, :length]
+        for kv in self.kv:
+            kv[:, target, :, :length] = kv[:, source, :, :length]
 
     def clear(self) -> None:
         """Give the memory back."""
-        self.kv = self._zeros(0, 0)
+        self.kv = [self._zeros(0, 0) for _ in range(self._model.layers)]
+        self._slots = self._length = 0
 
     def _zeros(self, slots: int, length: int) -> torch.Tensor:
         # zeros, because a masked place times 0 must be 0
         m = self._model
-        shape = (m.layers, 2, slots, m.kv_heads, length, m.head_width)
+        shape = (2, slots, m.kv_heads, length, m.head_width)
         return torch.zeros(shape, dtype=m.dtype, device=m.device)
+
+
+def tail_places(slots: int, length: int) -> int:
+    """Places that `Tails` has for so many rows, the longest of so many tokens."""
+    return slots * _rounded(length)
+
+
+def _rounded(length: int) -> int:
+    return -(-length // _GRAIN) * _GRAIN
 
 
 @dataclass(slots=True)
@@ -101,6 +130,8 @@ class PassAttention:
     copies: list[tuple[int, int, Node]] = field(default_factory=list)
     """(slot, first place, node): nodes that rows take into their tails once they are computed."""
     _masks: dict[tuple[int, int | None], torch.Tensor] = field(default_factory=dict)
+    """By (number of the stretch, -1 for the tails; window), for the next layer; of a long stretch, its
+    last queries'."""
 
     def attend(self, inputs: LayerInputs) -> torch.Tensor:
         """See `models.playing_model.RowAttention`."""
@@ -119,28 +150,37 @@ class PassAttention:
         kv[0], kv[1] = inputs.key, inputs.value
         parts = [*(_computed(above)[inputs.layer] for above in stretch.above), kv]
         keys, values = torch.cat(parts, dim=2) if len(parts) > 1 else kv
-        heads, length, width = inputs.query.shape
-        group = heads // keys.shape[0]
-        mask = self._stretch_mask(number, stretch, group, inputs)
-        folded = inputs.query.reshape(keys.shape[0], group * length, width)
-        out, _ = attend(folded[None], keys[None], values[None], mask, inputs.scale)
-        return out.reshape(heads, length, width).transpose(0, 1)
+        length = inputs.query.shape[1]
+        outs = [
+            self._of_queries(number, stretch, inputs, (keys, values), begin)
+            for begin in range(0, length, _QUERIES)
+        ]
+        return outs[0] if len(outs) == 1 else torch.cat(outs)
 
-    def _stretch_mask(
-        self, number: int, stretch: Stretch, group: int, inputs: LayerInputs
+    def _of_queries(
+        self,
+        number: int,
+        stretch: Stretch,
+        inputs: LayerInputs,
+        kv: tuple[torch.Tensor, torch.Tensor],
+        begin: int,
     ) -> torch.Tensor:
-        """(1, 1, G x S, all before and S) added to the scores."""
-        mask = self._masks.get((number, inputs.window))
-        if mask is None:
-            start, device = stretch.node.start, inputs.query.device
-            own = torch.arange(start, start + len(stretch.node.tokens), device=device)[:, None]
-            seen = torch.arange(start + len(own), device=device)[None]
-            hidden = seen > own
-            if inputs.window is not None:
-                hidden |= seen <= own - inputs.window
-            mask = _additive(hidden, inputs.query).repeat(group, 1)[None, None]
-            self._masks[number, inputs.window] = mask
-        return mask
+        """(S, H, D) of the stretch's tokens from ``begin`` on, `_QUERIES` of them at most."""
+        own = inputs.part(begin, min(begin + _QUERIES, inputs.query.shape[1]))
+        heads, length, width = own.query.shape
+        start = stretch.node.start + begin
+        first = 0 if own.window is None else max(0, start - own.window + 1)
+        keys, values = (tensor[:, first : start + length] for tensor in kv)
+        group = heads // keys.shape[0]
+        key = (number, own.window)
+        mask = self._masks.get(key)
+        if mask is None or inputs.query.shape[1] > _QUERIES:
+            mask = self._masks[key] = _causal(start, length, first, own).repeat(group, 1)[
+                None, None
+            ]
+        folded = own.query.reshape(keys.shape[0], group * length, width)
+        out, _ = attend(folded[None], keys[None], values[None], mask, own.scale)
+        return out.reshape(heads, length, width).transpose(0, 1)
 
     def _of_rows(self, inputs: LayerInputs) -> torch.Tensor:
         """(n, H, D) of one token per row."""
@@ -218,6 +258,16 @@ def attend(
         scores = scores + mask
     lse = scores.logsumexp(dim=-1)
     return (scores - lse[..., None]).exp().to(value.dtype) @ value, lse
+
+
+def _causal(start: int, length: int, first: int, inputs: LayerInputs) -> torch.Tensor:
+    """(S, keys) added to the scores of tokens at ``start`` and behind, whose keys begin at ``first``."""
+    own = torch.arange(start, start + length, device=inputs.query.device)[:, None]
+    seen = torch.arange(first, start + length, device=inputs.query.device)[None]
+    hidden = seen > own
+    if inputs.window is not None:
+        hidden |= seen <= own - inputs.window
+    return _additive(hidden, inputs.query)
 
 
 def _additive(hidden: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -62,6 +62,16 @@ class EngineSettings(ABC):
         """Why two processes of one run, one that plays and one that trains, cannot both make it."""
         return ""
 
+    def require_versions(self, least: int) -> None:  # noqa: B027 - most engines take any number
+        """Refuse a run that will need more versions at once than the engine takes; called with the recipe.
+
+        Args:
+            least: so many will be installed at once.
+
+        Raises:
+            ConfigError: they are too many.
+        """
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformersSettings(EngineSettings):
@@ -73,8 +83,9 @@ class TransformersSettings(EngineSettings):
 
     kind: str = "transformers"
     live_gib: float | None = None
-    """GiB of keys and values of the replies that are being written; a further reply waits where they would
-    be more. Absent: 0.4 of free memory, in order ``exact`` 0.2 of all memory."""
+    """GiB of keys and values of the replies that are being written, at most: a further reply waits where
+    they would be more, and one that needs more alone is refused. Absent: 0.4 of free memory, in order
+    ``exact`` 0.2 of all memory."""
     cache_gib: float | None = None
     """GiB of keys and values of prompts that are kept for later ones, at most; 0 keeps none. Absent: 0.2 of
     free memory, in order ``exact`` 0.2 of all memory."""
@@ -90,10 +101,10 @@ class TransformersSettings(EngineSettings):
     """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
     def __post_init__(self) -> None:
-        for name in ("live_gib", "cache_gib"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ConfigError(f"{name}={value}: use 0 or more.")
+        if self.live_gib is not None and not 0 < self.live_gib < float("inf"):
+            raise ConfigError(f"live_gib={self.live_gib}: use more than 0.")
+        if self.cache_gib is not None and not 0 <= self.cache_gib < float("inf"):
+            raise ConfigError(f"cache_gib={self.cache_gib}: use 0 or more.")
         self._decoding()
 
     def make_engine(self, site: EngineSite) -> Engine:

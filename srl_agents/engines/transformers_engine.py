@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -26,6 +26,7 @@ from srl_agents.engines.protocol import (
     GenerationRequest,
     SamplingSettings,
 )
+from srl_agents.engines.tasks import within
 from srl_agents.engines.thinking import thinking_of
 from srl_agents.engines.token_choice import StopTexts, uniforms
 from srl_agents.models.base_model import BaseModel, limit_threads
@@ -55,6 +56,7 @@ class TransformersEngine:
         live_bytes: of live rows' keys and values; None is a share of memory.
         cache_bytes: of prefixes that are kept between requests; None is a share of memory.
         deadline_s: for requests that bring none; None waits for ever.
+        control_deadline_s: for install, retire, sleep, wake and close, each.
         decoding: what the loop may do; ``max_rows`` in it is replaced.
     """
 
@@ -68,10 +70,12 @@ class TransformersEngine:
         live_bytes: int | None = None,
         cache_bytes: int | None = None,
         deadline_s: float | None = None,
+        control_deadline_s: float = 600.0,
         decoding: DecodingSettings | None = None,
     ) -> None:
         self.base, self.sampling = base, sampling
         self._open, self._deadline_s = open_update, deadline_s
+        self._control_deadline_s = control_deadline_s
         self._decoding = replace(decoding or DecodingSettings(), max_rows=max_batch_rows)
         self._stops: dict[tuple[str, ...], StopTexts] = {}
         self._thinking = thinking_of(base.chat)
@@ -88,6 +92,8 @@ class TransformersEngine:
         """Requests per version."""
         self._retired: set[str] = set()
         self._asleep = self._closed = False
+        self._opening = LoopThread(f"weights for {base.name}", lambda: None, lambda: False)
+        """Opens updates beside the loop; one that hangs never delays the exit."""
         self._thread = LoopThread(f"engine of {base.name}", limit_threads, self._step)
 
     @property
@@ -148,32 +154,41 @@ class TransformersEngine:
         self._require_open()
         if self._open is None:
             raise ConfigError("this engine was made without a transport: give it open_update.")
-        name = str(update.version)
-        if not await asyncio.wrap_future(self._thread.submit(lambda: self._keep(name))):
-            tensors = await asyncio.to_thread(self._open, update)
-            await asyncio.wrap_future(self._thread.submit(lambda: self._freeze(name, tensors)))
+        await self._in_time(self._install(update, self._open), f"installing {update.version}")
 
     async def retire(self, version: WeightVersion) -> None:
         """See `Engine`."""
         name = str(version)
         if name in self.base.frozen:
             self._retired.add(name)
-            await asyncio.wrap_future(self._thread.submit(lambda: self._forget_if_done(name)))
+            await self._between_steps(lambda: self._forget_if_done(name), f"retiring {name}")
 
     async def sleep(self) -> None:
         """See `Engine`; rows that were being written start again after `wake`."""
-        await asyncio.wrap_future(self._thread.submit(lambda: self._rest(asleep=True)))
+        await self._between_steps(lambda: self._rest(asleep=True), "sleep")
 
     async def wake(self) -> None:
         """See `Engine`."""
-        await asyncio.wrap_future(self._thread.submit(lambda: self._rest(asleep=False)))
+        await self._between_steps(lambda: self._rest(asleep=False), "wake")
 
     async def close(self) -> None:
         """See `Engine`."""
         self._closed = True
-        await asyncio.wrap_future(self._thread.submit(self._give_up))
+        await self._between_steps(self._give_up, "close")
 
     # On the caller's thread
+
+    async def _install(self, update: WeightUpdate, open_update: Open) -> None:
+        name = str(update.version)
+        if not await asyncio.wrap_future(self._thread.submit(lambda: self._keep(name))):
+            tensors = await asyncio.wrap_future(self._opening.submit(lambda: open_update(update)))
+            await asyncio.wrap_future(self._thread.submit(lambda: self._freeze(name, tensors)))
+
+    async def _between_steps(self, work: Callable[[], None], what: str) -> None:
+        await self._in_time(asyncio.wrap_future(self._thread.submit(work)), what)
+
+    async def _in_time(self, work: Awaitable[None], what: str) -> None:
+        await within(work, self._control_deadline_s, f"{what} on the engine of {self.base.name}")
 
     def _require_open(self) -> None:
         if self._closed:
@@ -249,6 +264,7 @@ class TransformersEngine:
 
     def _add(self, row: Row, answer: Future[Row]) -> None:
         self._require_open()
+        self._decoder.require_room(row)
         self._asked[row] = answer
         if row.version is not None:
             self._in_flight[row.version] += 1
@@ -294,6 +310,8 @@ class TransformersEngine:
         self._require_open()
         self._model.choose(())
         decoder = self._new_decoder(self._together_bytes, self._together_bytes)
+        for row in rows:
+            decoder.require_room(row)
         decoder.waiting.extend(rows)
         with self._memory():
             while decoder.busy and not nobody_waits.is_set():

@@ -63,6 +63,14 @@ class VLLMSettings(EngineSettings):
         if self.url and not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"url={self.url!r}: give an address such as http://127.0.0.1:8000.")
 
+    def require_versions(self, least: int) -> None:
+        """See `EngineSettings`."""
+        if least > self.max_versions:
+            raise ConfigError(
+                f"engine.max_versions={self.max_versions}: this run plays {least} versions at once, its "
+                f"learners and their past. Use {least} or more, or lower opponents.past_limit."
+            )
+
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`; waits for the server's first reply.
 

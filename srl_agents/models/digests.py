@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +14,10 @@ from srl_agents.records import WeightVersion, canonical_json
 
 _DIGITS = 16
 """Hex digits of a digest that a version carries."""
+_LARGE = 2**24
+"""Bytes from which a hash is kept for the next one who asks for the same tensors."""
+_LOOKED_AT = 64
+"""Values of a tensor, spread over it, by which a change is noticed."""
 
 
 def tensors_sha256(tensors: Mapping[str, torch.Tensor]) -> str:
@@ -40,9 +46,57 @@ def version_of(
     return WeightVersion(learner, number, hashed.hexdigest()[:_DIGITS])
 
 
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """Large weights that were hashed, for whoever asks again before they change."""
+
+    tensors: tuple[weakref.ref[torch.Tensor], ...]
+    marks: tuple[object, ...]
+    hashed: Any
+
+    def fits(self, named: Sequence[tuple[str, torch.Tensor]]) -> bool:
+        """Whether these are the same tensors, unchanged."""
+        same = len(named) == len(self.tensors) and all(
+            ref() is tensor for ref, (_, tensor) in zip(self.tensors, named, strict=True)
+        )
+        return same and self.marks == _marks(named)
+
+
+_last: _Hashed | None = None
+
+
 def _hash_of(tensors: Mapping[str, torch.Tensor]) -> Any:
+    """SHA-256 that can be added to.
+
+    A trainer's whole weights are named, published and opened one after the other: the very same tensors
+    are hashed once. They count as unchanged where torch counted no write to them and some of their
+    values in each tensor are as they were, because a fused kernel's writes are not counted.
+    """
+    global _last  # noqa: PLW0603 - one entry, replaced as a whole
+    named = sorted(tensors.items())
+    if sum(tensor.nbytes for _, tensor in named) < _LARGE:
+        return _computed(named)
+    known = _last
+    if known is not None and known.fits(named):
+        return known.hashed.copy()
+    marks, hashed = _marks(named), _computed(named)
+    _last = _Hashed(tuple(weakref.ref(tensor) for _, tensor in named), marks, hashed.copy())
+    return hashed
+
+
+def _marks(named: Sequence[tuple[str, torch.Tensor]]) -> tuple[object, ...]:
+    """Name, torch's count of writes, and some values of each tensor."""
+    marks: list[object] = []
+    for name, tensor in named:
+        flat = tensor.detach().reshape(-1)
+        some = flat[:: max(1, flat.numel() // _LOOKED_AT)].contiguous()
+        marks += [name, tensor._version, some.to("cpu").view(torch.uint8).numpy().tobytes()]
+    return tuple(marks)
+
+
+def _computed(named: Sequence[tuple[str, torch.Tensor]]) -> Any:
     hashed = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
+    for name, tensor in named:
         hashed.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         hashed.update(flat.view(torch.uint8).numpy().data)  # numpy has no bfloat16

@@ -17,11 +17,14 @@ from typing import Any, Protocol
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from srl_agents.models.device_memory import memory_of
 from srl_envs.errors import ModelError
 
 Tensors = dict[str, torch.Tensor]
 _ATTENTION = "srl_rows"
 """The name under which transformers finds our attention function."""
+_PACKED_SHARE = 1 / 16
+"""Of all memory, for weights in oneDNN's layout."""
 _IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal"})
 """What models hand to attention and ours has no need of: it knows what each token sees."""
 
@@ -75,17 +78,44 @@ def second_tree(model: Any) -> Any:
 class _CPULinear(torch.nn.Linear):
     """A linear layer that asks oneDNN where torch would ask MKL, which is half as fast on AMD.
 
-    It has no gradient. Measured: docs/experiments.md.
+    It has no gradient. Measured: docs/design/embedded_engine.md.
     """
+
+    _packed: tuple[torch.Tensor, int] | None = None
+    """The weight in oneDNN's layout, and torch's count of writes to it then."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether oneDNN has a layout for it."""
+        return self.weight.device.type == "cpu" and self.weight.dtype == torch.float32
+
+    def pack(self) -> None:
+        """Copy a weight that nobody will write to into oneDNN's layout, instead of at every product."""
+        weight = self.weight.detach()
+        self._packed = (torch.ops.mkldnn._reorder_linear_weight(weight), self.weight._version)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(..., outputs)."""
-        if inputs.device.type != "cpu" or inputs.dtype != torch.float32:
+        if not self.packs or inputs.dtype != torch.float32:
             return super().forward(inputs)
+        weight: torch.Tensor = self.weight
+        if self._packed is not None and self._packed[1] == weight._version:
+            weight = self._packed[0]
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self.weight, self.bias, "none", [], ""
+            inputs, weight, self.bias, "none", [], ""
         )
         return out
+
+
+def _pack(tree: Any) -> None:
+    """Pack all linear layers, where the copy is a small part of the machine's memory.
+
+    Of all memory and not of what is free, because a layout changes the rounding.
+    """
+    layers = [m for m in tree.modules() if isinstance(m, _CPULinear) and m.packs]
+    if sum(m.weight.nbytes for m in layers) <= _PACKED_SHARE * memory_of(tree.device).total:
+        for layer in layers:
+            layer.pack()
 
 
 class PlayingModel(ABC):
@@ -188,6 +218,7 @@ class LoRAPlaying(PlayingModel):
         scaling: float,
     ) -> None:
         super().__init__(tree)
+        _pack(tree)
         self._tensors, self._file_name, self._scaling = tensors, file_name, scaling
         self._linears: dict[str, _RowLinear] = {}
         for name in targets:

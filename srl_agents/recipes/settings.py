@@ -272,6 +272,9 @@ class LeagueRecipe:
             f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
         self._check_thoughts()
+        # each learner's present version, and those of its past that the pool keeps
+        past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
+        self.engine.require_versions(len(self.learners) * (1 + past))
         self._check_environment()
         if self.asynchronous is not None:
             self._check_generation(self.asynchronous)

@@ -54,15 +54,13 @@ async def _step_all(
 ) -> int:
     """Step what is due, side by side, and move it to ``waiting``; returns how many ended."""
     asked = await all_of(steps.step(match, work) for match, work in due)
-    stepped = [match for match, _ in due]
-    due.clear()
-    ended = 0
-    for match, asks in zip(stepped, asked, strict=True):
-        if asks:
-            waiting.append((match, asks))
-        else:
-            queue.done(match)
-            ended += 1
+    stepped = list(zip(due, asked, strict=True))
+    waiting += [(match, asks) for (match, _), asks in stepped if asks]
+    due[:] = [step for step, asks in stepped if not asks]
+    ended = len(due)
+    while due:  # a report may raise; the others' environments are given back all the same
+        match, _ = due.pop(0)
+        queue.done(match)
     return ended
 
 

@@ -183,6 +183,18 @@ async def check_cancellation(trial: Trial) -> None:
     trial.require_same(left, expected[1::2], "requests beside cancelled ones")
     ended = await trial.within(asyncio.wait(running[::2]), "requests that were cancelled")
     require(not ended[1], "a request that was cancelled did not end")
+    running = trial.start(asked)
+    await trial.within(
+        asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED), "the first reply"
+    )
+    pairs = list(zip(running, expected, strict=True))
+    gone = next((task for task in running if not task.done()), running[0])
+    gone.cancel()  # one alone, of a batch that is at work
+    beside = [(task, reply) for task, reply in pairs if task is not gone]
+    left = await trial.within(
+        asyncio.gather(*(task for task, _ in beside)), "requests beside one that was cancelled"
+    )
+    trial.require_same(left, [r for _, r in beside], "requests beside one that was cancelled")
     for _ in range(2):  # places that are not given back are missing sooner or later
         running = trial.start(asked)
         await asyncio.sleep(0.01)
@@ -257,6 +269,25 @@ async def check_retire(trial: Trial) -> None:
     await trial.install(first)
     again = await trial.replies(trial.asks(first.version))
     trial.require_same(again, expected, "a version that was retired and installed again")
+    await _reinstall_while_retiring(trial, first, expected)
+
+
+async def _reinstall_while_retiring(
+    trial: Trial, update: WeightUpdate, expected: list[Generation]
+) -> None:
+    """A version that comes back while its last requests are answered stays."""
+    running = trial.start(trial.asks(update.version))
+    await asyncio.sleep(0)
+    await trial.within(trial.engine.retire(update.version), "retire")
+    await trial.install(update)
+    what = "a version that was installed again while it was retiring"
+    given = await trial.within(asyncio.gather(*running), f"requests for {what}")
+    trial.require_same(given, expected, f"requests for {what}")
+    try:
+        after = await trial.replies(trial.asks(update.version), f"a request for {what}")
+    except UnknownVersionError as error:
+        raise ConformanceError(f"{what} is gone when its last request is answered") from error
+    trial.require_same(after, expected, what)
 
 
 async def check_sleep(trial: Trial) -> None:

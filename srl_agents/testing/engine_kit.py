@@ -108,7 +108,8 @@ CHECKS: dict[str, Promise[[Trial]]] = {
     "retire": Promise(
         _alone(check_retire, versions=True),
         "keep a retired version until the requests that name it are answered, and refuse later ones "
-        "with UnknownVersionError; retiring what is not there does nothing.",
+        "with UnknownVersionError; retiring what is not there does nothing; a version that is installed "
+        "again meanwhile stays.",
     ),
     "sleep": Promise(
         _alone(check_sleep),

@@ -19,18 +19,16 @@ import torch
 
 from srl_agents.models.digests import version_of
 from srl_agents.records import WeightUpdate
+from srl_agents.testing.advice import Promise, hold, require
 from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ModelError
+from srl_envs.testing import ConformanceError
 
 Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
 _KILLS = 10
 _START_S = 60.0
 """Most seconds until a publisher that is to be killed begins."""
-
-
-class TransportFault(AssertionError):
-    """A transport breaks its contract; the text says which promise."""
 
 
 def check_transport(make: Make, folder: Path) -> None:
@@ -41,26 +39,14 @@ def check_transport(make: Make, folder: Path) -> None:
         folder: for scratch; need not exist.
 
     Raises:
-        TransportFault: names the promise that was broken.
+        ConformanceError: the first promise that is broken, and what to do about it.
     """
-    checks = (
-        check_round_trip,
-        check_published_twice,
-        check_trainer_goes_on,
-        check_wrong_digest,
-        check_other_update,
-        check_release,
-        check_damage,
-        check_killed_publication,
-    )
-    for check in checks:
-        scratch = folder / check.__name__
-        scratch.mkdir(parents=True, exist_ok=True)
-        check(make, scratch)
+    hold("transport", CHECKS, make, folder)
 
 
-def check_round_trip(make: Make, folder: Path) -> None:
+def check_round_trip(make: Make, scratch: Path) -> None:
     """Names, types, shapes and bits arrive, bfloat16 and what is no number included."""
+    folder = _folder(scratch, "round_trip")
     transport = make(folder)
     tensors = _tensors(0)
     tensors["odd"] = torch.tensor([float("nan"), float("inf"), -0.0])
@@ -69,29 +55,31 @@ def check_round_trip(make: Make, folder: Path) -> None:
     tensors["turned"] = torch.arange(6.0).reshape(2, 3).T
     version = version_of("alice", 1, tensors)
     update = transport.publish(version, tensors)
-    _require(update.version == version, "the update names another version than was published")
+    require(update.version == version, "the update names another version than was published")
     _require_opens(transport, update, tensors, "what arrives is not what was published")
     shown = (("a board", "<action>1</action>"),)
     prompted = version_of("alice", 2, tensors, shown)
     update = transport.publish(prompted, tensors, version, shown)
-    _require(update.previous == version, "the update does not name the previous version")
+    require(update.previous == version, "the update does not name the previous version")
     _require_opens(transport, update, tensors, "a version with examples does not arrive")
     transport.close()
 
 
-def check_published_twice(make: Make, folder: Path) -> None:
+def check_published_twice(make: Make, scratch: Path) -> None:
     """Publishing a version again changes nothing; two versions do not disturb each other."""
+    folder = _folder(scratch, "published_twice")
     transport = make(folder)
     first, second = _publish(transport, 1), _publish(transport, 2)
     again = _publish(transport, 1)
-    _require(again == first, "publishing a version twice gives two different updates")
+    require(again == first, "publishing a version twice gives two different updates")
     for update, number in ((first, 1), (second, 2), (again, 1)):
         _require_opens(transport, update, _tensors(number), f"version {number} is another")
     transport.close()
 
 
-def check_trainer_goes_on(make: Make, folder: Path) -> None:
+def check_trainer_goes_on(make: Make, scratch: Path) -> None:
     """What the trainer does to its tensors changes no opened version, or the version is refused."""
+    folder = _folder(scratch, "trainer_goes_on")
     transport = make(folder)
     tensors = _tensors(1)
     update = transport.publish(version_of("alice", 1, tensors), tensors)
@@ -106,8 +94,9 @@ def check_trainer_goes_on(make: Make, folder: Path) -> None:
     transport.close()
 
 
-def check_wrong_digest(make: Make, folder: Path) -> None:
+def check_wrong_digest(make: Make, scratch: Path) -> None:
     """A version whose digest is not that of the tensors is not published."""
+    folder = _folder(scratch, "wrong_digest")
     transport, tensors = make(folder), _tensors(1)
     named = version_of("alice", 1, tensors)
     wrong = replace(named, digest="0" * 16)
@@ -121,8 +110,9 @@ def check_wrong_digest(make: Make, folder: Path) -> None:
     transport.close()
 
 
-def check_other_update(make: Make, folder: Path) -> None:
+def check_other_update(make: Make, scratch: Path) -> None:
     """An update that says something else than what lies there is refused."""
+    folder = _folder(scratch, "other_update")
     transport = make(folder)
     update = _publish(transport, 1)
     wrong = {
@@ -140,8 +130,9 @@ def check_other_update(make: Make, folder: Path) -> None:
     transport.close()
 
 
-def check_release(make: Make, folder: Path) -> None:
+def check_release(make: Make, scratch: Path) -> None:
     """A released version is gone, others stay, and releasing again does nothing."""
+    folder = _folder(scratch, "release")
     transport = make(folder)
     first, second = _publish(transport, 1), _publish(transport, 2)
     opened = transport.open(first)
@@ -155,8 +146,9 @@ def check_release(make: Make, folder: Path) -> None:
     transport.close()
 
 
-def check_damage(make: Make, folder: Path) -> None:
+def check_damage(make: Make, scratch: Path) -> None:
     """No changed, shortened, missing or foreign file of the transport is believed."""
+    folder = _folder(scratch, "damage")
     transport = make(folder)
     update = _publish(transport, 1)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -175,8 +167,9 @@ def check_damage(make: Make, folder: Path) -> None:
     transport.close()
 
 
-def check_killed_publication(make: Make, folder: Path) -> None:
+def check_killed_publication(make: Make, scratch: Path) -> None:
     """A publisher that is killed leaves a version whole or not at all; the next one succeeds."""
+    folder = _folder(scratch, "killed_publication")
     tensors = {f"part{k}": torch.full((512, 256), float(k)) for k in range(8)}
     version = version_of("alice", 1, tensors)
     for number in range(_KILLS):
@@ -199,7 +192,45 @@ def check_killed_publication(make: Make, folder: Path) -> None:
         transport.close()
 
 
+CHECKS: dict[str, Promise[[Make, Path]]] = {
+    "round_trip": Promise(
+        check_round_trip,
+        "carry names, types, shapes and bits as they are, the examples, and the previous version.",
+    ),
+    "published_twice": Promise(
+        check_published_twice, "make of a version that is published again the same update."
+    ),
+    "trainer_goes_on": Promise(
+        check_trainer_goes_on,
+        "copy the tensors when they are published, or compare their digest when they are opened.",
+    ),
+    "wrong_digest": Promise(
+        check_wrong_digest,
+        "compare the tensors with the version's digest before they are published.",
+    ),
+    "other_update": Promise(
+        check_other_update, "compare what lies there with all that the update says."
+    ),
+    "release": Promise(
+        check_release, "forget the released version alone; releasing again does nothing."
+    ),
+    "damage": Promise(
+        check_damage, "verify every file when it is opened, with its digest, and raise ModelError."
+    ),
+    "killed_publication": Promise(
+        check_killed_publication, "write aside, and rename once the whole version is on disk."
+    ),
+}
+"""Name -> check."""
+
+
 # --- what the checks use -----------------------------------------------------------------------
+
+
+def _folder(scratch: Path, name: str) -> Path:
+    folder = scratch / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _tensors(seed: int) -> dict[str, torch.Tensor]:
@@ -249,23 +280,18 @@ def _kill_publisher(publish: Callable[[], object], after_s: float) -> None:
     process.join()
 
 
-def _require(kept: bool, promise: str) -> None:
-    if not kept:
-        raise TransportFault(promise)
-
-
 def _require_equal(
     found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], promise: str
 ) -> None:
-    _require(found.keys() == expected.keys(), f"{promise}: names {sorted(found)}")
+    require(found.keys() == expected.keys(), f"{promise}: names {sorted(found)}")
     for name, tensor in expected.items():
         same = found[name].dtype == tensor.dtype and found[name].shape == tensor.shape
-        _require(same, f"{promise}: {name} is {found[name].dtype} {tuple(found[name].shape)}")
+        require(same, f"{promise}: {name} is {found[name].dtype} {tuple(found[name].shape)}")
         bits = [
             t.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             for t in (found[name], tensor)
         ]
-        _require(torch.equal(*bits), f"{promise}: {name} has other bits")
+        require(torch.equal(*bits), f"{promise}: {name} has other bits")
 
 
 def _require_opens(
@@ -274,7 +300,7 @@ def _require_opens(
     try:
         opened = transport.open(update)
     except ModelError as error:
-        raise TransportFault(f"{promise}: {error}") from error
+        raise ConformanceError(f"{promise}: {error}") from error
     _require_equal(opened, expected, promise)
 
 
@@ -283,13 +309,13 @@ def _require_refused(act: Callable[[], object], fault: str) -> None:
         act()
     except ModelError:
         return
-    raise TransportFault(fault)
+    raise ConformanceError(fault)
 
 
 def _require_right_or_refused(transport: Transport, update: WeightUpdate, what: str) -> None:
     try:
         opened = transport.open(update)
     except ModelError as error:
-        _require(len(str(error)) > 20, f"{what}: the error says nothing")
+        require(len(str(error)) > 20, f"{what}: the error says nothing")
         return
     _require_equal(opened, _tensors(1), f"{what} was opened")

@@ -26,7 +26,6 @@ from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.models.base_model import BaseModel
-from srl_agents.recipes.environment import require_played
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
@@ -60,6 +59,7 @@ from srl_agents.training.survival import RolledBack, Survival
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
+from srl_agents.training.wrapped_bots import require_played
 from srl_agents.transports.held import HeldTransport
 from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError

@@ -38,7 +38,7 @@ class SharedTransport:
         headers = headers_of(tensors)
         require_version(version, tensors, shown, "publish")
         kept = {
-            name: tensor.detach() if self.alias else tensor.detach().to("cpu", copy=True)
+            name: tensor if self.alias else tensor.detach().to("cpu", copy=True)
             for name, tensor in tensors.items()
         }
         update = WeightUpdate(
@@ -57,7 +57,7 @@ class SharedTransport:
             )
         if self.alias:  # nobody else can write to copies
             require_version(update.version, tensors, update.shown, "the trainer's memory")
-        return dict(tensors)
+        return {name: tensor.detach() for name, tensor in tensors.items()}
 
     def release(self, version: WeightVersion) -> None:
         """See `Transport`."""

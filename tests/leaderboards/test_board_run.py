@@ -43,6 +43,19 @@ def test_every_match_of_the_schedule_is_in_the_journal_once(tmp_path: Path) -> N
     assert sorted(names) == sorted(spec.match_id for spec in found.specs)
 
 
+def test_the_order_of_play_is_chosen_and_told(tmp_path: Path) -> None:
+    """Bots round nothing, so both orders play the same matches."""
+    exact = finished(tmp_path / "exact")
+    with opened(run(tmp_path / "free", order="free")) as free:
+        free.play()
+    orders = [json.loads((f.folder / HEADER).read_text())["order"] for f in (exact, free)]
+    assert orders == ["exact", "free"]
+    claims = [write_bundle(f.folder, tmp_path / "out").claim for f in (exact, free)]
+    assert claims[0] == claims[1]
+    with pytest.raises(ConfigError, match="order='free', not 'exact'"):
+        run(tmp_path / "free")
+
+
 def test_progress_counts_up_to_the_whole(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with opened(run(tmp_path / "run")) as found:

@@ -18,13 +18,17 @@ from transformers import (
     PretrainedConfig,
 )
 
+from srl_agents.engines import row_attention
 from srl_agents.engines.decoding import Decoder, Row
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.prefix_tree import Node
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.row_attention import PassAttention, Stretch, Tails
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
-from srl_envs.errors import ModelError
+from srl_agents.models.playing_model import LayerInputs
+from srl_envs.errors import MemoryLimitError, ModelError
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
 OFF = DecodingSettings(
@@ -61,6 +65,9 @@ def played(
         while decoder.busy:
             finished += decoder.step()
             assert len(decoder.rows) <= how.max_rows
+            _, slots, _, places, _ = decoder._tails.kv[0].shape
+            used = slots * places + decoder._tree.read_tokens
+            assert used <= memory["live_tokens"] or len(decoder.rows) <= 1
     assert sorted(map(id, finished)) == sorted(map(id, asked))
     return [row.reply for row in asked]
 
@@ -104,6 +111,37 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     expected = played(players, rows(VERSIONS, 11, seed), OFF)
     asked = rows(VERSIONS, 11, seed)
     assert played(players, asked, how, live_tokens=live_tokens, cache_bytes=cache_bytes) == expected
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_a_long_prompt_is_attended_in_parts(
+    monkeypatch: pytest.MonkeyPatch, window: int | None
+) -> None:
+    """Masks grow with the length alone, and what is computed stays the same."""
+    whole: list[torch.Tensor] = []
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(n, 23, 8, generator=generator) for n in (4, 2, 2))
+    inputs = LayerInputs(0, query, key, value, 0.3, window)
+    for most in (512, 4):
+        monkeypatch.setattr(row_attention, "_QUERIES", most)
+        node = Node(tuple(range(23)), None, 0, torch.zeros(1, 2, 2, 23, 8))
+        stretch = Stretch(node, 0, [])
+        attention = PassAttention(
+            tails=Tails.__new__(Tails), stretches=[stretch], slots_n=torch.tensor([]),
+            all_slots=True, places_n=torch.tensor([]), lengths=[],
+        )  # fmt: skip
+        whole.append(attention._of_stretch(0, stretch, inputs))
+        assert max(mask.numel() for mask in attention._masks.values()) <= 2 * min(most, 23) * 23
+    torch.testing.assert_close(*whole)
+
+
+def test_a_reply_that_needs_more_memory_than_there_is_is_refused(players: BaseModel) -> None:
+    decoder = Decoder(players.playing(), DecodingSettings(), live_tokens=40, cache_bytes=0)
+    fits, wide = rows((None,), 2)
+    fits.prompt, wide.prompt = (5,), tuple(range(3, 40))
+    decoder.require_room(fits)
+    with pytest.raises(MemoryLimitError, match=r"37 tokens .* Raise engine\.live_gib"):
+        decoder.require_room(wide)
 
 
 def test_a_place_is_taken_at_once(players: BaseModel) -> None:

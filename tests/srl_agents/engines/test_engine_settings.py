@@ -9,6 +9,8 @@ import pytest
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE, EngineSite
 from srl_agents.models.base_model import BaseModel
+from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 
 ASK = GenerationRequest(observation="rock, paper, scissors", version=None, key=(1,))
@@ -36,9 +38,18 @@ def test_a_section_decides_what_is_kept(
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"cache_gib": -1}, {"live_gib": -0.5}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"}],
+    [{"cache_gib": -1}, {"live_gib": 0}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"}],
 )  # fmt: skip
 def test_an_impossible_value_is_refused_without_a_model(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=f"engine: {name}"):
         ENGINE.convert(wrong, "engine")
+
+
+def test_a_run_with_more_versions_than_a_server_holds_is_refused_with_its_recipe() -> None:
+    """Two learners, each with its present version and three of its past."""
+    run = ["updates=9", "snapshot_every=2", "opponents.past_limit=3", "engine.kind=vllm"]
+    quickstart = find_recipe("quickstart-tiny")
+    load(LeagueRecipe, quickstart, [*run, "engine.max_versions=8"])
+    with pytest.raises(ConfigError, match="max_versions=7: this run plays 8 versions at once"):
+        load(LeagueRecipe, quickstart, [*run, "engine.max_versions=7"])

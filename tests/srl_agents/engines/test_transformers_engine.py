@@ -1,6 +1,7 @@
 """The embedded engine: exact tokens, honest log-probabilities, randomness that belongs to the request."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
-from srl_agents.records import WeightVersion
+from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import check_engine
 from srl_agents.transports.shared import SharedTransport
 from srl_envs.errors import (
@@ -302,3 +303,36 @@ def test_replies_that_do_not_fit_into_memory_say_what_to_lower(
     for ask in (together, at_once):
         with pytest.raises(MemoryLimitError, match=r"generation with .*Lower rollout.batch_rows"):
             ask(engine, [ASK])
+
+
+def test_an_install_that_hangs_ends_with_its_deadline(base: BaseModel) -> None:
+    opened = threading.Event()
+    version = WeightVersion("alice", 9, "0" * 16)
+
+    def hangs(_: WeightUpdate) -> dict[str, torch.Tensor]:
+        opened.wait(30)
+        raise ModelError("too late")
+
+    engine = TransformersEngine(
+        base, SamplingSettings(), open_update=hangs, control_deadline_s=0.05
+    )
+    try:
+        with pytest.raises(DeadlineError, match="installing alice@9"):
+            asyncio.run(engine.install(WeightUpdate(version=version, tensors=(), handle="")))
+    finally:
+        opened.set()
+    assert str(version) not in base.frozen
+
+
+def test_a_loop_that_hangs_is_noticed_by_whoever_waits_for_it(
+    base: BaseModel,
+) -> None:
+    free = threading.Event()
+    engine = TransformersEngine(base, SamplingSettings(), control_deadline_s=0.05)
+    engine._thread.submit(lambda: free.wait(30))
+    try:
+        for work in (engine.sleep, engine.wake, engine.close):
+            with pytest.raises(DeadlineError, match=f"{work.__name__} on the engine"):
+                asyncio.run(work())
+    finally:
+        free.set()

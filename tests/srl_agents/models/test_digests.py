@@ -1,10 +1,11 @@
 """What a digest tells apart, and what it does not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
+from srl_agents.models import digests
 from srl_agents.models.digests import tensors_sha256, version_of
 
 TENSORS = {"a": torch.tensor([[1.0, 2.0]]), "b": torch.tensor([3, 4])}
@@ -46,3 +47,28 @@ def test_a_version_is_named_by_its_weights_and_by_what_is_shown() -> None:
     assert shown.label == plain.label
     assert shown != plain
     assert shown == version_of("alice", 3, TENSORS, (("board", "move"),))
+
+
+def test_large_weights_are_hashed_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    whole = digests._computed
+
+    def counting(named: Sequence[tuple[str, torch.Tensor]]) -> object:
+        counted.append(len(named))
+        return whole(named)
+
+    monkeypatch.setattr(digests, "_computed", counting)
+    large = {"a": torch.zeros(2**21), "b": torch.ones(2**21)}
+    first = tensors_sha256(large)
+    assert tensors_sha256(large) == first
+    assert version_of("alice", 3, large).digest == first[:16]
+    assert len(counted) == 1
+    assert tensors_sha256({k: v.clone() for k, v in large.items()}) == first  # other tensors: anew
+    assert len(counted) == 2
+
+    large["a"][5] = 1.0  # torch counts this
+    second = tensors_sha256(large)
+    large["b"].data.zero_()  # and not this
+    third = tensors_sha256(large)
+    assert len({first, second, third}) == 3
+    assert third == tensors_sha256({k: v.clone() for k, v in large.items()})

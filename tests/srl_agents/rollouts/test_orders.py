@@ -302,6 +302,19 @@ def test_a_report_that_fails_frees_an_environment_once(order: Order) -> None:
     assert len(idle) == len(set(idle)) == 1
 
 
+def test_a_match_that_cannot_be_reported_costs_no_environment() -> None:
+    def fails_to_write(*_: object) -> None:
+        raise OSError("disk full")
+
+    policies: dict[str, Policy] = {"bot": Bot("random")}
+    with Rollouts(policies, root_seed=0, order="exact", concurrency=3) as rollouts:
+        specs = [match(number, "bot", "bot") for number in range(3)]
+        with pytest.raises(OSError, match="disk full"):
+            rollouts.play(specs, finished=fails_to_write)
+        idle = [id(env) for envs in rollouts._envs._idle.values() for env in envs]
+    assert len(idle) == len(set(idle)) == 3
+
+
 def test_one_event_loop_serves_several_rollouts() -> None:
     """As a trainer needs, which installs versions on the engine that its matches use."""
     engine = ScriptedEngine(column, capacity=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -222,6 +223,52 @@ class NeverRetires(Sound):
 
     async def retire(self, version: WeightVersion) -> None:
         """Nothing."""
+
+
+class ForgetsTheReinstalled(Sound):
+    """retire: a version that comes back while it retires goes all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: Counter[WeightVersion] = Counter()
+        self._going: set[WeightVersion] = set()
+
+    async def retire(self, version: WeightVersion) -> None:
+        if self._asked[version]:
+            self._going.add(version)
+        await super().retire(version)
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        version = request.version
+        if version is None:
+            return await super().generate(request)
+        self._asked[version] += 1
+        try:
+            return await super().generate(request)
+        finally:
+            self._asked[version] -= 1
+            if version in self._going and not self._asked[version]:
+                self._going.discard(version)
+                await super().retire(version)
+
+
+class LosesCompanyOfTheCancelled(Sound):
+    """cancellation: a request that is cancelled alone takes its batch with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cancelled = 0
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self._cancelled = 0
+        try:
+            given = await super().generate(request)
+        except asyncio.CancelledError:
+            self._cancelled += 1
+            raise
+        if self._cancelled == 1:
+            raise ModelError("gone with another")
+        return given
 
 
 class ForgetsWhatSleeps(Sound):

@@ -18,6 +18,8 @@ from srl_agents.testing import transport_kit as kit
 from srl_agents.transports.files import WEIGHTS, FilesTransport
 from srl_agents.transports.shared import SharedTransport
 from srl_agents.transports.updates import headers_of
+from srl_envs.errors import ModelError
+from srl_envs.testing import ConformanceError
 
 Tensors = dict[str, torch.Tensor]
 
@@ -77,7 +79,7 @@ class ReadsUnverified(FilesTransport):
         try:
             return load_file(Path(update.handle) / WEIGHTS)
         except Exception as error:
-            raise kit.ModelError(f"{update.handle} cannot be read: {error}") from error
+            raise ModelError(f"{update.handle} cannot be read: {error}") from error
 
 
 class WritesInPlace(FilesTransport):
@@ -96,7 +98,7 @@ class WritesInPlace(FilesTransport):
         for path in (self.folder / str(update.version)).glob("*.safetensors"):
             found |= load_file(path)
         if not found:
-            raise kit.ModelError("nothing was published here")
+            raise ModelError("nothing was published here")
         return found
 
     def release(self, version: WeightVersion) -> None:
@@ -119,5 +121,5 @@ BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_kit_finds_the_fault(name: str, tmp_path: Path) -> None:
     check, make = BROKEN[name]
-    with pytest.raises(kit.TransportFault):
+    with pytest.raises(ConformanceError):
         check(make, tmp_path)
