@@ -78,8 +78,9 @@ class BoardRun:
         declared: goes into the bundle.
         command: goes into the bundle.
         asking: how endpoints are asked.
-        order: of matches without endpoints, which always play ``free``. ``exact`` gives the same replies each time; in ``free`` no match waits for another,
-            and a model's replies may differ by rounding. The run's header and the bundle's command tell it.
+        order: of matches without endpoints; those with endpoints are always ``free``. ``exact`` gives the
+            same replies each time; in ``free`` no match waits for another, and a model's replies may differ
+            by rounding. The run's header and the bundle's command tell it.
         ticket: of a board for these entrants; without one every seed is public, and no board takes the
             entrants' rows.
 
