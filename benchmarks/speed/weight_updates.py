@@ -1,6 +1,6 @@
 """New versions on a real vLLM server under load: how long an update takes, and how long requests pause.
 
-    SRL_VLLM_PYTHON=... python -m benchmarks.speed.weight_updates [--updates 10] [--json FILE]
+    SRL_VLLM_PYTHON=... python -m benchmarks.speed.weight_updates [--updates 10] [--url URL] [--json FILE]
 
 Clients ask for replies without a break, and a probe asks for replies of one token, one after the other. The
 pause of an update is how much longer the slowest probe took that was in flight during it than the median
@@ -133,23 +133,31 @@ def _spread(values: list[float]) -> dict[str, float]:
     }
 
 
+def _started(log: Path) -> VLLMServer:
+    settings = VLLMServerSettings(
+        model=str(catalog.resolve(MODEL)), max_versions=4, max_running=16, max_length=CONTEXT,
+        dtype="float32", cache_gib=1, compiled=False,
+    )  # fmt: skip
+    server = VLLMServer(settings, log)
+    server.start()
+    return server
+
+
 def main() -> None:
     """Print the measurements, and write them to a file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--updates", type=int, default=10)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument(
+        "--url", default="", help="of a server that serves; one is started if absent"
+    )
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     base = BaseModel.load(MODEL)
     base.add_adapter("alice", 0)
     with tempfile.TemporaryDirectory() as scratch:
         transport = FilesTransport(Path(scratch) / "versions")
-        settings = VLLMServerSettings(
-            model=str(catalog.resolve(MODEL)), max_versions=4, max_running=16, max_length=CONTEXT,
-            dtype="float32", cache_gib=1, compiled=False,
-        )  # fmt: skip
-        server = VLLMServer(settings, Path(scratch) / "server.log")
-        server.start()
+        server = options.url or _started(Path(scratch) / "server.log")
         engine = VLLMEngine(
             server,
             base.chat,

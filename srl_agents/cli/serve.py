@@ -18,7 +18,7 @@ docs/guides/serve.md says how to make one. The server ends with this command.
 
 Examples:
   srl serve smollm2-135m --python .venv-vllm/bin/python
-  srl serve ./my_model --port 8000 --max-versions 16 --compiled False
+  srl serve ./my_model --port 8000 --max-versions 16 --no-compiled
   srl play math_duel-v0 human openai:base@http://127.0.0.1:8000/v1      # while it serves
 """
 _LOOK_S = 1.0

@@ -125,13 +125,8 @@ class VLLMSettings(EngineSettings):
         return engine
 
     def alone_because(self) -> str:
-        """See `EngineSettings`; two processes share a server at an address."""
-        if self.url:
-            return ""
-        return (
-            "each process would start a server. Start one with `srl serve` and give its address as "
-            "engine.url; it holds the versions of both"
-        )
+        """See `EngineSettings`; the server counts the versions of one process."""
+        return "its server holds the versions of one process. Use kind 'transformers'"
 
 
 def served_adapters(base: BaseModel) -> ServedAdapters:

@@ -10,24 +10,32 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import torch
 
+from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
 from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import PYTHON, VLLMServer, VLLMServerSettings
+from srl_agents.metrics.sinks import read_lines
 from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
-from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
+from srl_agents.rollouts import Rollouts
 from srl_agents.testing import check_engine
 from srl_agents.transports.files import FilesTransport
+from tests.training_runs import train_run
 
 pytestmark = [
     pytest.mark.vllm,
@@ -48,7 +56,7 @@ def base() -> BaseModel:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VLLMServer]:
     settings = VLLMServerSettings(
         model=str(catalog.resolve(MODEL)),
-        max_versions=4,
+        max_versions=16,
         max_running=16,
         max_length=CONTEXT,
         dtype="float32",
@@ -201,6 +209,143 @@ def test_a_killed_server_comes_back_and_every_request_is_answered_under_its_seed
         await served.close()
 
     asyncio.run(play())
+
+
+def test_200_matches_end_once_under_their_seeds_though_the_server_is_killed_in_the_middle(
+    server: VLLMServer, base: BaseModel, transport: FilesTransport, updates: list[WeightUpdate]
+) -> None:
+    version = updates[0].version
+    specs = [
+        MatchSpec(
+            env_id="math_duel-v0", options={"problems": 1, "difficulty": 1, "max_retries": 0},
+            seed=number, split="train", seats=(str(version), "bot:random"), learner_seats=(0,),
+            schedule="train/alice", number=number,
+        )
+        for number in range(200)
+    ]  # fmt: skip
+    ended: Counter[str] = Counter()
+
+    async def play() -> tuple[list[Episode], list[Episode]]:
+        served = engine(server, base, transport, updates)
+        await served.install(updates[0])
+        policies: dict[str, Policy] = {
+            str(version): ModelPolicy(served, version), "bot:random": ScriptedPolicy("random"),
+        }  # fmt: skip
+        rollouts = Rollouts(policies, root_seed=1, order="free", concurrency=32)
+
+        def count(episode: Episode, _: object) -> None:
+            ended[episode.spec.match_id] += 1
+            if ended.total() == 80 and server.pid is not None:
+                os.killpg(server.pid, signal.SIGKILL)
+
+        before = await rollouts.play_async(specs[100:116])
+        episodes = await rollouts.play_async(specs, finished=count)
+        rollouts.close()
+        await served.retire(version)
+        await served.close()
+        return before, episodes
+
+    starts = server.starts
+    before, episodes = asyncio.run(play())
+    assert server.starts == starts + 1
+    assert set(ended.values()) == {1}
+    assert [episode.spec for episode in episodes] == specs
+    turns = [turn for episode in episodes for turn in episode.trajectories[0].turns]
+    assert len(turns) == 200
+    for turn in turns:
+        assert turn.version == str(version)
+        assert len(turn.logprobs) == len(turn.completion_ids) > 0
+        assert turn.finish == "stop" or len(turn.completion_ids) == 12
+    assert episodes[100:116] == before
+
+
+def test_versions_change_while_requests_are_in_flight_and_stale_ones_are_gone(
+    server: VLLMServer, base: BaseModel, transport: FilesTransport, updates: list[WeightUpdate]
+) -> None:
+    """Six changes under constant load: nothing is lost or cut, each reply names who was asked."""
+
+    async def play() -> list[tuple[WeightVersion, Generation]]:
+        served = engine(server, base, transport, updates)
+        replies: list[tuple[WeightVersion, Generation]] = []
+        await served.install(updates[0])
+        newest, over = updates[0].version, False
+
+        async def keep_asking(client: int) -> None:
+            number = 0
+            while not over:
+                asked_of, number = newest, number + 1
+                reply = await served.generate(ask(100 * client + number, asked_of))
+                replies.append((asked_of, reply))
+
+        clients = [asyncio.create_task(keep_asking(client)) for client in range(6)]
+        for change in range(1, 7):
+            stale, update = newest, updates[change % 2]
+            await asyncio.sleep(1.0)
+            await served.install(update)
+            newest = update.version
+            await served.retire(stale)
+        over = True
+        await asyncio.gather(*clients)
+        async with httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+            models = (await client.get("/v1/models")).json()["data"]
+        names = [model["id"] for model in models]
+        assert [name for name in names if name.startswith("alice")] == [
+            name for name in names if name.startswith(str(newest))
+        ]
+        assert sum(name.startswith(str(newest)) for name in names) == 1
+        await served.retire(newest)
+        await served.close()
+        return replies
+
+    replies = asyncio.run(play())
+    assert len({version for version, _ in replies}) == 2
+    for asked_of, reply in replies:
+        assert reply.version == asked_of
+        assert reply.finish == "stop" or len(reply.token_ids) == 12
+    for _, reply in replies[:: max(1, len(replies) // 12)]:
+        told = torch.tensor(reply.logprobs)
+        torch.testing.assert_close(told, forced_logprobs(base, reply), atol=1e-4, rtol=0)
+
+
+RECIPE = """
+name: served
+model: smollm2-135m
+env: math_duel-v0
+env_options: {difficulty: 1, problems: 1, max_retries: 0}
+learners: [alice, bob]
+updates: 2
+prompt:
+  examples:
+    - {observation: "Problem: 2 + 3 = ?", reply: "<action>5; 1</action>"}
+    - {observation: "Problem: 30 - 12 = ?", reply: "<action>18; 3</action>"}
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 1, group_size: 4, max_new_tokens: 12, order: free, batch_rows: 16}
+opponents: {mirror: 0, live: 1, past: 0}
+training: {learning_rate: 0.0001}
+engine: {kind: vllm, max_versions: 8, max_length: 1024}
+transport: {kind: files}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 2
+checkpoint_every: 2
+"""
+
+
+def test_a_league_of_two_adapters_trains_end_to_end_on_the_server(
+    server: VLLMServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "served.yaml"
+    path.write_text(RECIPE)
+    recipe = load(LeagueRecipe, path, [f"engine.url={server.url}"])
+    training = train_run(recipe, tmp_path / "run")
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [record["update"] for record in records] == [1, 2]
+    for name in ("alice", "bob"):
+        assert sum("loss" in record["learners"][name] for record in records) >= 1
+        assert training.parts.league.versions[name].number >= 1
+        assert (tmp_path / "run" / "adapters" / name).is_dir()
+    for record in records:
+        assert record["run"]["void"] == 0
+        assert all(v["sampler_kl"] < 0.05 for v in record["learners"].values() if "sampler_kl" in v)
 
 
 def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
