@@ -26,6 +26,7 @@ import torch
 from benchmarks.learning.child_process import commit
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
 from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
 from srl_agents.engines.vllm_settings import served_adapters
 from srl_agents.models import catalog
@@ -157,16 +158,15 @@ def main() -> None:
     base.add_adapter("alice", 0)
     with tempfile.TemporaryDirectory() as scratch:
         transport = FilesTransport(Path(scratch) / "versions")
-        server = options.url or _started(Path(scratch) / "server.log")
+        server: VLLMServer | str = options.url or _started(Path(scratch) / "server.log")
         engine = VLLMEngine(
-            server,
+            HTTPLink(server, ends_server=True),
             base.chat,
             SamplingSettings(max_new_tokens=REPLY),
             context_length=CONTEXT,
             adapters=served_adapters(base),
             open_update=transport.open,
             max_versions=4,
-            ends_server=True,
         )
         published = versions(base, transport, options.updates + 1)
         found = asyncio.run(measure(engine, published, options.clients))

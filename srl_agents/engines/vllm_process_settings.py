@@ -42,6 +42,10 @@ class VLLMProcessSettings(EngineSettings):
         if not 0 < self.memory_share <= 1:
             raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
 
+    def alone_because(self) -> str:
+        """See `EngineSettings`."""
+        return "two of it would share the memory of one device. Use kind 'transformers'"
+
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`; waits for vLLM's first reply.
 
