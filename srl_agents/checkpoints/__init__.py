@@ -10,6 +10,7 @@ from srl_agents.checkpoints.folder import (
     rename_durably,
     save,
     set_aside,
+    step_of,
     steps,
 )
 from srl_agents.checkpoints.frozen import changed_files, check_frozen, keep_frozen
@@ -27,5 +28,6 @@ __all__ = [
     "rename_durably",
     "save",
     "set_aside",
+    "step_of",
     "steps",
 ]

@@ -116,7 +116,12 @@ def exist(folder: Path) -> bool:
 
 def steps(folder: Path) -> list[int]:
     """Steps of all checkpoints, whole or not, ascending."""
-    return [int(path.name.removeprefix("step-")) for path in _numbered(folder)]
+    return [step_of(path) for path in _numbered(folder)]
+
+
+def step_of(path: Path) -> int:
+    """Step of a checkpoint, from its folder's name."""
+    return int(path.name.removeprefix("step-"))
 
 
 def newest_step(folder: Path) -> int:
@@ -132,7 +137,7 @@ def set_aside(folder: Path, first: int) -> list[Path]:
     """
     moved = []
     for path in _numbered(folder):
-        if int(path.name.removeprefix("step-")) >= first:
+        if step_of(path) >= first:
             aside = folder / f"{_ASIDE}{path.name}"
             shutil.rmtree(aside, ignore_errors=True)
             moved.append(path.rename(aside))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -24,6 +25,7 @@ Examples:
   srl train quickstart-tiny
   srl train qwen2.5-1.5b-80gb --dry-run      # one update, two layers, random weights
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
+  srl train --more 50 runs/mine                                       # go on, 50 updates longer
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
@@ -35,7 +37,7 @@ class TrainOptions:
     """What to run and where."""
 
     recipe: tyro.conf.Positional[str]
-    """A YAML file, or the name of a shipped recipe."""
+    """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
     out: Path | None = None
     """Folder of the run; runs/NAME-seedN if absent."""
     seed: int | None = None
@@ -46,6 +48,8 @@ class TrainOptions:
     """Begin although the plan says that memory is too small."""
     dry_run: bool = False
     """Take one update on the model's architecture cut to two layers with random weights, and keep nothing."""
+    more: int | None = None
+    """Updates beyond those of the recipe in the folder of a run; only with such a folder."""
     allow_nothing_learned: bool = False
     """End a run in which nobody took a step with exit code 0, and export it."""
 
@@ -63,21 +67,29 @@ def train(options: TrainOptions) -> int:
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
     from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
-    from srl_agents.training.run_folder import check_folder
+    from srl_agents.training.run_folder import RECIPE, check_folder
 
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
     if options.allow_nothing_learned:
         overrides.append("survival.allow_nothing_learned=true")
-    recipe = read_recipe(find_recipe(options.recipe), overrides)
+    given = Path(options.recipe)
+    path = given / RECIPE if (given / RECIPE).is_file() else None
+    if options.more is not None:
+        overrides += _longer(options, path, read_recipe)
+    recipe = read_recipe(path or find_recipe(options.recipe), overrides)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(
             f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
         )
     if options.dry_run:
         return try_out(recipe)
-    folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+    folder = (
+        options.out
+        or (given if path else None)
+        or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+    )
     check_folder(recipe, folder)
     plan_first(recipe, force=options.force)
 
@@ -122,6 +134,22 @@ def train(options: TrainOptions) -> int:
         file=sys.stderr,
     )
     return NOTHING_LEARNED
+
+
+def _longer(options: TrainOptions, path: Path | None, read: Callable[..., Any]) -> list[str]:
+    """Overrides that make the run in a folder longer."""
+    if path is None:
+        raise ConfigError(
+            f"--more: {options.recipe} is no folder of a run. Give the folder that `srl train` named."
+        )
+    if not options.more or options.more < 1:
+        raise ConfigError(f"--more {options.more}: use 1 or more.")
+    known = read(path)
+    longer = [f"updates={known.updates + options.more}"]
+    if known.training.total_updates:  # the schedule falls to 0 at the new end
+        steps = known.training.total_updates + options.more * known.training.steps_per_batch
+        longer.append(f"training.total_updates={steps}")
+    return longer
 
 
 def _say_where(folder: Path, exported: str) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from srl_agents import checkpoints
 from srl_agents.agents import Policy
 from srl_agents.agents.resolver import Seated, close_engines
 from srl_agents.coordination.coordinator import Coordinator
@@ -38,7 +39,14 @@ from srl_agents.training.idle import IdleLearners
 from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.memory_roles import EngineRole, make_phase_manager
-from srl_agents.training.run_folder import RECIPE, check_folder, same_recipe, write_recipe
+from srl_agents.training.run_changes import changed_before, keep_changes, repeats_since
+from srl_agents.training.run_folder import (
+    CHECKPOINTS,
+    RECIPE,
+    changes_of,
+    check_folder,
+    write_recipe,
+)
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
@@ -182,8 +190,7 @@ def _on_ground(
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
     exact = recipe.rollout.order == "exact" and not served and recipe.asynchronous is None
-    repeatable = exact and same_recipe(recipe, folder)
-    write_recipe(recipe, folder)
+    repeatable = _change(recipe, folder, view) and exact
     if recipe.report_to:
         keep_run_id(folder, own)
     return Ground(
@@ -199,6 +206,25 @@ def _on_ground(
         process=_start_generation(recipe, folder, view, opened),
         repeatable=repeatable,
     )
+
+
+def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
+    """Let the folder have the recipe's settings, and say what is new.
+
+    Returns:
+        Whether what was played since the last checkpoint was played with these settings.
+    """
+    changes = changes_of(recipe, folder)
+    for change in changes:
+        view.say(f"going on with {change}")
+    keep_changes(folder, changes, checkpoints.newest_step(folder / CHECKPOINTS))
+    if any(change.key == "training.learning_rate" for change in changes):
+        RolledBack().write(
+            folder
+        )  # what roll-backs made of the old rate is of no use for the new one
+    write_recipe(recipe, folder)
+    found = checkpoints.latest(folder / CHECKPOINTS) if changed_before(folder) else None
+    return repeats_since(folder, 0 if found is None else checkpoints.step_of(found))
 
 
 def _with_learners(ground: Ground) -> Learning:

@@ -13,6 +13,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.recipe_kinds import Recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightVersion, label_of
+from srl_agents.training.run_changes import EFFECTS, LOOKS, Change, within
 from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
@@ -20,15 +21,6 @@ RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 _UNFINISHED = f"{RECIPE}.tmp"
 _MOST_NAMED = 5
 """Keys that a refusal names."""
-_FREE = (
-    "updates", "device", "engine", "transport", "rollout.concurrency", "rollout.batch_rows", "report_to",
-    "keep_checkpoints", "keep_best_checkpoints", "checkpoint_every", "full.snapshots_in_memory",
-    "evaluation.final_pairs", "survival",
-)  # fmt: skip
-"""What a league's run may go on with in another way: where and how it is computed, what is kept, and how
-long it lasts. Other batches and devices round differently."""
-_FREE_LOOKS = ("evaluation.every", "evaluation.pairs")
-"""Besides, where samplers of opponents do not read what looks show."""
 _FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")
 
 
@@ -56,10 +48,28 @@ def write_recipe(recipe: Recipe, folder: Path) -> None:
     temporary.replace(folder / RECIPE)
 
 
-def same_recipe(recipe: Recipe, folder: Path) -> bool:
-    """Whether the run in a folder that `check_folder` let pass, if there is one, was set as it is now."""
+def changes_of(recipe: Recipe, folder: Path) -> list[Change]:
+    """Settings that are not as the run in a folder has them; none where there is no run.
+
+    Raises:
+        ConfigError: the recipe there cannot be read as one of this kind.
+    """
     path = folder / RECIPE
-    return not path.is_file() or load(type(recipe), path) == recipe
+    if not path.is_file():
+        return []
+    try:
+        known = load(type(recipe), path)  # settings that are newer than the file have defaults
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is of another recipe, which this one cannot continue: {error} Choose another folder "
+            "with --out."
+        ) from None
+    there, here = dict(_flat(dump(known))), dict(_flat(dump(recipe)))
+    return [
+        Change(key=key, there=there.get(key), here=here.get(key))
+        for key in {**there, **here}
+        if there.get(key) != here.get(key)
+    ]
 
 
 def snapshots_in(folder: Path) -> list[str]:
@@ -93,22 +103,14 @@ def link_label(folder: Path, version: WeightVersion) -> None:
 
 def _check_recipe(recipe: Recipe, path: Path) -> None:
     """Refuse settings that would make another run of what is there."""
-    try:
-        known = load(type(recipe), path)  # settings that are newer than the file have defaults
-    except (ConfigError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} is of another recipe, which this one cannot continue: {error} Choose another folder "
-            "with --out."
-        ) from None
-    there, here = dict(_flat(dump(known))), dict(_flat(dump(recipe)))
     free = _free_keys(recipe)
     changed = [
-        key
-        for key in {**there, **here}
-        if there.get(key) != here.get(key) and not any(_within(key, kept) for kept in free)
+        change
+        for change in changes_of(recipe, path.parent)
+        if not any(within(change.key, kept) for kept in free)
     ]
     if changed:
-        told = [f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed]
+        told = [f"{one.key}: {one.there!r} there, {one.here!r} here" for one in changed]
         more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
         raise ConfigError(
             f"{path.parent} holds a run with other settings: {'; '.join(told[:_MOST_NAMED])}{more}. Set "
@@ -120,12 +122,8 @@ def _free_keys(recipe: Recipe) -> tuple[str, ...]:
     """Settings whose change still continues the same run."""
     if not isinstance(recipe, LeagueRecipe):
         return _FREE_OF_POPULATIONS
-    looks = _FREE_LOOKS if recipe.opponents.prior == "even" else ()
-    return (*_FREE, *looks)
-
-
-def _within(key: str, section: str) -> bool:
-    return key == section or key.startswith(f"{section}.")
+    looks = LOOKS if recipe.opponents.prior == "even" else ()
+    return (*EFFECTS, *looks)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -104,7 +104,7 @@ def _roll_back(training: LeagueTraining, finding: Finding) -> bool:
     now.write(folder)
     write_event(folder, training.done + 1, finding, "roll_back")
     found = checkpoints.latest(folder / CHECKPOINTS)
-    where = "the beginning" if found is None else f"update {checkpoints.load(found).step}"
+    where = "the beginning" if found is None else f"update {checkpoints.step_of(found)}"
     view.say(
         f"update {training.done + 1}: {in_words(finding)} Rolling back to {where}, with {now.rate:.3g} "
         f"of the recipe's learning rate ({now.times} of {limits.most_roll_backs} roll-backs)."

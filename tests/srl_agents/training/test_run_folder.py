@@ -46,14 +46,14 @@ def test_what_is_computed_alike_may_change(changes: dict[str, Any], tmp_path: Pa
 
 
 def test_other_settings_are_refused_by_their_keys(tmp_path: Path) -> None:
-    there = replace(RUN, training=GRPOSettings(learning_rate=1e-3))
+    there = replace(RUN, training=GRPOSettings(weight_decay=0.2))
     write_recipe(there, tmp_path)
-    here = replace(RUN, training=GRPOSettings(learning_rate=1e-4), seed=3, updates=99)
+    here = replace(RUN, training=GRPOSettings(weight_decay=0.1), seed=3, updates=99)
     with pytest.raises(ConfigError) as caught:
         check_folder(here, tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path} holds a run with other settings: seed: 0 there, 3 here; training.learning_rate: "
-        "0.001 there, 0.0001 here. Set them back to continue it, or choose another folder with --out."
+        f"{tmp_path} holds a run with other settings: seed: 0 there, 3 here; training.weight_decay: "
+        "0.2 there, 0.1 here. Set them back to continue it, or choose another folder with --out."
     )
     assert "delete" not in str(caught.value)
 

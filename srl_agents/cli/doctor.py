@@ -1,0 +1,79 @@
+"""`srl doctor [RUN]`: what is wrong with this machine, or with a run, and what helps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Look for what is wrong, likeliest first, and say what helps.
+
+With a RUN: what its metrics and its faults say. Without: this machine's packages, GPU, memory, disk,
+shared memory, sandbox, and a token of the embedded engine.
+
+Examples:
+  srl doctor
+  srl doctor runs/quickstart-tiny-seed0
+  srl doctor runs/quickstart-tiny-seed0 --json
+
+Exit code: 0 nothing is wrong, 1 something is, 2 the folder holds no run.
+"""
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """What to look at."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """Folder of a run of `srl train`; the machine if absent."""
+    json: bool = False
+    """Print JSON."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl doctor --help`."""
+    options = tyro.cli(
+        DoctorOptions,
+        prog="srl doctor",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    return _machine(options.json) if options.run is None else _run(options.run, options.json)
+
+
+def _run(folder: Path, as_json: bool) -> int:
+    from srl_agents.training.diagnosis import diagnose
+    from srl_agents.training.run_folder import RECIPE
+    from srl_agents.yaml_files import read_yaml
+
+    if not (folder / RECIPE).is_file():
+        raise ConfigError(f"{folder} holds no run. Give the folder that `srl train` named.")
+    found = diagnose(folder, read_yaml(folder / RECIPE))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found], indent=1))
+    elif not found:
+        print(f"Nothing in the metrics of {folder} looks wrong.")
+    else:
+        for number, one in enumerate(found, 1):
+            whose = f"{one.learner}: " if one.learner else ""
+            print(f"{number}. {whose}{one.what.rstrip('.')}.\n   What helps: {one.remedy}.")
+    return 1 if found else 0
+
+
+def _machine(as_json: bool) -> int:
+    from srl_agents.cli.machine_checks import examine
+
+    checks = []
+    for check in examine():
+        checks.append(check)
+        if not as_json:
+            fix = f"\n      What helps: {check.fix}." if check.fix else ""
+            print(f"{'ok ' if check.good else 'BAD'} {check.name}: {check.told}{fix}", flush=True)
+    if as_json:
+        print(json.dumps([asdict(check) for check in checks], indent=1))
+    return 0 if all(check.good for check in checks) else 1

@@ -1,0 +1,136 @@
+"""What `srl doctor` looks at on a machine, one check after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from srl_envs import __version__
+from srl_envs.distribution import install_command
+from srl_envs.errors import SRLError
+
+_GIB = 2**30
+_PACKAGES = ("torch", "transformers", "trl", "peft", "bitsandbytes", "vllm")
+_LEAST_GIB, _LEAST_SHARED_GIB = 2.0, 0.06
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    good: bool
+    told: str
+    fix: str = ""
+    """What helps; empty where nothing has to."""
+
+
+def examine() -> Iterator[Check]:
+    """Every check in turn, those that take longest last."""
+    yield from _packages()
+    yield _disk()
+    yield _shared_memory()
+    yield _sandbox()
+    if _version("torch"):
+        yield _memory()
+        yield _gpu()
+        yield _embedded_engine()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _packages() -> Iterator[Check]:
+    yield Check(name="srl", good=True, told=f"{__version__} on Python {platform.python_version()}")
+    found = {name: _version(name) for name in _PACKAGES}
+    told = ", ".join(f"{name} {version or 'absent'}" for name, version in found.items())
+    missing = not found["torch"]
+    fix = f"to train, {install_command('train')}" if missing else ""
+    yield Check(name="packages", good=not missing, told=told, fix=fix)
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(".").free / _GIB
+    fix = "" if free >= _LEAST_GIB else "free space, or work in another folder"
+    return Check(name="disk", good=not fix, told=f"{free:.1f} GiB are free here", fix=fix)
+
+
+def _shared_memory() -> Check:
+    folder = Path("/dev/shm")
+    if not folder.is_dir():
+        return Check(name="shared memory", good=True, told="this system has no /dev/shm")
+    size = shutil.disk_usage(folder).total / _GIB
+    fix = "" if size > _LEAST_SHARED_GIB else "start the container with a larger --shm-size"
+    return Check(name="shared memory", good=not fix, told=f"{size:.2f} GiB", fix=fix)
+
+
+def _sandbox() -> Check:
+    from srl_envs.sandbox import CodeExecutor
+
+    try:
+        with CodeExecutor() as executor:
+            return Check(name="sandbox", good=True, told=", ".join(executor.layers))
+    except SRLError as error:
+        fix = "see docs/design/sandbox.md; only games without programs can be played"
+        return Check(name="sandbox", good=False, told=str(error), fix=fix)
+
+
+def _memory() -> Check:
+    import torch
+
+    from srl_agents.models.device_memory import memory_of
+
+    memory = memory_of(torch.device("cpu"))
+    told = f"{memory.free / _GIB:.1f} of {memory.total / _GIB:.1f} GiB are free"
+    fix = "" if memory.free / _GIB >= _LEAST_GIB else "end other programs"
+    return Check(name="host memory", good=not fix, told=told, fix=fix)
+
+
+def _gpu() -> Check:
+    import torch
+
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        told = (
+            f"{torch.cuda.get_device_name()}, {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free, "
+            f"CUDA {torch.version.cuda}"
+        )
+        return Check(name="GPU", good=True, told=told)
+    if not Path("/dev/nvidia0").exists():
+        return Check(name="GPU", good=True, told="none; models run on the CPU")
+    return Check(
+        name="GPU",
+        good=False,
+        told=f"there is one, and torch {torch.__version__} cannot use it",
+        fix="install a build of torch for CUDA, and a driver that is new enough for it",
+    )
+
+
+def _embedded_engine() -> Check:
+    from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
+    from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.models.base_model import BaseModel
+
+    async def one_token() -> int:
+        base = BaseModel.load("tiny")
+        engine = TransformersEngine(base, SamplingSettings(max_new_tokens=1), deadline_s=60.0)
+        try:
+            request = GenerationRequest(observation="Say one word.", version=None, key=(0,))
+            return len((await engine.generate(request)).token_ids)
+        finally:
+            await engine.close()
+
+    try:
+        tokens = asyncio.run(one_token())
+    except SRLError as error:
+        return Check(name="embedded engine", good=False, told=str(error), fix="mend that")
+    return Check(name="embedded engine", good=tokens == 1, told=f"wrote {tokens} token with tiny")

@@ -1,0 +1,31 @@
+"""A run that is over goes on, longer and with another learning rate, and says what that means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.main import main
+from srl_agents.metrics.sinks import read_lines
+from tests.faults.stage import Stage
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_longer_and_at_another_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = Stage(tmp_path, monkeypatch)
+    assert stage.train("updates=1") == 0
+    capsys.readouterr()
+    rate, rows = "training.learning_rate=0.01", "training.micro_batch_rows=2"
+    assert main(["train", "--more", "1", str(stage.run), "--set", rate, "--set", rows]) == 0
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "training.learning_rate: 0.001 -> 0.01 (another experiment" in said
+    assert "training.micro_batch_rows: 16 -> 2 (numbers round" in said
+    rates = [
+        r["learners"]["alice"]["learning_rate"] for r in read_lines(stage.run / "metrics.jsonl")
+    ]
+    assert rates == [0.001, 0.01]
+    assert main(["train", "--more", "1", str(tmp_path / "typo")]) == 2
+    assert "is no folder of a run" in capsys.readouterr().err

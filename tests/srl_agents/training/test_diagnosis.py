@@ -1,0 +1,72 @@
+"""A run's metrics are read for what is wrong, likeliest first; a healthy run has no complaint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.doctor import main
+from srl_agents.training.diagnosis import diagnose
+from srl_envs.errors import ConfigError
+
+HEALTHY = {"reward": 0.1, "invalid_share": 0.02, "flat_groups": 0.3, "rows": 64.0, "entropy": 1.0}
+RECIPE = {"rollout": {"max_new_tokens": 16, "group_size": 8}, "training": {"max_grad_norm": 1.0}}
+
+
+def run_with(folder: Path, *, updates: int = 12, **metrics: float) -> Path:
+    lines = [
+        {
+            "update": n,
+            "updates": updates,
+            "run": {"void": 0.0},
+            "learners": {"alice": HEALTHY | metrics},
+        }
+        for n in range(1, updates + 1)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "recipe.yaml").write_text(json.dumps(RECIPE))
+    return folder
+
+
+def test_a_healthy_run_has_no_complaint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert diagnose(run_with(tmp_path), RECIPE) == []
+    assert main([str(tmp_path)]) == 0
+    assert "looks wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ({"invalid_share": 0.9}, "90% of its replies are refused"),
+        ({"flat_groups": 1.0}, "100% of groups earn the same"),
+        ({"rows": 0.0}, "never had a row to learn from"),
+        ({"kl": 3.0}, "3.0 nats per token from its reference"),
+        ({"reply_tokens": 16.0}, "most are cut off"),
+        ({"grad_norm": 50.0}, "clipped to 1 in every step"),
+        ({"score_start": 0.3}, "30% against the version it started as"),
+    ],
+)
+def test_each_sign_is_named(tmp_path: Path, metrics: dict[str, float], told: str) -> None:
+    found = diagnose(run_with(tmp_path, **metrics), RECIPE)
+    assert told in found[0].what
+    assert found[0].learner == "alice"
+    assert found[0].remedy
+
+
+def test_the_fault_that_stopped_a_run_comes_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = {"update": 13, "policy": "stop", "fault": "disk_full", "learner": "", "told": "no room"}
+    (tmp_path / "faults.jsonl").write_text(json.dumps(event) + "\n")
+    run_with(tmp_path, invalid_share=0.9)
+    assert main([str(tmp_path), "--json"]) == 1
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["what"] == "disk_full in update 13 (stop): no room"
+    assert first["likelihood"] > second["likelihood"]
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no run"):
+        main([str(tmp_path)])

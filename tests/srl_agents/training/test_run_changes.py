@@ -1,0 +1,48 @@
+"""Changes of a run are listed with what they mean, and replays are compared only where nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from srl_agents.recipes.settings import LeagueRecipe, RolloutSettings
+from srl_agents.trainers.grpo_settings import GRPOSettings
+from srl_agents.training.run_changes import MEANINGS, Change, keep_changes, repeats_since
+from srl_agents.training.run_folder import changes_of, check_folder, write_recipe
+
+RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
+
+
+def test_a_change_says_what_it_means(tmp_path: Path) -> None:
+    write_recipe(RUN, tmp_path)
+    here = replace(
+        RUN,
+        updates=99,
+        device="cpu",
+        rollout=RolloutSettings(group_size=4),
+        training=GRPOSettings(learning_rate=0.5, micro_batch_rows=2),
+    )
+    check_folder(here, tmp_path)
+    effects = {change.key: change.effect for change in changes_of(here, tmp_path)}
+    assert effects == {
+        "updates": "none",
+        "device": "rounding",
+        "rollout.group_size": "other",
+        "training.learning_rate": "other",
+        "training.micro_batch_rows": "rounding",
+    }
+    (told,) = [str(c) for c in changes_of(here, tmp_path) if c.key == "device"]
+    assert told == f"device: 'auto' -> 'cpu' ({MEANINGS['rounding']})"
+
+
+def test_replays_may_differ_until_a_checkpoint_was_written_with_the_new_settings(
+    tmp_path: Path,
+) -> None:
+    """A kill between the change and the next checkpoint changes nothing in that."""
+    assert repeats_since(tmp_path, 3)
+    keep_changes(tmp_path, [Change(key="updates", there=5, here=9)], after=3)
+    assert repeats_since(tmp_path, 3)
+    keep_changes(tmp_path, [Change(key="device", there="cuda", here="cpu")], after=3)
+    assert not repeats_since(tmp_path, 3)
+    assert not repeats_since(tmp_path, 2)  # the newest was damaged
+    assert repeats_since(tmp_path, 4)
