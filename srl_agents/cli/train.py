@@ -50,6 +50,8 @@ class TrainOptions:
     """Take one update on the model's architecture cut to two layers with random weights, and keep nothing."""
     more: int | None = None
     """Updates beyond those of the recipe in the folder of a run; only with such a folder."""
+    profile: bool = False
+    """Write a torch profiler's trace of one update to RUN/profile."""
     allow_nothing_learned: bool = False
     """End a run in which nobody took a step with exit code 0, and export it."""
 
@@ -107,7 +109,7 @@ def train(options: TrainOptions) -> int:
     view = ConsoleView(title, recipe.updates, console)
     try:
         with view, own_folder(folder, processes) as own:
-            outcome = train_supervised(recipe, own, view, processes)
+            outcome = train_supervised(recipe, own, view, processes, trace_one=options.profile)
     except KeyboardInterrupt:
         print(
             "\nsrl train: interrupted. The same command continues from the last checkpoint.",

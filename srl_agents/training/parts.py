@@ -64,6 +64,7 @@ from srl_agents.training.single_parts import (
 )
 from srl_agents.training.supervised import Supervised
 from srl_agents.training.survival import RolledBack, Survival
+from srl_agents.training.system_meter import SystemMeter
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
@@ -126,6 +127,7 @@ class Parts(Learning):
     matches: Matches
     versions: LeagueVersions
     idle: IdleLearners
+    meter: SystemMeter
     ahead: MatchesAhead | None
     """What another process plays, if the recipe wants that; otherwise `matches` plays all."""
     memory: PhaseManager
@@ -340,6 +342,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         matches=matches,
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
+        meter=SystemMeter(learning.base.device),
         ahead=_ahead(learning, playing, league, versions),
         memory=make_phase_manager(
             learning.base,

@@ -50,6 +50,8 @@ class Update:
     """Metrics of the run."""
     players: dict[str, str] = field(default_factory=dict)
     """Agent id -> learner, of the versions that learn from the episodes."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By phase, since the last record; snapshot and checkpoint are the update before's."""
     score: float | None = None
     """Mean points per game of the learners in this update's look, if there was one."""
 
@@ -185,6 +187,7 @@ def look(parts: Parts, update: Update) -> None:
 def report(parts: Parts, update: Update) -> None:
     """Tell everybody who listens."""
     update.run |= parts.survival.faults
+    update.run |= parts.meter.measure(update.seconds, update.batches)
     record = Record(
         update=update.number,
         updates=parts.recipe.updates,

@@ -6,12 +6,14 @@ The loop holds no randomness of its own: matches come from the league by number,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors import SafetensorError
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
@@ -29,6 +31,10 @@ from srl_agents.training.survival import in_words, write_event
 from srl_agents.training.vital_signs import Finding
 from srl_agents.training.watchdog import end_process, limit
 
+PROFILE = "profile"
+"""Folder in a run's: traces of updates."""
+_AFTER_REPORT = ("snapshot", "checkpoint")
+"""Phases whose time is in the record of the next update."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
 """What a run calls the folders that it leaves behind."""
 
@@ -52,6 +58,7 @@ class LeagueTraining:
         view: shows progress.
         processes: that share the work; this one alone if absent. All but the first get a folder of
             their own that holds what the first one's did.
+        trace_one: trace one update, the second of this attempt or the run's last.
 
     Raises:
         ConfigError: the folder holds a run of another recipe, or a tracker does not begin.
@@ -66,6 +73,8 @@ class LeagueTraining:
         folder: Path,
         view: ConsoleView,
         processes: Processes | None = None,
+        *,
+        trace_one: bool = False,
     ) -> None:
         self._opened = ExitStack()
         try:
@@ -74,6 +83,9 @@ class LeagueTraining:
             """Updates so far."""
             self.phase = "starting"
             """What is done now: a name of `PHASES`, or another word."""
+            self._late: dict[str, float] = {}
+            """Seconds of phases that came too late for a record."""
+            self._profile, self._warm = trace_one, False
             self._held: state.Gathered | None = None
             """The last whole update, where no checkpoint holds it."""
             self.parts.versions.publish()
@@ -103,7 +115,8 @@ class LeagueTraining:
         ]
         try:
             while self.done < parts.recipe.updates:
-                self._update([*sinks, *parts.trackers])
+                with self._traced():
+                    self._update([*sinks, *parts.trackers])
             self.phase = "final"
             with self._limited("the final round robin"):
                 final_table(parts)
@@ -120,16 +133,42 @@ class LeagueTraining:
         """Give back environments and the store; end trackers."""
         self._opened.close()
 
+    @contextmanager
+    def _traced(self) -> Iterator[None]:
+        """Trace the inside, if it is the update that was asked for: the first one warms up."""
+        number, parts = self.done + 1, self.parts
+        warm, self._warm = self._warm, True
+        if not self._profile or not (warm or number == parts.recipe.updates):
+            yield
+            return
+        self._profile = False
+        kinds = [ProfilerActivity.CPU]
+        if parts.base.device.type == "cuda":
+            kinds.append(ProfilerActivity.CUDA)
+        with profile(activities=kinds) as trace:
+            yield
+        path = parts.folder / PROFILE / f"update-{number}.json"
+        path.parent.mkdir(exist_ok=True)
+        trace.export_chrome_trace(str(path))
+        parts.view.say(f"trace of update {number}, for https://ui.perfetto.dev: {path}")
+
     def _update(self, sinks: Sequence[Sink]) -> None:
-        update = Update(number=self.done + 1, sinks=sinks)
+        update = Update(number=self.done + 1, sinks=sinks, seconds=self._late)
         self.phase = "starting"
         self.parts.survival.begin(update.number)
         self.parts.memory.update = update.number
         for name, phase in PHASES.items():
             self.phase = name
+            started = time.monotonic()
             doing = f"phase {name!r} of update {update.number}"
-            with self._limited(doing), self.parts.memory.phase(name):
+            with (
+                self._limited(doing),
+                self.parts.memory.phase(name),
+                record_function(name),
+            ):
                 phase(self.parts, update)
+            update.seconds[name] = time.monotonic() - started
+        self._late = {name: update.seconds[name] for name in _AFTER_REPORT}
         self.done = update.number
         self._hold(update)
 

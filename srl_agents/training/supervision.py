@@ -27,7 +27,12 @@ _UPDATE = "update"
 
 
 def train(
-    recipe: LeagueRecipe, folder: Path, view: ConsoleView, processes: Processes | None = None
+    recipe: LeagueRecipe,
+    folder: Path,
+    view: ConsoleView,
+    processes: Processes | None = None,
+    *,
+    trace_one: bool = False,
 ) -> Outcome:
     """Begin or continue a run, and bring it to its end.
 
@@ -36,13 +41,14 @@ def train(
         folder: of the run.
         view: shows progress.
         processes: that share the work.
+        trace_one: write a profiler's trace of one update.
 
     Raises:
         FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
         SRLError: as `LeagueTraining` and its `run` do.
     """
     while True:
-        training = LeagueTraining(recipe, folder, view, processes)
+        training = LeagueTraining(recipe, folder, view, processes, trace_one=trace_one)
         told = ""
         try:
             return training.run()

@@ -19,10 +19,16 @@ def test_a_run_goes_on_longer_and_at_another_rate(
     assert stage.train("updates=1") == 0
     capsys.readouterr()
     rate, rows = "training.learning_rate=0.01", "training.micro_batch_rows=2"
-    assert main(["train", "--more", "1", str(stage.run), "--set", rate, "--set", rows]) == 0
+    longer = ["train", "--more", "1", str(stage.run), "--profile", "--set", rate, "--set", rows]
+    assert main(longer) == 0
     said = capsys.readouterr().out.replace("\n", " ")
     assert "training.learning_rate: 0.001 -> 0.01 (another experiment" in said
     assert "training.micro_batch_rows: 16 -> 2 (numbers round" in said
+    assert "traceEvents" in (stage.run / "profile/update-2.json").read_text()
+    measured = read_lines(stage.run / "metrics.jsonl")[-1]["run"]
+    assert 0 < measured["phase/play"] + measured["phase/update"] <= 1
+    assert measured["memory/host_free_gb"] > 0
+    assert measured["train_tokens_per_s"] > 0
     rates = [
         r["learners"]["alice"]["learning_rate"] for r in read_lines(stage.run / "metrics.jsonl")
     ]

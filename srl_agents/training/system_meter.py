@@ -1,0 +1,59 @@
+"""What the machine did between two records: time by phase, processors, memory, speed of training."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+import torch
+
+from srl_agents.models.device_memory import memory_of
+from srl_agents.records import TrainingBatch
+from srl_agents.trainers.learner import Batch
+
+_BYTES_PER_GB = 1e9
+
+
+class SystemMeter:
+    """Measures from one record to the next.
+
+    Args:
+        device: that models are on.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._wall_s, self._processor_s = time.monotonic(), time.process_time()
+
+    def measure(
+        self, seconds: Mapping[str, float], batches: Mapping[str, Batch]
+    ) -> dict[str, float]:
+        """Metrics of the run; see `srl_agents.metrics.names`.
+
+        Args:
+            seconds: that each phase took since the last call.
+            batches: by learner, what was learned from in phase ``update``.
+        """
+        wall_s, processor_s = time.monotonic(), time.process_time()
+        passed_s = max(wall_s - self._wall_s, 1e-9)
+        cores = len(os.sched_getaffinity(0))
+        found = {f"phase/{name}": took / passed_s for name, took in seconds.items()}
+        found["system/cpu_share"] = (processor_s - self._processor_s) / passed_s / cores
+        self._wall_s, self._processor_s = wall_s, processor_s
+        tokens = sum(
+            float(batch.completion_mask_RT.sum())
+            for batch in batches.values()
+            if isinstance(batch, TrainingBatch)
+        )
+        if tokens and seconds.get("update"):
+            found["train_tokens_per_s"] = tokens / seconds["update"]
+        return found | self._memory()
+
+    def _memory(self) -> dict[str, float]:
+        host = memory_of(torch.device("cpu"))
+        found = {"memory/host_free_gb": host.free / _BYTES_PER_GB}
+        if self._device.type == "cuda":
+            found["memory/device_free_gb"] = memory_of(self._device).free / _BYTES_PER_GB
+            found["memory/reserved_gb"] = torch.cuda.memory_reserved(self._device) / _BYTES_PER_GB
+        return found
