@@ -24,7 +24,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # The tests start hundreds of processes; without compiled files each of them would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install quickstart board test check lint types imports pytest slow vllm bench clean gpu
+.PHONY: help install quickstart board test check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,9 +93,18 @@ vllm-process: .venv-vllm/.installed ## Install SRL beside vLLM and run the tests
 	.venv-vllm/bin/python -m pip install --quiet --progress-bar off --editable '.[train]' pytest hypothesis
 	.venv-vllm/bin/python -m pytest -m vllm tests/vllm/test_in_process.py
 
+# Inspect brings some ninety packages, so it lives in an environment of its own, too.
+.venv-inspect/.installed: constraints-inspect.txt
+	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
+	.venv-inspect/bin/python -m pip install --quiet --progress-bar off --requirement constraints-inspect.txt
+	@touch $@
+
+inspect: install .venv-inspect/.installed ## Make .venv-inspect and run the tests of `srl eval` in it
+	SRL_INSPECT_PYTHON=$(abspath .venv-inspect/bin/python) $(BIN)/pytest -m "slow or not slow" tests/srl_agents/exports
+
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .venv-vllm .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-inspect .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "trackio": ("trackio",),
     "wandb": ("wandb",),
     "open-spiel": ("pyspiel",),
+    "inspect": ("inspect_ai",),
     "textarena": ("textarena",),
     "openenv": ("openenv",),
     "verifiers": ("verifiers",),

@@ -210,7 +210,7 @@ class CodeScorer:
 def settled(prefix: str) -> str:
     """The imports and complete definitions of a text that goes before a program.
 
-    Left out is what the program completes: a function of nothing but its docstring, or a text that
+    Left out is what the program completes: a function of nothing but texts and imports, or a text that
     is no Python by itself.
     """
     try:
@@ -222,7 +222,7 @@ def settled(prefix: str) -> str:
 
 def _is_stub(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and all(
-        isinstance(part, ast.Pass)
+        isinstance(part, ast.Pass | ast.Import | ast.ImportFrom)
         or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
         for part in node.body
     )

@@ -38,7 +38,17 @@ def a_run(folder: Path, seed: int) -> Path:
                 "learners": {"alice": values, "bob": values},
             }
             file.write(json.dumps(line) + "\n")
+    rows = [outside("tiny", None), outside(NASTY, 0.25)]
+    (folder / "eval").mkdir()
+    (folder / "eval" / "eval.json").write_text(json.dumps({"tasks": "gsm8k", "rows": rows}))
     return folder
+
+
+def outside(agent: str, gain: float | None) -> dict[str, Any]:
+    return {
+        "task": "gsm8k", "agent": agent, "score": 0.5, "half_width": 0.1, "samples": 100, "void": 0,
+        "gain": gain, "gain_half_width": None if gain is None else 0.1,
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +86,7 @@ def test_sections_stand_in_order_and_names_are_text(page) -> None:
         "Reward", "Policy", "Value", "Credit and coordination", "Throughput and memory",
     ]  # fmt: skip
     assert NASTY in find(page, ".run .facts").text
+    assert "+0.250" in find(page, "#outside .better").text
 
 
 def test_values_are_read_by_arrow_keys(page) -> None:

@@ -69,6 +69,7 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
                 "own": run.own,
                 "learners": run.learners,
                 "tables": run.tables,
+                "outside": run.outside,
             }
             for run in runs
         ],

@@ -83,6 +83,21 @@
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
   }
 
+  function outsideTable(rows) {
+    const better = (row) => row.gain_half_width !== null && row.gain > row.gain_half_width;
+    return scroller("Measured outside", el("table", { class: "plain" },
+      el("thead", {}, el("tr", {}, ...["Task", "Agent", "Score", "Samples", "Against the first"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, ...rows.map((row) => el("tr", {}, el("td", {}, row.task), el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
+        el("td", {}, row.score === null ? "unknown" : `${row.score.toFixed(3)} ${plusMinus(row.half_width, 3)}`), el("td", {}, whole(row.samples)),
+        el("td", {}, row.gain === null ? "" : el("span", { class: better(row) ? "better" : null }, `${signed(row.gain, 3)} ${plusMinus(row.gain_half_width, 3)}`)))))));
+  }
+
+  function outside() {
+    const shown = data.runs.filter((run) => run.outside.length);
+    return shown.length ? [el("section", { class: "section", id: "outside" }, el("h2", {}, "Measured outside"),
+      ...shown.map((run) => el("div", { class: "card" }, data.runs.length > 1 ? el("h3", {}, run.label) : null, outsideTable(run.outside))))] : [];
+  }
+
   function tables() {
     const shown = data.runs.filter((run) => run.tables.length);
     return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
@@ -94,11 +109,12 @@
     el("dl", { class: "facts" }, ...run.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))));
   const contents = el("nav", { class: "contents", "aria-label": "Sections" },
     ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),
-    el("a", { href: "#league" }, "League"));
+    el("a", { href: "#league" }, "League"),
+    ...(data.runs.some((run) => run.outside.length) ? [el("a", { href: "#outside" }, "Measured outside")] : []));
   const curves = el("div");
   const choose = SRL.choice("Smoothing", SMOOTHING, 1, (over) => curves.replaceChildren(...sections(over)));
   curves.append(...sections(1));
-  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...tables());
+  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...tables(), ...outside());
   document.querySelector(".page-header").append(SRL.themeSwitch());
   document.getElementById("command").textContent = data.command;
   document.title = `${data.runs.map((run) => run.label).join(", ")} · SRL training report`;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_envs.errors import ConfigError
 
-RECIPE = "recipe.yaml"
+RECIPE, OUTSIDE = "recipe.yaml", "eval/eval.json"
 _DECLARED = ("seed", "updates", "checkpoint_every", "keep_checkpoints")
 """Fields in which two runs of one condition may differ."""
 _DIGITS = 6
@@ -36,6 +37,8 @@ class Run:
     learners: dict[str, Columns]
     tables: list[dict[str, Any]]
     """Ratings per environment; empty before the first evaluation."""
+    outside: list[dict[str, Any]]
+    """Rows of `srl eval --run`; empty where it was not called."""
 
     @property
     def condition(self) -> dict[str, Any]:
@@ -75,7 +78,17 @@ def read_run(folder: Path) -> Run:
         own=own,
         learners=learners,
         tables=_tables(folder / STORE),
+        outside=_outside(folder / OUTSIDE),
     )
+
+
+def _outside(path: Path) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}); `srl eval --run` writes it.") from None
 
 
 def _columns(records: list[dict[str, Any]]) -> tuple[Columns, dict[str, Columns]]:

@@ -260,6 +260,7 @@ def test_a_program_cannot_replace_what_the_prefix_gives_the_tests() -> None:
     assert scorer.score(fenced(right), row) == Score(1.0, "passed")
     assert scorer.score(fenced(cheat), row) == Score(0.0, "exception")
     assert settled("def f(x:") == ""
+    assert settled("def f(x):\n    import math\n    'What it does.'\n") == ""
 
 
 def test_a_call_without_an_expected_value_is_the_callers_mistake() -> None:

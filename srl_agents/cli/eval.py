@@ -1,0 +1,264 @@
+"""`srl eval AGENT ... --tasks gsm8k,humaneval`: measure agents outside of training, through Inspect."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from srl_agents.records import plain_json
+from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.agents.players import ModelPolicy
+    from srl_agents.exports.inspect_run import Measured, Plan
+
+DESCRIPTION = """Measure agents on public collections and on games, through Inspect (inspect_ai).
+
+An agent is a model, a model with an adapter, or an endpoint: smollm2-135m, tiny+runs/a/adapters/alice,
+openai:MODEL@URL. Tasks are collections (gsm8k, math, humaneval, mbpp: JSONL files under --data) and ids of
+environments, played against --opponents. All agents see the same samples; the table tells what each gains
+over the first, sample by sample, with 95 % intervals.
+
+Inspect runs in its own Python: --python, SRL_INSPECT_PYTHON, or this one if it has inspect_ai.
+
+Examples:
+  srl eval smollm2-135m --tasks gsm8k,humaneval --data data --limit 100
+  srl eval tiny tiny+runs/quickstart-tiny-seed0/adapters/alice --tasks connect_four-v0 --opponents middle
+  srl eval --run runs/quickstart-tiny-seed0 --tasks connect_four-v0 --opponents middle
+"""
+RESULTS = "eval.json"
+_ADAPTERS, _RECIPE = "adapters", "recipe.yaml"
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Whom to measure, and in what."""
+
+    tasks: str
+    """Names, separated by commas."""
+    agents: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
+    ] = ()
+    """The first is the one that others are compared with."""
+    run: Path | None = None
+    """Folder of a run: its base and its learners' last adapters are measured, and `srl report` shows it."""
+    data: Path = Path("data")
+    """Folder with the files of collections."""
+    limit: int = 100
+    """Most rows of a collection, from the first; 0 takes all."""
+    seeds: int = 10
+    """Start states of a game; each is played from every seat."""
+    opponents: str = ""
+    """Bot in the other seats of games; random legal moves if absent."""
+    max_new_tokens: int = 512
+    """Longest reply."""
+    temperature: float = 0.0
+    """Of sampling; 0 is greedy."""
+    seed: int = 0
+    """Of sampling."""
+    python: str | None = None
+    """An interpreter that has Inspect."""
+    out: Path | None = None
+    """Folder for results and Inspect's logs; eval in the run's folder, or runs/eval, if absent."""
+    json: bool = False
+    """Print the results as JSON."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; see `srl eval --help`."""
+    options = tyro.cli(
+        EvalOptions,
+        prog="srl eval",
+        description=DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    agents = [*options.agents, *(() if options.run is None else of_run(options.run))]
+    if not agents:
+        raise ConfigError("no agent. Name one, such as smollm2-135m, or a run with --run.")
+    if len(set(agents)) != len(agents):
+        raise ConfigError(f"agents={agents}: one is named twice.")
+    if options.limit < 0 or options.seeds < 1:
+        raise ConfigError(
+            f"limit={options.limit}, seeds={options.seeds}: use 0 or more, and 1 or more."
+        )
+    plan = planned(options)
+
+    from srl_agents.exports.inspect_run import interpreter
+
+    python = interpreter(options.python)
+    out = options.out or (Path("runs/eval") if options.run is None else options.run / "eval")
+    results = _measured(agents, plan, python, out, options)
+    rows = table(results)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / RESULTS).write_text(plain_json({"tasks": options.tasks, "rows": rows}, indent=2) + "\n")
+    if options.json:
+        print(plain_json(rows, indent=2))
+    else:
+        _show(rows)
+        print(f"Results: {out / RESULTS}; samples: inspect view --log-dir {out}")
+    return 0
+
+
+def of_run(folder: Path) -> list[str]:
+    """The base of a run, then every learner's last adapter.
+
+    Raises:
+        ConfigError: it is no run, or it has no adapters yet.
+    """
+    from srl_agents.yaml_files import read_yaml
+
+    recipe = read_yaml(folder / _RECIPE)
+    found = sorted(path.parent for path in (folder / _ADAPTERS).glob("*/adapter_config.json"))
+    last = [path for path in found if not path.name.endswith("-best")]
+    if not last:
+        raise ConfigError(
+            f"{folder / _ADAPTERS} holds no adapter; has the run ended? It learns adapters only."
+        )
+    return [str(recipe["model"]), *(f"{recipe['model']}+{path}" for path in last)]
+
+
+def planned(options: EvalOptions) -> Plan:
+    """The tasks, as the other process gets them.
+
+    Raises:
+        ConfigError: a task is neither a collection nor an environment, its file is missing, a row is
+            broken, or the environment has no such bot.
+    """
+    from srl_envs import spec
+    from srl_envs.errors import UnknownEnvironmentError
+    from srl_envs.questions import COLLECTIONS, find_file, read_questions
+    from srl_envs.registry import no_bot
+
+    plan: list[dict[str, Any]] = []
+    for name in dict.fromkeys(part.strip() for part in options.tasks.split(",") if part.strip()):
+        if name in COLLECTIONS:
+            file = find_file(name, options.data)
+            if not read_questions(name, file)[0]:
+                raise ConfigError(f"{file}: no row can be asked.")
+            data = str(file.resolve())
+            plan.append({"task": "collection", "name": name, "data": data, "limit": options.limit})
+            continue
+        try:
+            known = spec(name)
+        except UnknownEnvironmentError as error:
+            raise ConfigError(f"{error} Collections: {', '.join(COLLECTIONS)}.") from None
+        if options.opponents and options.opponents not in known.bots:
+            raise ConfigError(f"--opponents: {no_bot(known, options.opponents)}")
+        plan.append(
+            {
+                "task": "game",
+                "env_id": known.id,
+                "opponents": options.opponents,
+                "seeds": options.seeds,
+            }
+        )
+    if not plan:
+        raise ConfigError(
+            f"--tasks {options.tasks!r}: name at least one of {', '.join(COLLECTIONS)}, or a game."
+        )
+    return plan
+
+
+def table(results: Sequence[Measured]) -> list[dict[str, Any]]:
+    """One row per task and agent; the first agent of a task is what others are compared with."""
+    first: dict[str, Measured] = {}
+    rows = []
+    for found in results:
+        base = first.setdefault(found.task, found)
+        gain, gain_half = (None, None) if base is found else found.gain_over(base)
+        rows.append(
+            {
+                "task": found.task,
+                "agent": found.agent,
+                "score": _finite(found.mean),
+                "half_width": _finite(found.half_width),
+                "samples": len(found.samples),
+                "void": found.void,
+                "gain": _finite(gain),
+                "gain_half_width": _finite(gain_half),
+            }
+        )
+    return rows
+
+
+def _measured(
+    agents: Sequence[str], plan: Plan, python: str, out: Path, options: EvalOptions
+) -> list[Measured]:
+    import asyncio
+
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from srl_agents.agents.resolver import close_engines
+    from srl_agents.exports.inspect_run import measure
+
+    policies = _policies(agents, options)
+    results: list[Measured] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        for number, agent in enumerate(agents):
+            shown = bar.add_task(agent, total=None)
+            results += measure(
+                agent, policies[agent], [dict(task) for task in plan],
+                python=python, logs=out / f"agent-{number}", seed=options.seed,
+                replied=lambda count, shown=shown, agent=agent: bar.update(
+                    shown, description=f"{agent}: {count} replies"
+                ),
+            )  # fmt: skip
+            bar.update(shown, total=1, completed=1)
+    asyncio.run(close_engines(policies.values()))
+    return results
+
+
+def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPolicy]:
+    from srl_agents.agents.players import ModelPolicy
+    from srl_agents.agents.resolver import Playing, find, seat
+    from srl_agents.engines.protocol import SamplingSettings
+
+    # agents' names are read for an environment, whose bots they could be
+    env_id = next((t.strip() for t in options.tasks.split(",") if "-v" in t), "math_duel-v0")
+    sampling = SamplingSettings(
+        max_new_tokens=options.max_new_tokens, temperature=options.temperature
+    )
+    seated = seat(
+        {agent: find(agent, env_id) for agent in agents}, Playing(env_id=env_id, sampling=sampling)
+    )
+    policies: dict[str, ModelPolicy] = {}
+    for agent, found in seated.items():
+        if not isinstance(found.policy, ModelPolicy):
+            raise ConfigError(
+                f"agent {agent!r} is a bot, which reads one game alone; `srl play` seats it."
+            )
+        policies[agent] = found.policy
+    return policies
+
+
+def _show(rows: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table()
+    for name in ("task", "agent", "score", "gain over the first", "samples", "void"):
+        shown.add_column(name)
+    for row in rows:
+        gain = (
+            "" if row["gain"] is None else f"{row['gain']:+.3f} ± {_text(row['gain_half_width'])}"
+        )
+        score = f"{_text(row['score'])} ± {_text(row['half_width'])}"
+        shown.add_row(row["task"], row["agent"], score, gain, str(row["samples"]), str(row["void"]))
+    Console().print(shown)
+
+
+def _text(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

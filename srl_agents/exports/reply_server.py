@@ -1,0 +1,137 @@
+"""An agent behind a loopback address, for a measuring program that lives in another environment."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+from collections import Counter
+from concurrent.futures import TimeoutError as Late
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from srl_agents.agents.players import ModelPolicy
+from srl_agents.engines.protocol import Generation
+from srl_envs.errors import SRLError
+
+_LARGEST_BODY = 4_000_000
+_WORD_BYTES = 8
+
+
+class ReplyServer:
+    """Answers ``POST /reply {"text": ...}`` on 127.0.0.1 for whoever knows the secret.
+
+    Requests that wait together reach the engine together. The random numbers of a reply follow from the
+    seed, the text, and how often it was asked before, so the order of other requests decides nothing.
+
+    Args:
+        policy: who answers.
+        seed: of its randomness.
+        timeout_s: for one reply.
+    """
+
+    def __init__(self, policy: ModelPolicy, *, seed: int = 0, timeout_s: float = 600.0) -> None:
+        self._policy, self._seed, self._timeout_s = policy, seed, timeout_s
+        self.secret = secrets.token_urlsafe(24)
+        self.answered = 0
+        """Replies so far."""
+        self._asked: Counter[bytes] = Counter()
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._threads = [
+            threading.Thread(target=self._loop.run_forever, name="replies", daemon=True),
+            threading.Thread(target=self._server.serve_forever, name="reply-server", daemon=True),
+        ]
+
+    @property
+    def address(self) -> str:
+        """Where it answers."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def __enter__(self) -> ReplyServer:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        for thread in self._threads:
+            thread.join()
+        self._loop.close()
+
+    def reply(self, text: str) -> Generation:
+        """One reply.
+
+        Raises:
+            SRLError: what the engine raises.
+            TimeoutError: it took longer than ``timeout_s``.
+        """
+        digest = hashlib.sha256(text.encode()).digest()
+        with self._lock:
+            before = self._asked[digest]
+            self._asked[digest] += 1
+        number = int.from_bytes(digest[:_WORD_BYTES], "big") >> 1
+        request = self._policy.request(text, (self._seed, number, before))
+        waiting = asyncio.run_coroutine_threadsafe(
+            self._policy.engine.generate(request), self._loop
+        )
+        try:
+            found = waiting.result(self._timeout_s)
+        except Late:
+            waiting.cancel()
+            raise
+        with self._lock:
+            self.answered += 1
+        return found
+
+
+def _handler(server: ReplyServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            told = self.headers.get("authorization", "")
+            if not hmac.compare_digest(told, f"Bearer {server.secret}"):
+                return self._send(401, {"error": "wrong secret"})
+            try:
+                length = int(self.headers.get("content-length", "0"))
+                body = json.loads(self.rfile.read(length)) if length <= _LARGEST_BODY else None
+                text = body["text"]
+            except (ValueError, KeyError, TypeError):
+                return self._send(400, {"error": 'send {"text": ...}'})
+            if self.path != "/reply" or not isinstance(text, str):
+                return self._send(404, {"error": "POST /reply with a text"})
+            try:
+                found = server.reply(text)
+            except (SRLError, Late) as error:
+                return self._send(500, {"error": f"{type(error).__name__}: {error}"})
+            return self._send(
+                200,
+                {
+                    "text": found.text,
+                    "finish": found.finish,
+                    "prompt_tokens": len(found.prompt_ids),
+                    "reply_tokens": len(found.token_ids),
+                },
+            )
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: the command shows progress."""
+
+        def _send(self, status: int, body: dict[str, Any]) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
