@@ -23,7 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "trackio": ("trackio",),
     "wandb": ("wandb",),
     "open-spiel": ("pyspiel",),
-    "inspect": ("inspect_ai",),
+    "inspect": ("inspect_ai", "httpx"),
     "textarena": ("textarena",),
     "openenv": ("openenv",),
     "verifiers": ("verifiers",),

@@ -119,7 +119,7 @@ def measure(
     logs.mkdir(parents=True, exist_ok=True)
     with ReplyServer(policy, seed=seed) as server, (logs / "inspect.log").open("w+") as said:
         child = subprocess.Popen(
-            [python, "-m", "srl_envs.adapters.inspect_ai"],
+            [python, "-m", "srl_envs.adapters.inspect_child"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True,
             env=_environment(server), start_new_session=True,
         )  # fmt: skip

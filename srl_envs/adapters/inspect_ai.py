@@ -25,9 +25,8 @@ Source: inspect_ai 0.3.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ from srl_envs.registry import spec
 from srl_envs.rewards import Rubric
 
 try:
-    import anyio
     import httpx
     import inspect_ai
     from inspect_ai.dataset import MemoryDataset, Sample
@@ -129,7 +127,7 @@ def play(env_id: str, opponents: str) -> Solver:
             env_id, seat=asked["seat"], opponents=opponents or None, split=asked["split"]
         )
         try:
-            observation, _ = await anyio.to_thread.run_sync(lambda: env.reset(seed=asked["seed"]))
+            observation, _ = await asyncio.to_thread(lambda: env.reset(seed=asked["seed"]))
             ended = False
             while not ended:
                 text = observation["text"]
@@ -139,7 +137,7 @@ def play(env_id: str, opponents: str) -> Solver:
                     ChatMessageAssistant(content=output.completion),
                 ]
                 state.output = output
-                observation, _, terminated, truncated, _ = await anyio.to_thread.run_sync(
+                observation, _, terminated, truncated, _ = await asyncio.to_thread(
                     env.step, output.completion
                 )
                 ended = terminated or truncated
@@ -261,10 +259,3 @@ def _told(log: Any) -> dict[str, Any]:
             [str(s.id), float(score.value), score.explanation or ""] for s, score in scored
         ],
     }
-
-
-if __name__ == "__main__":
-    # a class that runs as __main__ would register twice
-    from srl_envs.adapters.inspect_ai import run as evaluated
-
-    sys.stdout.write(json.dumps(evaluated(json.load(sys.stdin))) + "\n")
