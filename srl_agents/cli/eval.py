@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from srl_agents.agents.players import ModelPolicy
     from srl_agents.exports.inspect_run import Measured, Plan
 
@@ -208,13 +211,15 @@ def _measured(
             results += measure(
                 agent, policies[agent], [dict(task) for task in plan],
                 python=python, logs=out / f"agent-{number}", seed=options.seed,
-                replied=lambda count, shown=shown, agent=agent: bar.update(
-                    shown, description=f"{agent}: {count} replies"
-                ),
+                replied=partial(_tell, bar, shown, agent),
             )  # fmt: skip
             bar.update(shown, total=1, completed=1)
     asyncio.run(close_engines(policies.values()))
     return results
+
+
+def _tell(bar: Progress, shown: TaskID, agent: str, replies: int) -> None:
+    bar.update(shown, description=f"{agent}: {replies} replies")
 
 
 def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPolicy]:

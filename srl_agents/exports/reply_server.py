@@ -103,8 +103,7 @@ def _handler(server: ReplyServer) -> type[BaseHTTPRequestHandler]:
                 return self._send(401, {"error": "wrong secret"})
             try:
                 length = int(self.headers.get("content-length", "0"))
-                body = json.loads(self.rfile.read(length)) if length <= _LARGEST_BODY else None
-                text = body["text"]
+                text = json.loads(self.rfile.read(min(length, _LARGEST_BODY)))["text"]
             except (ValueError, KeyError, TypeError):
                 return self._send(400, {"error": 'send {"text": ...}'})
             if self.path != "/reply" or not isinstance(text, str):

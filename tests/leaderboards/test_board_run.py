@@ -175,9 +175,9 @@ def test_an_adapter_brings_the_prompt_that_it_was_trained_behind(prompted_adapte
     protocol = load_protocol(KUHN)
     adapter = f"tiny+{prompted_adapter}"
     found = parse_entrants([adapter, "tiny"], protocol)
-    assert {(e.name, e.candidate.prompt) for e in found} == {
-        ("alice", SHOWN),
-        ("tiny", PromptSettings()),
+    assert {e.name: e.candidate.prompt for e in found} == {
+        "alice": SHOWN,
+        "tiny": PromptSettings(),
     }
 
 
@@ -209,7 +209,7 @@ def test_a_prompt_is_read_from_a_file_a_recipe_and_the_folder_of_a_run_or_an_ada
     ("text", "agent", "words"),
     [
         (None, "tiny?prompt=nowhere.yaml", "nowhere.yaml"),
-        ("name: x\nmodel: tiny\n", "tiny?prompt={file}", "neither a system message nor examples"),
+        ("name: x\nmodel: tiny\n", "tiny?prompt={file}", "it shows nothing"),
         ("prompt: {sytem: x}\n", "tiny?prompt={file}", "Did you mean 'system'"),
         ("prompt: [\n", "tiny?prompt={file}", "is not YAML"),
         (None, "tiny?prompt=", "name a file"),
