@@ -41,7 +41,6 @@ class ModelPolicy:
         self,
         observation: str,
         key: tuple[int, ...],
-        session: str = "",
         earlier: tuple[EarlierTurn, ...] = (),
     ) -> GenerationRequest:
         """What the engine is asked for one turn.
@@ -49,7 +48,6 @@ class ModelPolicy:
         Args:
             observation: what the reply answers.
             key: what the reply is for; equal keys get equal random numbers.
-            session: of one seat of one match; a hint for caches.
             earlier: the seat's turns until now, for engines whose prompt has a memory.
         """
         return GenerationRequest(
@@ -58,7 +56,6 @@ class ModelPolicy:
             earlier=earlier,
             version=self.version,
             key=key,
-            session=session,
         )
 
 

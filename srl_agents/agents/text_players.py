@@ -74,7 +74,7 @@ class TextPlayers:
     def _reply(self, place: int, policy: ModelPolicy, text: str, earlier: list[EarlierTurn]) -> str:
         self._turns[place] += 1
         key = (self._seed, place, self._turns[place])
-        request = policy.request(text, key, str(place), tuple(earlier))
+        request = policy.request(text, key, tuple(earlier))
         asked = policy.engine.generate(request)
         written = self._loop.run(within(asked, _WAIT_S, f"a reply of player {place + 1}"))
         earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))

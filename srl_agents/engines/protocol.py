@@ -93,8 +93,6 @@ class GenerationRequest:
     """None: the engine's own."""
     deadline_s: float | None = None
     """Seconds from `generate` on until it raises `DeadlineError`; None: the engine's own."""
-    session: str = ""
-    """Requests of one seat of one match; a hint for caches, never a part of the answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -107,7 +107,6 @@ class Match:
         self._key = key
         self._policies = [policies[name] for name in spec.seats]
         self._bots: dict[int, TextPolicy] = {}
-        self._session = spec.match_id
         self._turns: list[list[_Turn]] = [[] for _ in spec.seats]
         self._count = 0
         self._texts: dict[int, str] = {}
@@ -190,7 +189,7 @@ class Match:
         if isinstance(policy, ModelPolicy):
             key = (*self._key, seat, len(self._turns[seat]))
             earlier = tuple(turn.earlier() for turn in self._turns[seat])
-            request = policy.request(text, key, f"{self._session}/{seat}", earlier)
+            request = policy.request(text, key, earlier)
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)

@@ -75,7 +75,6 @@ class Trial:
             version=version,
             key=(7, number, number % 2, 0),
             deadline_s=deadline_s,
-            session=f"match-{number // 2}/{number % 2}",
         )
 
     def asks(self, version: WeightVersion | None = None) -> list[GenerationRequest]:

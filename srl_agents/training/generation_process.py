@@ -47,11 +47,10 @@ class NewestPolicy(ModelPolicy):
         self,
         observation: str,
         key: tuple[int, ...],
-        session: str = "",
         earlier: tuple[EarlierTurn, ...] = (),
     ) -> GenerationRequest:
         """See `ModelPolicy`."""
-        return self.newest[self.learner].request(observation, key, session, earlier)
+        return self.newest[self.learner].request(observation, key, earlier)
 
 
 class Generator:

@@ -91,13 +91,6 @@ class DrawsFromAStream(Sound):
         return await super().generate(replace(request, key=(next(self._count),)))
 
 
-class SessionsChangeReplies(Sound):
-    """equal_requests: a hint for caches is a part of the answer."""
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        return await super().generate(replace(request, key=(*request.key, len(request.session))))
-
-
 class BatchesOutOfOrder(Sound):
     """batches: replies in the order in which they became ready."""
 
