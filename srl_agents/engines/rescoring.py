@@ -91,29 +91,34 @@ class Rescorer:
         """
         found: dict[int, TokenScores] = {}
         for batch in self._batches(replies):
-            scored = self._score_batch([replies[i] for i in batch])
+            with self._base.through(replies[batch[0]].adapter):
+                scored = self._score_batch([replies[i] for i in batch])
             found |= dict(zip(batch, scored, strict=True))
         return [found[i] for i in range(len(replies))]
 
     def _batches(self, replies: Sequence[SampledReply]) -> Iterator[list[int]]:
-        """Places of replies of like length and, among them, of one adapter in runs."""
+        """Places of replies of one adapter, and among them of like length."""
         lengths = [len(reply.prompt_ids) + len(reply.token_ids) for reply in replies]
         if lengths and max(lengths) > self._base.context_length:
             raise ModelError(
                 f"prompt and reply have {max(lengths)} tokens; {self._base.name} reads "
                 f"{self._base.context_length}."
             )
-        batch: list[int] = []
+        by_adapter: dict[str | None, list[int]] = {}
         for i in sorted(range(len(replies)), key=lambda i: -lengths[i]):
-            if batch and (len(batch) + 1) * lengths[batch[0]] > _MOST_TOKENS:
-                yield sorted(batch, key=lambda k: replies[k].adapter or "")
-                batch = []
-            batch.append(i)
-        if batch:
-            yield sorted(batch, key=lambda k: replies[k].adapter or "")
+            by_adapter.setdefault(replies[i].adapter, []).append(i)
+        for places in by_adapter.values():
+            batch: list[int] = []
+            for i in places:
+                if batch and (len(batch) + 1) * lengths[batch[0]] > _MOST_TOKENS:
+                    yield batch
+                    batch = []
+                batch.append(i)
+            yield batch
 
     @torch.no_grad()
     def _score_batch(self, replies: list[SampledReply]) -> list[TokenScores]:
+        """Scores by the version that forwards pass through now."""
         base = self._base
         rows = [(*reply.prompt_ids, *reply.token_ids) for reply in replies]
         width = max(map(len, rows))
@@ -123,12 +128,11 @@ class Rescorer:
             ids[k, : len(row)], mask[k, : len(row)] = row, 1
         model: Any = base.model.get_base_model()
         base.model.eval()
-        with base.mixture([reply.adapter for reply in replies]):
-            hidden = model.base_model(
-                input_ids=torch.from_numpy(ids).to(base.device),
-                attention_mask=torch.from_numpy(mask).to(base.device),
-                use_cache=False,
-            ).last_hidden_state
+        hidden = model.base_model(
+            input_ids=torch.from_numpy(ids).to(base.device),
+            attention_mask=torch.from_numpy(mask).to(base.device),
+            use_cache=False,
+        ).last_hidden_state
         row_N = np.repeat(np.arange(len(rows)), [len(reply.token_ids) for reply in replies])
         place_N = np.concatenate(
             [len(reply.prompt_ids) - 1 + np.arange(len(reply.token_ids)) for reply in replies]
@@ -139,8 +143,7 @@ class Rescorer:
         for start in range(0, row_N.size, _HEAD_ROWS):
             part = slice(start, start + _HEAD_ROWS)
             states = hidden[torch.from_numpy(row_N[part]), torch.from_numpy(place_N[part])]
-            with base.mixture([replies[row].adapter for row in row_N[part]]):
-                logits_NV = model.get_output_embeddings()(states)
+            logits_NV = model.get_output_embeddings()(states)
             scored = self._score_tokens(
                 logits_NV,
                 torch.from_numpy(token_N[part]).to(base.device),

@@ -250,21 +250,18 @@ class BaseModel:
         """Inside, the model is the frozen base: all adapters are off."""
         return self._weights.through(None)
 
-    def through(self, name: str) -> AbstractContextManager[None]:
-        """Inside, forwards pass through this adapter; what can be trained stays as it is."""
-        self.require(name)
-        return self._weights.through(name)
-
-    def mixture(self, adapters: Sequence[str | None]) -> AbstractContextManager[None]:
-        """Inside, row i of a batch passes through ``adapters[i]``; for sampling, not training.
+    def through(self, name: str | None) -> AbstractContextManager[None]:
+        """Inside, forwards pass through one version; what can be trained stays as it is.
 
         Args:
-            adapters: one per row of every batch that is run inside; None is the base. Equal ones
-                stand together, or each row becomes a batch of its own.
+            name: of an adapter or a frozen version; None is the base.
+
+        Raises:
+            UnknownPolicyError: there is no such version.
         """
-        for name in {name for name in adapters if name is not None}:
+        if name is not None:
             self.require_playable(name)
-        return self._weights.mixture(adapters)
+        return self._weights.through(name)
 
     def learning(self, adapters: Sequence[str]) -> AbstractContextManager[None]:
         """Inside, row i of a batch passes through ``adapters[i]``, and gradients reach all of them.

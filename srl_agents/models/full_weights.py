@@ -9,7 +9,7 @@ needs them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ from srl_agents.models.policy_weights import (
     Tensors,
     check_fit,
     read_tensors,
-    runs_of,
     with_anchor,
 )
 from srl_agents.models.quiet import quiet_libraries
@@ -173,29 +172,6 @@ class FullWeights(PolicyWeights):
         finally:
             self._place(before)
 
-    @contextmanager
-    def mixture(self, names: Sequence[str | None]) -> Iterator[None]:
-        """See `PolicyWeights`.
-
-        Where the rows are of several versions, each module that owns weights passes each version's
-        rows through that version's tensors and puts the results together again.
-        """
-        runs = [(self._copy(name), start, stop) for name, start, stop in runs_of(names)]
-        with torch.no_grad():
-            if len(runs) == 1:
-                with self.through(names[0]):
-                    yield
-                return
-            before = self._placed
-            for module, own in self._slots.items():
-                module.forward = _by_runs(module, own, runs, len(names))
-            try:
-                yield
-            finally:
-                for module in self._slots:
-                    del module.forward
-                self._place(before)
-
     def trainable(self, name: str) -> Copy:
         """See `PolicyWeights`; by the names of a transformers folder."""
         return self._copies[name]
@@ -281,28 +257,3 @@ def _saved_buffers(model: Any) -> Tensors:
     """What a model's files hold besides its parameters."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     return {key: t for key, t in model.state_dict().items() if key not in parameters}
-
-
-def _by_runs(
-    module: Any,
-    own: list[tuple[str, str]],
-    runs: list[tuple[Copy, int, int]],
-    rows: int,
-) -> Callable[..., torch.Tensor]:
-    """The module's forward, with each run of rows through its own tensors."""
-    whole = module.forward
-
-    def forward(inputs: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if len(inputs) != rows:
-            raise ModelError(
-                f"{type(module).__name__} got {len(inputs)} rows of a batch of {rows}: this "
-                "architecture mixes rows, so whole-weight policies cannot share a batch on it."
-            )
-        parts = []
-        for version, start, stop in runs:
-            for attribute, key in own:
-                module._parameters[attribute] = version[key]
-            parts.append(whole(inputs[start:stop], *args, **kwargs))
-        return torch.cat(parts)
-
-    return forward

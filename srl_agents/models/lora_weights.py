@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 from torch.nn.functional import linear
+from torch.utils.hooks import RemovableHandle
 
 from srl_agents.models.lora_targets import Targets, means, require_useful_rank, target_layers
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
@@ -28,7 +30,6 @@ from srl_agents.models.policy_weights import (
     Tensors,
     check_fit,
     read_tensors,
-    runs_of,
     with_anchor,
 )
 from srl_agents.models.quiet import quiet_libraries
@@ -83,6 +84,10 @@ class LoRAWeights(PolicyWeights):
             for part, shape in (("A", (rank, layer.in_features)), ("B", (layer.out_features, rank)))
         }
         self._frozen: dict[str, Tensors] = {}
+        self._lent: Tensors | None = None
+        """The frozen version that forwards pass through."""
+        self._hooks: list[RemovableHandle] = []
+        """Those that add it."""
         self._active: str | None = None
         self.activate(None)
 
@@ -163,61 +168,48 @@ class LoRAWeights(PolicyWeights):
 
     @contextmanager
     def through(self, name: str | None) -> Iterator[None]:
-        """See `PolicyWeights`."""
+        """See `PolicyWeights`; a frozen version's factors, which no module holds, come from hooks."""
         # PEFT's own disable_adapter walks over every parameter of every adapter; this is 50
         # times cheaper, and no gradient can flow while adapters are off anyway.
         before = [
             (layer, layer._disable_adapters, layer._active_adapter)
             for layer in self._layers.values()
         ]
+        lent = self._lent
+        frozen = None if name is None else self._frozen.get(name)
         for layer in self._layers.values():
-            layer._disable_adapters = name is None
-            if name is not None:
+            layer._disable_adapters = name is None or frozen is not None
+            if name is not None and frozen is None:
                 layer._active_adapter = [name]
+        self._lend(frozen)
         try:
             yield
         finally:
+            self._lend(lent)
             for layer, disabled, adapter in before:
                 layer._disable_adapters, layer._active_adapter = disabled, adapter
 
-    @contextmanager
-    def mixture(self, names: Sequence[str | None]) -> Iterator[None]:
-        """See `PolicyWeights`.
-
-        The same as PEFT's ``adapter_names=``, a quarter faster where rows of one adapter stand
-        together: it neither gathers nor scatters, and adds into the base's output in place.
-        """
-        runs = [
-            (self.tensors(name), begin, end)
-            for name, begin, end in runs_of(names)
-            if name is not None
-        ]
+    def _lend(self, frozen: Tensors | None) -> None:
+        """Let hooks add this version's part as PEFT adds an adapter's, bit for bit; None adds nothing."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._lent = [], frozen
+        if frozen is None:
+            return
         scaling = self._config.lora_alpha / self._config.r
         keys = {layer: key for key, layer in self._layers.items()}
 
-        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            key = keys[layer]
-            for tensors, begin, end in runs:
-                down, up = tensors[f"{key}.lora_A.weight"], tensors[f"{key}.lora_B.weight"]
-                low = inputs[0][begin:end].reshape(-1, down.shape[1]).to(down.dtype) @ down.T
-                out = output[begin:end].view(-1, up.shape[0])
-                if out.dtype == up.dtype:
-                    out.addmm_(low, up.T, alpha=scaling)
-                else:
-                    out.add_((low @ up.T).mul_(scaling).to(out.dtype))
+        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            down, up = (frozen[f"{keys[layer]}.lora_{part}.weight"] for part in ("A", "B"))
+            low = linear(inputs[0].to(down.dtype), down)
+            return (output + linear(low, up) * scaling).to(output.dtype)
 
-        hooks = [layer.register_forward_hook(add) for layer in self._layers.values() if runs]
-        try:
-            with self.through(None), torch.no_grad():
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+        self._hooks = [layer.register_forward_hook(add) for layer in self._layers.values()]
 
     @contextmanager
     def learning(self, names: Sequence[str]) -> Iterator[None]:
         """See `PolicyWeights`; backward passes belong inside, as checkpointed layers run again there."""
-        runs = list(runs_of(names))
+        runs = list(_runs_of(names))
         scaling = self._config.lora_alpha / self._config.r
 
         def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
@@ -299,3 +291,12 @@ class LoRAWeights(PolicyWeights):
         folder.mkdir(parents=True, exist_ok=True)
         save_file(self.tensors(name), folder / _FILE)
         self.model.peft_config[name].save_pretrained(str(folder))
+
+
+def _runs_of(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """(name, first row, row behind the last) of each stretch of rows with one name."""
+    start = 0
+    for name, rows in groupby(names):
+        stop = start + len(list(rows))
+        yield name, start, stop
+        start = stop

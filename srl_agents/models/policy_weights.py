@@ -8,9 +8,8 @@ own. `base_model` holds one of the two and says what their methods mean to the r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,11 +86,7 @@ class PolicyWeights(ABC):
 
     @abstractmethod
     def through(self, name: str | None) -> AbstractContextManager[None]:
-        """Inside, forwards pass through this adapter; what can be trained stays as it is."""
-
-    @abstractmethod
-    def mixture(self, names: Sequence[str | None]) -> AbstractContextManager[None]:
-        """Inside, row i of a batch passes through ``names[i]``, without gradients."""
+        """Inside, forwards pass through this version; what can be trained stays as it is."""
 
     @abstractmethod
     def learning(self, names: Sequence[str]) -> AbstractContextManager[None]:
@@ -214,12 +209,3 @@ def with_anchor(model: Any, layers: list[str]) -> Any:
         raise ConfigError(f"no adapter can be put on {kind}: {error}") from error
     wrapped.eval()
     return wrapped
-
-
-def runs_of(names: Sequence[str | None]) -> Iterator[tuple[str | None, int, int]]:
-    """(name, first row, row behind the last) of each stretch of rows with one name."""
-    start = 0
-    for name, rows in groupby(names):
-        stop = start + len(list(rows))
-        yield name, start, stop
-        start = stop

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,16 +142,12 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
             ]
         )
         inputs = {key: tensor.to(self.base.device) for key, tensor in padded.items()}
-        with self._head.worn(), self._as_reference(), quiet_libraries():
+        with self._head.worn(), self.base.through(self._reference), quiet_libraries():
             chosen, rejected = self._trainer.compute_ref_log_probs(self.base.model, inputs)
         if self.settings.offset:
             margins = torch.tensor([pair.margin for pair in pairs]).to(chosen)
             chosen = chosen + self.settings.offset * margins / self.settings.kl_coef
         return inputs | {"ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
-
-    def _as_reference(self) -> AbstractContextManager[None]:
-        own = self._reference
-        return self.base.reference() if own is None else self.base.through(own)
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Rows are sampled and judged already; only the reference is missing."""
         if self.beta:
-            frozen = self._reference and self.base.through(self._reference)
-            with torch.no_grad(), frozen or self.base.reference():
+            with torch.no_grad(), self.base.through(self._reference):
                 inputs["ref_per_token_logps"] = self.row_logprobs(inputs)
         return inputs
 

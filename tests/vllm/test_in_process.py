@@ -133,7 +133,7 @@ def test_thoughts_and_log_probabilities_are_those_of_a_forward_pass(
     for reply in asyncio.run(play()):
         ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
         name = None if reply.version is None else str(reply.version)
-        with torch.no_grad(), base.mixture([name]):
+        with torch.no_grad(), base.through(name):
             logits = base.model(input_ids=ids).logits[0, len(reply.prompt_ids) - 1 : -1].float()
         plain = torch.log_softmax(logits, dim=-1).gather(1, ids[0, len(reply.prompt_ids) :, None])
         own = reply.thought_tokens - reply.forced_tokens

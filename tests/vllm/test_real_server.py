@@ -134,7 +134,7 @@ def forced_logprobs(base: BaseModel, reply: Generation) -> torch.Tensor:
     """(T,) log-probabilities of the reply's tokens by one forward pass of the trainer's model."""
     ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
     name = None if reply.version is None else str(reply.version)
-    with torch.no_grad(), base.mixture([name]):
+    with torch.no_grad(), base.through(name):
         logits = base.model(input_ids=ids).logits[0, len(reply.prompt_ids) - 1 : -1].float()
     tokens = ids[0, len(reply.prompt_ids) :, None]
     return torch.log_softmax(logits, dim=-1).gather(1, tokens)[:, 0]

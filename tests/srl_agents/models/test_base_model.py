@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -192,60 +191,57 @@ def test_llama_is_loaded_too(tmp_path: Path) -> None:
     assert not any("lm_head" in key for key in base.adapter_tensors("alice"))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_mixture_equals_that_of_peft(model_folder: Path, dtype: Any) -> None:
-    base = BaseModel.load(model_folder, device="cpu", dtype=dtype)
-    for seed, name in enumerate(("alice", "bob")):
-        base.add_adapter(name, seed=seed)
-        disturb(base, name, seed)
-    ids = torch.randint(3, 300, (5, 7), generator=torch.Generator().manual_seed(0))
-    rows = [None, "alice", "alice", "bob", "alice"]
-    with torch.no_grad(), base.mixture(rows):
-        ours = base.model(ids).logits
-    with torch.no_grad():
-        theirs = base.model(ids, adapter_names=[row or "__base__" for row in rows]).logits
-        plain = base.model.get_base_model()(ids).logits
-    error = (ours - theirs).abs().max() / theirs.abs().max()
-    assert error < (1e-5 if dtype == "float32" else 0.05)
-    assert (ours - plain).abs().max() > 0.5
-
-
-def test_after_a_mixture_the_model_is_as_before(base: BaseModel) -> None:
-    base.add_adapter("alice", seed=1)
-    disturb(base, "alice")
-    base.activate("alice")
-    before = logits(base)
-    with pytest.raises(ZeroDivisionError), base.mixture(["alice"]):
-        raise ZeroDivisionError
-    assert torch.equal(logits(base), before)
-    assert not any(module._forward_hooks for module in base.model.modules())
-
-
 def test_a_frozen_version_plays_what_the_adapter_was(base: BaseModel, tmp_path: Path) -> None:
     base.add_adapter("alice", seed=1)
     disturb(base, "alice")
-    with base.mixture(["alice"]):
-        before = base.model(IDS).logits
+    with base.through("alice"):
+        before = logits(base)
     base.freeze("alice@0", base.trainable_parameters("alice"))
     base.save_adapter("alice", tmp_path)
     base.load_frozen("alice@1", tmp_path)
     disturb(base, "alice", seed=4)
 
     for version in ("alice@0", "alice@1"):
-        with base.mixture([version]):
-            assert torch.equal(base.model(IDS).logits, before)
+        with base.through(version):
+            assert torch.equal(logits(base), before)
     assert base.adapters == ("alice",)
     assert base.frozen == ("alice@0", "alice@1")
     base.forget("alice@0")
     base.forget("alice@0")
     with pytest.raises(UnknownPolicyError, match="alice@0"):
-        base.mixture(["alice@0"])
+        base.through("alice@0")
+
+
+def test_through_lends_a_version_and_gives_back_what_was_there(base: BaseModel) -> None:
+    base.add_adapter("alice", seed=1)
+    expected = {None: logits(base)}
+    for seed, name in enumerate(("old", "older")):
+        disturb(base, "alice", seed)
+        base.freeze(name, base.adapter_tensors("alice"))
+    disturb(base, "alice", 5)
+    base.activate("alice")
+    expected["alice"] = logits(base)
+    for name in ("old", "older"):
+        with base.through(name):
+            expected[name] = logits(base)
+            with base.through("older"), base.reference(), base.through(name):
+                assert torch.equal(logits(base), expected[name])
+                with base.reference():
+                    assert torch.equal(logits(base), expected[None])
+            with base.through("alice"):
+                assert torch.equal(logits(base), expected["alice"])
+            assert torch.equal(logits(base), expected[name])
+    with pytest.raises(ZeroDivisionError), base.through("old"):
+        raise ZeroDivisionError
+    assert torch.equal(logits(base), expected["alice"])
+    assert not torch.allclose(expected["old"], expected["older"])
+    assert not any(module._forward_hooks for module in base.model.modules())
 
 
 def test_a_frozen_version_does_not_learn(base: BaseModel) -> None:
     base.add_adapter("alice", seed=1)
     base.freeze("old", base.adapter_tensors("alice"))
-    for change in (base.activate, base.trainable_parameters, base.through):
+    for change in (base.activate, base.trainable_parameters):
         with pytest.raises(ConfigError, match="never learns"):
             change("old")
     with pytest.raises(ConfigError, match="taken"):

@@ -126,38 +126,6 @@ def test_through_lends_a_copy_and_gives_back_what_was_there(full: BaseModel) -> 
     assert full.active == "bob"
 
 
-def test_a_mixture_gives_each_row_what_its_own_copy_says(full: BaseModel) -> None:
-    add_disturbed(full, "alice", "bob")
-    ids = torch.randint(3, 300, (5, 7), generator=torch.Generator().manual_seed(0))
-    rows = [None, "alice", "alice", "bob", "alice"]
-    full.activate("bob")
-    with torch.no_grad(), full.mixture(rows):
-        mixed = full.model(ids).logits
-    for row, name in enumerate(rows):
-        full.activate(name)
-        torch.testing.assert_close(mixed[row : row + 1], logits(full, ids[row : row + 1]))
-    assert (mixed[1] - mixed[3]).abs().max() > 0.1
-
-
-def test_after_a_mixture_the_model_is_as_before(full: BaseModel) -> None:
-    add_disturbed(full, "alice", "bob")
-    full.activate("alice")
-    before = logits(full)
-    with pytest.raises(ZeroDivisionError), full.mixture(["bob", None]):
-        raise ZeroDivisionError
-    assert torch.equal(logits(full), before)
-    full.model(IDS).logits.sum().backward()  # gradients flow again
-
-
-def test_a_module_that_mixes_rows_is_refused(full: BaseModel) -> None:
-    add_disturbed(full, "alice")
-    with (
-        full.mixture(["alice", None]),
-        pytest.raises(ModelError, match="got 1 rows of a batch of 2"),
-    ):
-        full.model(IDS)
-
-
 def sampled(base: BaseModel, *rows: str | None) -> list[Generation]:
     """Replies of adapters, as they are now, of frozen versions and of the base."""
     engine = TransformersEngine(base, SamplingSettings(max_new_tokens=12))
@@ -248,7 +216,7 @@ def test_frozen_copies_stay_on_disk_until_a_batch_needs_them(folder: Path, tmp_p
     assert full.frozen == tuple(names)
     assert weights.in_memory == ()
     for name in (*names, v1, v3, v1):
-        with full.mixture([name]):
+        with full.through(name):
             assert torch.equal(logits(full), expected[name])
         assert len(weights.in_memory) <= 2
     assert weights.in_memory == (v3, v1)
@@ -281,7 +249,7 @@ def test_a_frozen_copy_does_not_learn(full: BaseModel, tmp_path: Path) -> None:
 
 def test_a_version_that_its_owner_overwrote_is_refused(full: BaseModel) -> None:
     add_disturbed(full, "alice")
-    with full.mixture(["alice"]):
+    with full.through("alice"):
         before = logits(full)
     full.freeze("kept", full.adapter_tensors("alice"))
     full.freeze("shared", full.trainable_parameters("alice"))
@@ -289,14 +257,14 @@ def test_a_version_that_its_owner_overwrote_is_refused(full: BaseModel) -> None:
     assert isinstance(weights, FullWeights)
     key = next(iter(weights.tensors("alice")))
     assert weights.tensors("shared")[key].is_set_to(weights.tensors("alice")[key])
-    with full.mixture(["shared"]):
+    with full.through("shared"):
         assert torch.equal(logits(full), before)
 
     disturb(full, "alice", 5)
 
-    with full.mixture(["kept"]):
+    with full.through("kept"):
         assert torch.equal(logits(full), before)
-    with pytest.raises(ModelError, match="Install the version again"), full.mixture(["shared"]):
+    with pytest.raises(ModelError, match="Install the version again"), full.through("shared"):
         logits(full)
 
 

@@ -131,7 +131,7 @@ class OneAtATime:
     ) -> tuple[int, float]:
         """A token and its log-probability, by the inverse of the distribution function."""
         tokens = torch.tensor([ids], device=self.base.device)
-        with self.base.mixture([None if version is None else str(version)]):
+        with self.base.through(None if version is None else str(version)):
             logits = self.base.model(input_ids=tokens).logits[0, -1].double()
         chances = (logits / (temperature or 1.0)).log_softmax(-1).cpu()
         if not temperature:
