@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tyro
 
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Look for what is wrong, likeliest first, and say what helps.
@@ -55,7 +55,7 @@ def _run(folder: Path, as_json: bool) -> int:
         raise ConfigError(f"{folder} holds no run. Give the folder that `srl train` named.")
     found = diagnose(folder, read_yaml(folder / RECIPE))
     if as_json:
-        print(json.dumps([asdict(one) for one in found], indent=1))
+        print(plain_json([asdict(one) for one in found], indent=1))
     elif not found:
         print(f"Nothing in the metrics of {folder} looks wrong.")
     else:
@@ -75,5 +75,5 @@ def _machine(as_json: bool) -> int:
             fix = f"\n      What helps: {check.fix}." if check.fix else ""
             print(f"{'ok ' if check.good else 'BAD'} {check.name}: {check.told}{fix}", flush=True)
     if as_json:
-        print(json.dumps([asdict(check) for check in checks], indent=1))
+        print(plain_json([asdict(check) for check in checks], indent=1))
     return 0 if all(check.good for check in checks) else 1

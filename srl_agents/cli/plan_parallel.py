@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import tyro
 from srl_agents.memory.architecture import shipped
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.parallel_sizing import PLACEMENTS, Learns, Sizing, size_up
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
 
 DESCRIPTION = f"""Size RLHF of a large model on many cards, for each placement of its four roles.
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
             for placement in PLACEMENTS
         ]
     if options.json:
-        print(json.dumps([asdict(sizing) | {"fits": sizing.fits} for sizing in found], indent=2))
+        print(plain_json([asdict(sizing) | {"fits": sizing.fits} for sizing in found], indent=2))
     else:
         _show(found, options)
     by_model = [[s.fits for s in found if s.model.startswith(name)] for name in options.models]

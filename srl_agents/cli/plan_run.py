@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import tyro
 
 from srl_agents.memory.devices import DEVICES, Target, target_of
 from srl_agents.memory.planner import Plan, plan
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = f"""Say what a recipe needs in memory and time on a device, from its model's config.json alone.
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 
         options.plot.write_text(figure(made), encoding="utf-8")
     if options.json:
-        print(json.dumps(made.numbers(), indent=2))
+        print(plain_json(made.numbers(), indent=2))
     else:
         show(made)
     return 0 if made.fits else 1

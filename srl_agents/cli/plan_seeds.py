@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
 import tyro
 
 from srl_agents.memory import seed_budgets
+from srl_agents.records import plain_json
 
 DESCRIPTION = """Print well-known memory budgets of RLHF beside the planner's numbers, and why they differ.
 
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     options = tyro.cli(SeedOptions, prog="srl plan seeds", description=DESCRIPTION, args=argv)
     items = seed_budgets.items()
     if options.json:
-        print(json.dumps([asdict(item) for item in items], indent=2))
+        print(plain_json([asdict(item) for item in items], indent=2))
         return 0
     from rich.console import Console
     from rich.table import Table

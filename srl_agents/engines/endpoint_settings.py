@@ -70,6 +70,7 @@ class EndpointSettings:
     """One served model, and how it writes."""
 
     account: Account
+    """Whoever is asked, and how fast."""
     model: str
     """As the server calls it."""
     temperature: float = 1.0

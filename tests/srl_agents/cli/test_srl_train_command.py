@@ -28,7 +28,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main([*arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = captured.err.strip().splitlines()
+    lines = [line for line in captured.err.splitlines() if not line.startswith("plan: ")]
     assert len(lines) == 1, captured.err
     return lines[0]
 
@@ -119,7 +119,7 @@ def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
 ) -> None:
     """A missing file is no file that cannot be written, and a full disk has no file's name."""
 
-    def stopped(_recipe: object, folder: Path, *_: object) -> None:
+    def stopped(_recipe: object, folder: Path, *_: object, **__: object) -> None:
         work(folder)
 
     monkeypatch.setattr("srl_agents.training.supervision.train", stopped)
