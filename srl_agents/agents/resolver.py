@@ -202,7 +202,7 @@ def check_adapter(name: ModelName) -> Shape:
     if width is not None and inputs is not None and width != inputs:
         raise ConfigError(
             f"{folder} is an adapter of another model: it reads {inputs} values per token, and "
-            f"{name.model} has {width}. Name the model that it was trained on before the '+'."
+            f"{name.model} has {width}. Name the model that it was trained on."
         )
     return shape
 
@@ -323,12 +323,31 @@ def _hidden_size(model: str) -> int | None:
 
 def _adapter_inputs(folder: Path) -> int | None:
     """Values per token that an adapter's attention reads; None where the file does not say."""
+    layers = _first_factors(folder)
+    return next((inputs for layer, inputs in layers.items() if layer.endswith("q_proj")), None)
+
+
+def adapter_layers(folder: Path) -> tuple[str, ...]:
+    """Full names, in PEFT's wrapper, of the layers that an adapter has factors on.
+
+    Raises:
+        UnknownPolicyError: the folder holds no adapter, or its file cannot be read.
+    """
+    return tuple(_first_factors(folder))
+
+
+def _first_factors(folder: Path) -> dict[str, int]:
+    """Layer -> values per token that its first factor reads."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
+    ending = ".lora_A.weight"
     try:
         with safe_open(folder / _WEIGHTS, framework="numpy") as file:
-            keys = [key for key in file.keys() if key.endswith("q_proj.lora_A.weight")]  # noqa: SIM118
-            return int(file.get_slice(keys[0]).get_shape()[1]) if keys else None
+            return {
+                key.removesuffix(ending): int(file.get_slice(key).get_shape()[1])
+                for key in file.keys()  # noqa: SIM118
+                if key.endswith(ending)
+            }
     except FileNotFoundError:
         raise UnknownPolicyError(
             f"{folder} is no adapter folder; it must hold {_CONFIG} and {_WEIGHTS}."

@@ -69,6 +69,7 @@ def train(options: TrainOptions) -> int:
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
     from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
+    from srl_agents.training.init_adapters import check_init_adapters
     from srl_agents.training.run_folder import RECIPE, check_folder
 
     overrides = list(options.set)
@@ -93,6 +94,7 @@ def train(options: TrainOptions) -> int:
         or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     )
     check_folder(recipe, folder)
+    check_init_adapters(recipe, folder)
     plan_first(recipe, force=options.force)
 
     from rich.console import Console

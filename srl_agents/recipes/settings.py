@@ -163,8 +163,12 @@ class LeagueRecipe:
     """Shape of the learners' adapters; with ``parameters: lora`` alone."""
     full: FullSettings = field(default_factory=FullSettings)
     """Of whole weights; with ``parameters: full`` alone."""
+    init_adapter: str | dict[str, str] | None = None
+    """Folder of a PEFT adapter of this model and of the shape in ``lora``, whose weights all learners begin
+    with; or learner -> folder, and who is not named begins as the base."""
     warm_start: WarmStartSettings | None = None
-    """Bots that learners imitate before the first update; absent: they begin as the base."""
+    """Bots that learners imitate before the first update; absent: they begin as the base, or as
+    ``init_adapter``."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     """How experience is collected."""
     opponents: OpponentSettings = field(default_factory=OpponentSettings)
@@ -251,6 +255,7 @@ class LeagueRecipe:
             "use credit.normalise instead.",
         )
         self._check_parameters()
+        self._check_first_adapters()
         self._check_algorithm()
         self.coordination.check(learners=len(self.learners), parameters=self.parameters)
         if self.sharing is not None:
@@ -326,6 +331,34 @@ class LeagueRecipe:
             f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
             "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
         )
+
+    def _check_first_adapters(self) -> None:
+        """Whom adapters are given to, and whether these may differ; `training` looks at their files."""
+        require(
+            self.init_adapter is None or self.parameters == "lora",
+            "init_adapter: with parameters 'full' learners own whole weights; give the folder of such weights "
+            "as model.",
+        )
+        given = self.first_adapters
+        strangers = [name for name in given if name not in self.learners]
+        require(
+            not strangers,
+            f"init_adapter: {strangers} are no learners; there are {list(self.learners)}.",
+        )
+        alike = len(given) in (0, len(self.learners)) and len(set(given.values())) <= 1
+        require(
+            alike or not self.coordination.starts_alike,
+            f"init_adapter: learners of coordination kind {self.coordination.kind!r} begin alike; give one "
+            "folder for all.",
+        )
+
+    @property
+    def first_adapters(self) -> dict[str, str]:
+        """Learner -> folder of the adapter that it begins as; the base where it is absent."""
+        given = self.init_adapter
+        if isinstance(given, str):
+            return dict.fromkeys(self.learners, given)
+        return dict(given or {})
 
     def _check_algorithm(self) -> None:
         """What an algorithm would not read is refused instead of ignored."""

@@ -105,6 +105,7 @@ def _cut(recipe: LeagueRecipe, folder: Path, dtype: Any) -> LeagueRecipe:
         opponents=replace(recipe.opponents, agents={}, payoff_pairs=0)
         if recipe.opponents.agents
         else recipe.opponents,
+        init_adapter=None,
         warm_start=None if warm is None else replace(warm, episodes=2, updates=1),
         promotion=None,
         snapshot_every=1,

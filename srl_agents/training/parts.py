@@ -36,6 +36,7 @@ from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.experience import Experience
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
+from srl_agents.training.init_adapters import check_init_adapters, load_init_adapters
 from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.memory_roles import EngineRole, make_phase_manager
@@ -175,6 +176,7 @@ def _on_ground(
             "one, or leave the section out."
         )
     check_folder(recipe, folder)
+    check_init_adapters(recipe, folder)
     require_played(recipe.env, recipe.match_options, recipe.bots)
     store = None
     if (folder / RECIPE).is_file():
@@ -232,6 +234,7 @@ def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
 def _with_learners(ground: Ground) -> Learning:
     recipe, base = ground.recipe, ground.base
     seeds = seeds_of(recipe)
+    load_init_adapters(recipe, base, ground.folder, ground.view)
     warm_start(recipe, base, seeds, ground.folder, ground.view)
     temperature = recipe.rollout.temperature
     learners: Learners = {

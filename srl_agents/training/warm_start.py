@@ -42,7 +42,7 @@ def warm_start(
     folder: Path,
     view: ConsoleView,
 ) -> None:
-    """Add every learner's adapter to the base, as imitation leaves it.
+    """Add every learner's adapter to the base, as imitation leaves it; one that is there learns on.
 
     Args:
         recipe: of the run; without a warm start nothing happens.

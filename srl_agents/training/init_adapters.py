@@ -1,0 +1,161 @@
+"""Learners that begin as adapters somebody made before: looked at early, read once, kept with the run.
+
+The run's folder gets its own copies. A run that is continued reads those, so what begins after them (the
+reference ``start``, exploiters that start again) begins from the same weights when the originals are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.agents.grammar import ModelName
+from srl_agents.agents.prompt_file import read_prompt
+from srl_agents.agents.resolver import adapter_layers, check_adapter
+from srl_agents.models.catalog import local_folder
+from srl_agents.recipes.plan_description import architecture_of
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.model_cards import base_of
+from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:  # torch comes with it
+    from srl_agents.metrics import ConsoleView
+    from srl_agents.models.base_model import BaseModel
+
+INIT_ADAPTER = "init_adapter"
+"""Within a run's folder: one folder per learner that began as an adapter."""
+_CONFIG = "adapter_config.json"
+_OTHER_KINDS = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save")
+"""Keys of PEFT's configuration whose adapters act otherwise than learners' adapters do."""
+
+
+def check_init_adapters(recipe: LeagueRecipe, folder: Path) -> None:
+    """Refuse adapters that learners cannot begin as, from their files alone; nothing is loaded.
+
+    Args:
+        recipe: of the run.
+        folder: of the run; where it holds copies, the originals are not looked at.
+
+    Raises:
+        ConfigError: an adapter is of another base, shape or kind; says which setting to change.
+        UnknownPolicyError: a folder holds no adapter.
+    """
+    if (folder / INIT_ADAPTER).is_dir():
+        return
+    for path in dict.fromkeys(recipe.first_adapters.values()):
+        _check(recipe, path)
+
+
+def load_init_adapters(
+    recipe: LeagueRecipe, base: BaseModel, folder: Path, view: ConsoleView
+) -> None:
+    """Add the adapters of learners that begin as one to the base.
+
+    Args:
+        recipe: of the run; without ``init_adapter`` nothing happens.
+        base: gets the adapters.
+        folder: of the run; ``init_adapter`` in it holds copies.
+        view: hears who begins as what.
+
+    Raises:
+        CheckpointError: a copy, or a snapshot of another run, is damaged.
+        ConfigError: an adapter has factors on other layers than learners' adapters.
+        ModelError: an adapter does not fit the base.
+    """
+    from srl_agents import checkpoints  # noqa: PLC0415 - torch comes with it
+
+    given, final = recipe.first_adapters, folder / INIT_ADAPTER
+    if not given:
+        return
+    if final.is_dir():
+        for name in given:
+            checkpoints.check_frozen(final / name, "Begin the run again in another folder.")
+            base.load_adapter(name, final / name)
+        return
+    work = folder / f"{INIT_ADAPTER}.tmp"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    for name, path in given.items():
+        source = Path(path).expanduser()
+        checkpoints.check_frozen(source, "Give another folder as init_adapter.")
+        base.load_adapter(name, source)
+        own = {key.rpartition(".lora_")[0] for key in base.trainable_parameters(name)}
+        if own != set(adapter_layers(source)):
+            raise ConfigError(_other_layers(source, recipe))
+        base.save_adapter(name, work / f"{name}.tmp")
+        checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
+        view.say(f"{name} begins as the adapter in {source}")
+        if read_prompt(source) != recipe.prompt:
+            view.say(f"{source} was made with another prompt than this recipe's")
+    checkpoints.rename_durably(work, final)
+
+
+def _check(recipe: LeagueRecipe, path: str) -> None:
+    folder, lora = Path(path).expanduser(), recipe.lora
+    rank, alpha = check_adapter(ModelName(model=recipe.model, adapter=path))
+    if (rank, alpha) != (lora.rank, lora.alpha):
+        raise ConfigError(
+            f"init_adapter: {folder} has rank {rank} and alpha {alpha:g}, and lora says {lora.rank} and "
+            f"{lora.alpha:g}. Set lora.rank={rank} and lora.alpha={alpha:g}."
+        )
+    config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    _check_kind(folder, config)
+    _check_base(folder, str(config.get("base_model_name_or_path") or ""), recipe.model)
+    _check_layers(folder, recipe)
+
+
+def _check_kind(folder: Path, config: dict[str, Any]) -> None:
+    found = [key for key in _OTHER_KINDS if config.get(key)]
+    kind = config.get("peft_type", "LORA")
+    if kind != "LORA" or found:
+        what = f"peft_type {kind}" if kind != "LORA" else ", ".join(found)
+        raise ConfigError(
+            f"init_adapter: {folder} is made with {what}, and learners have plain LoRA factors. Merge it into "
+            "the model and give the merged folder as model, or use a plain LoRA adapter."
+        )
+
+
+def _check_base(folder: Path, told: str, model: str) -> None:
+    """Compare hub ids without their owners, as mirrors have other owners; folders tell nothing."""
+    own = base_of(model) or ""
+    if any(name.count("/") != 1 or local_folder(name) is not None for name in (told, own)):
+        return
+    if told.rpartition("/")[2].lower() != own.rpartition("/")[2].lower():
+        raise ConfigError(
+            f"init_adapter: {folder} was made on {told}, and model is {model}. Set model={told}; if the two "
+            f"are the same weights, correct base_model_name_or_path in {folder / _CONFIG}."
+        )
+
+
+def _check_layers(folder: Path, recipe: LeagueRecipe) -> None:
+    """Compare the names of layers; a model whose layers nobody knows yet is compared once it is loaded."""
+    lora, layers = recipe.lora, adapter_layers(folder)
+    targets: Sequence[str]
+    if lora.target_modules == "all-linear":
+        try:
+            targets = tuple(architecture_of(recipe.model).linear())
+        except ConfigError:
+            return
+    else:
+        targets = lora.target_modules
+    left_out = [
+        layer for layer in layers if any(f".{x}." in f".{layer}." for x in lora.exclude_modules)
+    ]
+    strange = [layer for layer in layers if not any(f".{layer}".endswith(f".{t}") for t in targets)]
+    bare = [t for t in targets if not any(f".{layer}".endswith(f".{t}") for layer in layers)]
+    if left_out or strange or (bare and not lora.exclude_modules):
+        raise ConfigError(_other_layers(folder, recipe))
+
+
+def _other_layers(folder: Path, recipe: LeagueRecipe) -> str:
+    names = sorted({layer.rpartition(".")[2] for layer in adapter_layers(folder)})
+    excluded = [*recipe.lora.exclude_modules]
+    but = f" without {excluded}" if excluded else ""
+    return (
+        f"init_adapter: {folder} has factors on other layers than lora.target_modules="
+        f"{recipe.lora.target_modules!r}{but}. Set lora.target_modules=[{', '.join(names)}], and "
+        "lora.exclude_modules as it was made."
+    )
