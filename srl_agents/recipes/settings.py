@@ -336,8 +336,8 @@ class LeagueRecipe:
         """Whom adapters are given to, and whether these may differ; `training` looks at their files."""
         require(
             self.init_adapter is None or self.parameters == "lora",
-            "init_adapter: with parameters 'full' learners own whole weights; give the folder of such weights "
-            "as model.",
+            "init_adapter: with parameters 'full' learners own whole weights; give the folder of such "
+            "weights as model.",
         )
         given = self.first_adapters
         strangers = [name for name in given if name not in self.learners]

@@ -113,8 +113,8 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     if kind != "LORA" or found:
         what = f"peft_type {kind}" if kind != "LORA" else ", ".join(found)
         raise ConfigError(
-            f"init_adapter: {folder} is made with {what}, and learners have plain LoRA factors. Merge it into "
-            "the model and give the merged folder as model, or use a plain LoRA adapter."
+            f"init_adapter: {folder} is made with {what}, and learners have plain LoRA factors. Merge it "
+            "into the model and give the merged folder as model, or use a plain LoRA adapter."
         )
 
 
