@@ -37,8 +37,8 @@ from leaderboards.pages.write import write_site
 from leaderboards.publishing import attempts
 from leaderboards.served import ServedTurns
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
+from srl_agents.league.focal_returns import FocalReturn
 from srl_agents.league.ratings import Interval, RatingTable, rate
-from srl_agents.league.returns import FocalReturn
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json, digest
 from srl_agents.rollouts.transcripts import read_transcripts

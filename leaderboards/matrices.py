@@ -14,10 +14,10 @@ import numpy as np
 
 from leaderboards.standings import finite
 from srl_agents.league.diagnostics import diagnose
+from srl_agents.league.focal_returns import CrossPlay
 from srl_agents.league.intervals import Floats
 from srl_agents.league.pairs import Pairs, WinMatrix, count_results, win_matrix
 from srl_agents.league.ratings import expected_score, rate
-from srl_agents.league.returns import CrossPlay
 
 MATRIX_AGENTS = 60
 DIAGNOSED_AGENTS = 40

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from srl_agents.league.names import labels
+from srl_agents.league.agent_names import labels
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]*(@(0|[1-9][0-9]{0,9}))?")
 """A lineage and, behind ``@``, how many steps it was trained."""

@@ -28,7 +28,7 @@ from leaderboards.provenance import now
 from leaderboards.registration import Ticket
 from leaderboards.verification import verified_path, write_verified
 from leaderboards.verify import Level, Verdict, verify
-from srl_agents.league.names import lineage
+from srl_agents.league.agent_names import lineage
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
 Told = Callable[[str, int, int], None]

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents.league.focal_returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.intervals import Floats, Ints
 from srl_agents.league.large_field import rate_large
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Rating, RatingTable, rate, rate_teams
-from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.separate import rate_separately, separate_ratings
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import canonical_json

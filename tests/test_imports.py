@@ -1,9 +1,15 @@
-"""No module imports itself through others, at its top or inside a function."""
+"""No module imports itself through others, at its top or inside a function; file names differ."""
+
+from collections import defaultdict
+from pathlib import Path
 
 import grimp
 import pytest
 
 PACKAGES = ("srl_envs", "srl_agents", "leaderboards", "benchmarks")
+ROOT = Path(__file__).parents[1]
+ONE_PER_FOLDER = {"__init__.py", "protocol.py", "settings.py"}
+"""Names that say what a file is to its folder."""
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
@@ -54,3 +60,13 @@ def test_there_is_no_import_circle() -> None:
     }
     assert len(imports) > 300
     assert circles(imports) == []
+
+
+def test_a_file_name_is_used_once_in_the_agents() -> None:
+    places = defaultdict(list)
+    for path in (ROOT / "srl_agents").rglob("*.py"):
+        places[path.name].append(str(path.relative_to(ROOT)))
+    assert len(places) > 200
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in ONE_PER_FOLDER} == {}
+    assert twice.keys() == ONE_PER_FOLDER, "allow only what is used"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from srl_agents.caching.block_tree import Block, BlockTree, LeafHeap
 from srl_agents.caching.cache_policy import Key, Knowledge, Value
-from srl_agents.caching.prefix_tree import Block, LeafHeap, PrefixTree
 
 
-class FarthestNextUse(PrefixTree[Key, Value]):
+class FarthestNextUse(BlockTree[Key, Value]):
     """Drop the block whose next use is farthest; with the caller's trimming after `touch`, also bypass.
 
     Source: Belady, IBM Systems Journal 5(2), 1966; bypass as in Mattson et al., ibid. 9(2), 1970.

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Hashable, Sequence
 from typing import Generic
 
+from srl_agents.caching.block_tree import Block, BlockTree
 from srl_agents.caching.cache_policy import Key, Knowledge, Value
-from srl_agents.caching.prefix_tree import Block, PrefixTree
 from srl_agents.caching.reuse_times import AGE_STARTS, AGES, EPOCHS, ReuseTimes, age_bucket
 
 _SHORTEST_HORIZON, _CAPACITIES = 2**17, 16
@@ -42,7 +42,7 @@ class _Past(Generic[Key]):
         self.session = session
 
 
-class LearnedReuse(PrefixTree[Key, Value]):
+class LearnedReuse(BlockTree[Key, Value]):
     """Lowest worth first; O(log n) per access, deterministic."""
 
     def __init__(self, capacity: int) -> None:

@@ -6,11 +6,11 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from srl_agents.caching.block_tree import Block, BlockTree, LeafHeap
 from srl_agents.caching.cache_policy import Key, Knowledge, Value
-from srl_agents.caching.prefix_tree import Block, LeafHeap, PrefixTree
 
 
-class LRU(PrefixTree[Key, Value]):
+class LRU(BlockTree[Key, Value]):
     """Least recently used leaf first; of one request, the deepest first."""
 
     def __init__(self, capacity: int) -> None:
@@ -50,7 +50,7 @@ class LRU(PrefixTree[Key, Value]):
         return self._leaves.lowest()
 
 
-class SegmentedLRU(PrefixTree[Key, Value]):
+class SegmentedLRU(BlockTree[Key, Value]):
     """Two segments: blocks used again are protected from those used once.
 
     Source: Karedla, Love and Wherry, Computer 27(3), 1994. The protected segment holds at most 80 % of
@@ -119,7 +119,7 @@ class SegmentedLRU(PrefixTree[Key, Value]):
         return self._leaves.lowest()
 
 
-class DecayedLFU(PrefixTree[Key, Value]):
+class DecayedLFU(BlockTree[Key, Value]):
     """Fewest uses first, where a use counts half after ``half_life`` capacities of accesses.
 
     The rank log2(count) + time / half_life orders blocks the same at every later moment, so nothing is
@@ -169,7 +169,7 @@ class DecayedLFU(PrefixTree[Key, Value]):
         return self._leaves.lowest()
 
 
-class S3FIFO(PrefixTree[Key, Value]):
+class S3FIFO(BlockTree[Key, Value]):
     """A small queue for what is new, a main queue for what was used again or came back.
 
     Source: Yang et al., SOSP 2023, doi:10.1145/3600006.3613147. Only leaves are looked at, so a queue's

@@ -14,11 +14,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
+from srl_agents.league.agent_names import labels
 from srl_agents.league.diagnostics import Diagnostics, diagnose
-from srl_agents.league.names import labels
+from srl_agents.league.focal_returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
-from srl_agents.league.returns import CrossPlay, FocalReturn, cross_play, focal_returns
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import plain_json
 from srl_envs import spec as env_spec

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from srl_agents.cli.league_status import read_status, show
-from srl_agents.league.names import labels
+from srl_agents.league.agent_names import labels
 from srl_agents.training.population_run import PopulationRun
 
 _LEAST_S = 1.0

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import tyro
 
 import srl_envs
-from srl_agents.cli.episode_page.render import page
+from srl_agents.cli.episode_page.episode_html import page
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
 from srl_agents.cli.transcript_view import news, printable, verdict
 from srl_envs.errors import ConfigError

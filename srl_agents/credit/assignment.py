@@ -20,8 +20,8 @@ from srl_agents.credit.normalisation import normalised
 from srl_agents.credit.returns import rewards_to_go
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.shaping import find_potential, shaping_rewards
+from srl_agents.credit.team_and_rivals import rival_matrix, standing, team_bonus, team_matrix
 from srl_agents.credit.team_shares import Replayed, difference_shares, shapley_seat_shares
-from srl_agents.credit.terms import rival_matrix, standing, team_bonus, team_matrix
 from srl_agents.records import Episode, Trajectory, Turn
 from srl_envs.errors import ConfigError
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents.league.agent_names import lineage, live_key
 from srl_agents.league.intervals import Floats
-from srl_agents.league.names import lineage, live_key
 from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points, seat_points
 from srl_agents.league.retention import kept

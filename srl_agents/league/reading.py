@@ -15,9 +15,9 @@ from typing import Any
 
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.database import end, readable
+from srl_agents.league.focal_returns import SeatedResult
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import TeamResult
-from srl_agents.league.returns import SeatedResult
 from srl_agents.league.rows import match_from_rows, spec_from_json
 from srl_agents.league.schema import TIE
 from srl_agents.records import MatchResult, MatchSpec, canonical_json

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from srl_agents.metrics import Record, Sink
-from srl_agents.metrics.play import reward_statistics
+from srl_agents.metrics.reward_statistics import reward_statistics
 from srl_agents.models.device_memory import allocated_gb
 from srl_agents.records import Episode, TrainingBatch
 from srl_agents.rewards.learned_reward import rule_reward

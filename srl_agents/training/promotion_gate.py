@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from srl_agents.league.agent_names import lineage
 from srl_agents.league.intervals import Floats
 from srl_agents.league.manager import League
-from srl_agents.league.names import lineage
 from srl_agents.league.points import mean_points
 from srl_agents.league.promotion import (
     PromotionSettings,

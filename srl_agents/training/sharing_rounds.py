@@ -17,7 +17,7 @@ from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice
 from srl_agents.sharing.demonstrations import DemonstrationBatch
-from srl_agents.sharing.transcripts import Transcript, examples_of, transcripts_of
+from srl_agents.sharing.learner_transcripts import Transcript, examples_of, transcripts_of
 from srl_agents.trainers.dpo import DPOLearner
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.trainers.sft import SFTLearner

@@ -18,8 +18,8 @@ from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.contents import contents_of
 from srl_agents.agents.prompt_file import Examples, read_prompt, write_prompt
 from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.league.agent_names import lineage
 from srl_agents.league.manager import BOT, League
-from srl_agents.league.names import lineage
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of

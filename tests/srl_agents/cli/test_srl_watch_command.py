@@ -14,7 +14,7 @@ import pytest
 
 import srl_envs
 from srl_agents.cli import watch as command
-from srl_agents.cli.episode_page.render import page
+from srl_agents.cli.episode_page.episode_html import page
 from srl_agents.cli.main import main
 from srl_agents.cli.recorded import watchable
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srl_agents.league.agent_names import lineage
 from srl_agents.league.manager import Arena, League
-from srl_agents.league.names import lineage
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
 from srl_envs.errors import ConfigError

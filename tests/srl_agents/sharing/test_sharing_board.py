@@ -9,7 +9,7 @@ import pytest
 
 from srl_agents.records import Episode, MatchSpec, Trajectory, Turn
 from srl_agents.sharing.board import Board, Notice
-from srl_agents.sharing.transcripts import (
+from srl_agents.sharing.learner_transcripts import (
     SharedTurn,
     Transcript,
     examples_of,

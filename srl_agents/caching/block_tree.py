@@ -26,7 +26,7 @@ class Block(Generic[Key, Value]):
         """The policy's own: a rank, a queue, a class."""
 
 
-class PrefixTree(ABC, Generic[Key, Value]):
+class BlockTree(ABC, Generic[Key, Value]):
     """Residency for every policy; a policy ranks blocks (`use`) and picks a leaf (`next_leaf`)."""
 
     def __init__(self, capacity: int) -> None:
