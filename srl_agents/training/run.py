@@ -81,6 +81,7 @@ class LeagueTraining:
             self.parts = build(recipe, folder, view, processes or Processes(), self._opened)
             self.done = state.restore(self.parts)
             """Updates so far."""
+            self.parts.memory.go_on_from(self.done)
             self.phase = "starting"
             """What is done now: a name of `PHASES`, or another word."""
             self._late: dict[str, float] = {}

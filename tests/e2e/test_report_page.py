@@ -38,6 +38,11 @@ def a_run(folder: Path, seed: int) -> Path:
                 "learners": {"alice": values, "bob": values},
             }
             file.write(json.dumps(line) + "\n")
+    phases = [("play", 4, 9, 5), ("gradients", 5, 12, 5), ("update", 5, 12, 6)]
+    with (folder / "memory.jsonl").open("w") as file:
+        for phase, *sizes in phases:
+            told = zip(("entered", "peak", "left"), (10**8 * size for size in sizes), strict=True)
+            file.write(json.dumps({"update": 30, "phase": phase, **dict(told)}) + "\n")
     rows = [outside("tiny", None), outside(NASTY, 0.25)]
     (folder / "eval").mkdir()
     (folder / "eval" / "eval.json").write_text(json.dumps({"tasks": "gsm8k", "rows": rows}))
@@ -87,6 +92,16 @@ def test_sections_stand_in_order_and_names_are_text(page) -> None:
     ]  # fmt: skip
     assert NASTY in find(page, ".run .facts").text
     assert "+0.250" in find(page, "#outside .better").text
+
+
+def test_memory_is_drawn_by_phase_and_told_in_numbers(page) -> None:
+    card = find(page, "#memory .card")
+    bars = card.find_elements(By.CSS_SELECTOR, "svg .peak")
+    wide = [bar.rect["width"] for bar in bars]
+    assert wide[1] == wide[2] == pytest.approx(wide[0] * 12 / 9, rel=0.01)
+    (first, *_) = card.find_elements(By.CSS_SELECTOR, "tbody tr")
+    assert first.text == "play 0.40 0.90 0.50"
+    assert NASTY in card.text  # why nothing is planned
 
 
 def test_values_are_read_by_arrow_keys(page) -> None:

@@ -70,6 +70,7 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
                 "learners": run.learners,
                 "tables": run.tables,
                 "outside": run.outside,
+                "memory": run.memory,
             }
             for run in runs
         ],

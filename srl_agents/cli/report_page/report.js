@@ -1,7 +1,7 @@
 "use strict";
 // Charts of training runs: one line per learner, seeds of one condition thin behind their mean.
 (() => {
-  const { el, signed, whole, percent, plusMinus, scroller, chart } = SRL;
+  const { el, svg, signed, whole, percent, plusMinus, scroller, chart } = SRL;
   const data = JSON.parse(document.getElementById("data").textContent);
   const SMOOTHING = [[1, "as measured"], [5, "mean of 5"], [20, "mean of 20"]];
   const content = document.getElementById("content");
@@ -105,16 +105,54 @@
         el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), table(found)))))] : [];
   }
 
+  const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));
+
+  function phaseBars({ phases, budget, update }) { // one row per phase: before and peak as bars, after and plan as marks
+    const left = 130, wide = 640, row = 26, high = row * phases.length + 34;
+    const most = 1.05 * Math.max(budget || 0, ...phases.flatMap((one) => [one.peak, one.planned || 0]));
+    const x = (bytes) => left + (wide - left - 60) * bytes / most;
+    const rows = phases.flatMap((one, k) => {
+      const y = k * row + 6;
+      const mark = (name, bytes) => svg("line", { class: name, x1: x(bytes), x2: x(bytes), y1: y - 2, y2: y + 18 });
+      return [
+        svg("text", { x: left - 8, y: y + 13, "text-anchor": "end" }, one.phase),
+        svg("rect", { class: "peak", x: left, y, width: x(one.peak) - left, height: 16 }),
+        svg("rect", { class: "before", x: left, y: y + 4, width: x(one.before) - left, height: 8 }),
+        mark("after", one.after),
+        ...(one.planned === null ? [] : [mark("planned", one.planned)]),
+        svg("text", { class: "size", x: x(Math.max(one.peak, one.planned || 0)) + 6, y: y + 13 }, `${gb(one.peak)} GB`),
+      ];
+    });
+    const line = budget === null ? [] : [
+      svg("line", { class: "budget", x1: x(budget), x2: x(budget), y1: 0, y2: high - 24 }),
+      svg("text", { class: "budget", x: x(budget), y: high - 8, "text-anchor": "end" }, `budget ${gb(budget)} GB`)];
+    return svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Memory by phase of update ${update}; the table has the numbers.` }, ...rows, ...line);
+  }
+
+  function memory() {
+    const shown = data.runs.filter((run) => run.memory);
+    const headings = ["Phase", "Before, GB", "Peak, GB", "After, GB", "Planned, GB"];
+    return shown.length ? [el("section", { class: "section", id: "memory" }, el("h2", {}, "Memory by phase"),
+      el("p", { class: "lead" }, "Wide bars: the most in a phase; narrow ones: when it began. Marks: solid, when it was over; dotted, as planned. A phase within another is listed before it."),
+      ...shown.map((run) => el("div", { class: "card phases" }, el("h3", {}, `${data.runs.length > 1 ? `${run.label}: ` : ""}update ${run.memory.update}`),
+        el("p", { class: "quiet" }, run.memory.planned_for), scroller("Memory by phase", phaseBars(run.memory)),
+        scroller("Memory in numbers", el("table", { class: "plain" },
+          el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col" }, text)))),
+          el("tbody", {}, ...run.memory.phases.map((one) => el("tr", {}, el("th", { scope: "row" }, one.phase),
+            ...[one.before, one.peak, one.after, one.planned].map((bytes) => el("td", {}, gb(bytes)))))))))))] : [];
+  }
+
   const head = data.runs.map((run) => el("section", { class: "card run", "aria-label": run.label }, el("h3", {}, run.label),
     el("dl", { class: "facts" }, ...run.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))));
   const contents = el("nav", { class: "contents", "aria-label": "Sections" },
     ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),
+    ...(data.runs.some((run) => run.memory) ? [el("a", { href: "#memory" }, "Memory by phase")] : []),
     el("a", { href: "#league" }, "League"),
     ...(data.runs.some((run) => run.outside.length) ? [el("a", { href: "#outside" }, "Measured outside")] : []));
   const curves = el("div");
   const choose = SRL.choice("Smoothing", SMOOTHING, 1, (over) => curves.replaceChildren(...sections(over)));
   curves.append(...sections(1));
-  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...tables(), ...outside());
+  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...memory(), ...tables(), ...outside());
   document.querySelector(".page-header").append(SRL.themeSwitch());
   document.getElementById("command").textContent = data.command;
   document.title = `${data.runs.map((run) => run.label).join(", ")} · SRL training report`;

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from srl_agents.cli.league_status import STORE, read_status
+from srl_agents.cli.report_page.phase_memory import phase_memory
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_envs.errors import ConfigError
@@ -39,6 +40,8 @@ class Run:
     """Ratings per environment; empty before the first evaluation."""
     outside: list[dict[str, Any]]
     """Rows of `srl eval --run`; empty where it was not called."""
+    memory: dict[str, Any] | None
+    """See `phase_memory`."""
 
     @property
     def condition(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ def read_run(folder: Path) -> Run:
         learners=learners,
         tables=_tables(folder / STORE),
         outside=_outside(folder / OUTSIDE),
+        memory=phase_memory(folder / RECIPE, records[-1]["update"]),
     )
 
 

@@ -13,7 +13,12 @@ from srl_agents.cli.main import main
 from srl_agents.cli.report_page.panels import OTHER, SECTIONS, arranged, meaning
 from srl_agents.cli.report_page.render import report_data
 from srl_agents.cli.report_page.runs import read_run
+from srl_agents.memory.devices import this_machine
+from srl_agents.memory.phase_peaks import Phase, phases
 from srl_agents.metrics.names import MEANINGS
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.settings import LeagueRecipe
 
 NASTY = "</script><script>document.title='owned'</script>"
 
@@ -46,6 +51,47 @@ def embedded(page: Path) -> dict:
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text)
     assert found
     return json.loads(found[1])
+
+
+def traced(run: Path, update: int, phase: str, entered: int, peak: int, left: int) -> None:
+    line = {"update": update, "phase": phase, "entered": entered, "peak": peak, "left": left}
+    with (run / "memory.jsonl").open("a") as file:
+        file.write(json.dumps(line | {"freed": 0, "roles": []}) + "\n")
+
+
+def test_memory_of_the_last_whole_update_stands_beside_the_plan(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", device="cpu", memory={"budget_gib": 2})
+    for update in (5, 6, 7):  # 7 is not over
+        traced(run, update, "play", update, 90, 10)
+        traced(run, update, "gradients", 11, 50, 12)
+        traced(run, update, "gradients", 13, 70, 14)
+    memory = read_run(run).memory
+    assert memory is not None
+    assert (memory["update"], memory["budget"]) == (6, 2 * 2**30)
+    assert memory["planned_for"] == "planned for cpu of this machine"
+    play, gradients = memory["phases"]
+    made = {p.name: p.bytes for p in planned_phases(run / "recipe.yaml")}
+    # what the engine may keep depends on memory that is free at the moment
+    assert play.pop("planned") == pytest.approx(made["rollout"], rel=0.2)
+    assert gradients.pop("planned") == pytest.approx(made["train"], rel=0.2)
+    assert play == {"phase": "play", "before": 6, "peak": 90, "after": 10}
+    assert gradients == {"phase": "gradients", "before": 11, "peak": 70, "after": 14}
+
+
+def planned_phases(recipe: Path) -> list[Phase]:
+    return phases(describe(load(LeagueRecipe, recipe), accelerator=False), this_machine())
+
+
+def test_memory_that_cannot_be_planned_is_shown_as_measured(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", model="nobody/knows")
+    assert read_run(run).memory is None
+    traced(run, 1, "play", 1, 3, 2)
+    memory = read_run(run).memory
+    assert memory is not None
+    assert memory["planned_for"].startswith("not planned: model='nobody/knows'")
+    assert memory["phases"] == [
+        {"phase": "play", "before": 1, "peak": 3, "after": 2, "planned": None}
+    ]
 
 
 def test_a_page_holds_the_curves_of_a_run(tmp_path: Path, capsys) -> None:
