@@ -21,20 +21,15 @@ def _sandboxes() -> Iterator[None]:
     held.clear()
 
 
-SLOW = {
-    (env_id, check) for env_id in EPISODES for check in ("exploits", "seat_symmetry", "strength")
-}
-"""Checks that need many episodes to say anything."""
+QUICK = ("contract", "views", "splits", "hidden_information", "hidden_replies", "numeric")
+"""Checks that the fast tests make of games that run programs. The others take seconds each, and
+`test_environment_keeps_the_contract_for_long` makes them all."""
 
 CASES = [
-    pytest.param(
-        env_id,
-        check,
-        marks=[pytest.mark.slow] if (env_id, check) in SLOW else [],
-        id=f"{check}-{env_id}",
-    )
+    pytest.param(env_id, check, id=f"{check}-{env_id}")
     for check in CHECKS
     for env_id in srl_envs.list_envs()
+    if env_id not in EPISODES or check in QUICK
 ]
 
 

@@ -129,6 +129,7 @@ def test_focal_returns_by_hand() -> None:
     assert found[S]["focal_return"] == pytest.approx(0.6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["connect_four-v0", "codewords_duet-v0", "commons-v0"])
 @given(order=st.randoms(use_true_random=False))
 def test_rows_do_not_depend_on_the_order_of_matches(name: str, order: Any) -> None:

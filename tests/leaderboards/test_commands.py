@@ -12,6 +12,7 @@ from leaderboards.cli import main
 from leaderboards.redteam.forger import Forger
 
 
+@pytest.mark.slow
 def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, board = str(tmp_path / "run"), str(tmp_path / "board")
     assert main(["run", "kuhn_poker", "nim", "--seeds", "1", "--out", out]) == 0

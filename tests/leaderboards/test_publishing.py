@@ -114,6 +114,7 @@ def test_only_who_registered_makes_a_bundle_of_the_ticket(
     assert "no ticket that names its owner" in verify(free.rehash(), "L0").rejected
 
 
+@pytest.mark.slow
 def test_a_name_belongs_to_whoever_published_it_first(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_charter_that_was_edited_is_named(bots: Bundle, tmp_path: Path) -> Non
     assert "not signed by this board's key" in part.reason
 
 
+@pytest.mark.slow
 def test_rekey_checks_everything_again_and_signs_with_another_key(
     base: Path, bots: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

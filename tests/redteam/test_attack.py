@@ -49,6 +49,7 @@ def test_a_sound_game_gives_no_finding() -> None:
     assert report.measures["gain"] < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", BROKEN, ids=lambda game: game.__name__)
 def test_each_fault_is_found_and_its_case_shows_it_again(game: type[Game], tmp_path: Path) -> None:
     kind = (game.__doc__ or "").partition(":")[0]

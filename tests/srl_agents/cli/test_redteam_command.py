@@ -114,6 +114,7 @@ def test_an_impossible_option_ends_at_once(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_checkout_is_attacked_by_this_red_team(tmp_path: Path) -> None:
     """A suite without a red team of its own, in which the format checker accepts everything."""
     shutil.copytree(

@@ -89,6 +89,7 @@ def players(tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
 VERSIONS = (None, "alice@0", "bob@0")
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

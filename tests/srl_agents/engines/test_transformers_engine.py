@@ -198,6 +198,7 @@ def test_settings_are_per_request(model_folder: Path) -> None:
     assert [reply.finish for reply in replies] == ["length", "length", "stop", "length"]
 
 
+@pytest.mark.slow
 def test_the_conformance_kit_passes(base: BaseModel) -> None:
     base.add_adapter("alice", 1)
     transport = SharedTransport()

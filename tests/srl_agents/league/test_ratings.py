@@ -99,6 +99,7 @@ def test_a_newcomer_who_lost_everything_has_an_end_where_half_of_that_is_a_forti
     assert unlucky / 2 == pytest.approx(0.025, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("seeds", [8, 30])
 def test_newcomers_far_outside_are_covered_in_95_of_100_cases(seeds: int, sign: int) -> None:

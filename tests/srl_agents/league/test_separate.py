@@ -36,6 +36,7 @@ def table(*entrants: list[Row]):  # type: ignore[no-untyped-def]
     return rate_separately(pairs, list(BOTS), anchors=list(BOTS))
 
 
+@pytest.mark.slow
 @given(
     strange=st.lists(
         st.tuples(st.sampled_from([*BOTS, "mine"]), st.sampled_from([0.0, 0.5, 1.0])),

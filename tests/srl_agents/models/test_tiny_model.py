@@ -78,6 +78,7 @@ def test_writes_legal_answers(difficulty: int) -> None:
     assert report.legal_share(player(), cases) >= 0.96
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
 def test_writes_legal_programs_and_attacks(difficulty: int) -> None:
     writing, attacking = report.coding_positions(difficulty, 16)

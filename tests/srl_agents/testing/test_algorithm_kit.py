@@ -30,6 +30,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings.algorithm)
 def test_built_in_algorithms_conform(settings: AlgorithmSettings, tmp_path: Path) -> None:
     check_algorithm(settings, tmp_path)
@@ -148,6 +149,7 @@ LEARNERS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

@@ -117,6 +117,7 @@ def assert_equal(base: BaseModel, agent: GRPOLearner, plain: Any, batch: Trainin
         torch.testing.assert_close(gradient, gradients[key], atol=close * largest, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss_type", "ratio_level", "corrected"), CASES)
 def test_every_loss_and_ratio(
     base: BaseModel,

@@ -301,6 +301,7 @@ def test_every_update_and_every_learner_has_its_own_order(base: BaseModel, sampl
     assert order(agent) != first != order(learner(base, "bob", seed=2, iterations=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_a_value_head_learns(base: BaseModel, sample: Any, critic: Any) -> None:
     """Fewer tokens than features: a linear head on any trunk can tell them apart."""

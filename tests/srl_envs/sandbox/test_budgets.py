@@ -47,6 +47,7 @@ def solve(a, b):
 # -- threads ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_thread_hogs_take_no_threads_from_their_neighbours() -> None:
     with executor_of("namespaces", Limits(wall_s=5.0)) as executor:
         honest = (THREADS.format(count=50), CALLS)
@@ -291,6 +292,7 @@ def _remove(group: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_short_of_memory_a_program_is_served_and_a_hog_is_to_blame() -> None:
     """Programs that fit are right, whatever their number; those that do not are ``memory``."""
     script = f"""

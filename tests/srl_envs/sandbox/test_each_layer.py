@@ -224,6 +224,7 @@ def test_each_namespace_is_another_one(
         assert links(executor)[name] == ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "gone", "program"),
     [
