@@ -93,6 +93,10 @@ MEANINGS = {
     "phase/NAME": "share of the time since the last record that a phase took (snapshot and checkpoint: the "
     "update before's)",
     "system/cpu_share": "share of this machine's cores that the process kept busy",
+    "system/gpu_share": "share of the time since the last record in which the GPU computed (needs "
+    "nvidia-ml-py)",
+    "cache_share": "share of the prompt tokens since the last record that the engine had in its cache (not "
+    "asynchronous)",
     "memory/host_free_gb": "GB that are free on the host, after the update",
     "memory/device_free_gb": "GB that are free on the GPU, after the update",
     "memory/reserved_gb": "GB that torch keeps of the GPU, after the update",
@@ -116,9 +120,9 @@ _COMPONENT = "reward/"
 WALL_CLOCK = (
     "generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
     "wait_s", "overlap_s", "generation_idle_s",
-    "train_tokens_per_s", "system/cpu_share", "memory/host_free_gb", "memory/device_free_gb",
-    "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit", "phase/update", "phase/publish",
-    "phase/look", "phase/snapshot", "phase/checkpoint",
+    "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
+    "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit",
+    "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
 )  # fmt: skip
 """Metrics that differ between two equal runs."""
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from srl_agents.engines.protocol import Engine, Generation, RepeatableEngine
 from srl_agents.engines.tasks import all_of
 from srl_agents.rollouts.match import Ask
 from srl_envs.errors import ConfigError, DeadlineError
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """What engines that tell tokens were given to read."""
+
+    all: int = 0
+    cached: int = 0
+    """Of them, tokens whose keys and values were there already."""
 
 
 class Asking:
@@ -27,6 +37,12 @@ class Asking:
         if not deadline_s > 0:
             raise ConfigError(f"reply_deadline_s={deadline_s}: use more than 0.")
         self._deadline_s = deadline_s
+        self._prompts = PromptTokens()
+
+    def take_prompt_tokens(self) -> PromptTokens:
+        """Of all replies since the last call."""
+        taken, self._prompts = self._prompts, PromptTokens()
+        return taken
 
     async def one_by_one(self, asks: Sequence[Ask]) -> list[Generation]:
         """Replies in the order of ``asks``, each a request of its own.
@@ -58,11 +74,21 @@ class Asking:
         if not isinstance(engine, RepeatableEngine):
             return await self.one_by_one(asks)
         async with _limit(engine, self._deadline_s * len(asks), len(asks)):
-            return await engine.generate_together([ask.request for ask in asks])
+            replies = await engine.generate_together([ask.request for ask in asks])
+        self._count(replies)
+        return replies
 
     async def _one(self, ask: Ask) -> Generation:
         async with _limit(ask.engine, self._deadline_s, 1):
-            return await ask.engine.generate(ask.request)
+            reply = await ask.engine.generate(ask.request)
+        self._count([reply])
+        return reply
+
+    def _count(self, replies: Sequence[Generation]) -> None:
+        self._prompts = PromptTokens(
+            self._prompts.all + sum(len(reply.prompt_ids) for reply in replies),
+            self._prompts.cached + sum(reply.cached_tokens for reply in replies),
+        )
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from typing import Literal, Self, get_args
 
 from srl_agents.agents.players import Policy
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts.asking import Asking
+from srl_agents.rollouts.asking import Asking, PromptTokens
 from srl_agents.rollouts.exact import play_exact
 from srl_agents.rollouts.free import play_free
 from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
@@ -118,6 +118,10 @@ class Rollouts:
         order = play_exact if self.order == "exact" else play_free
         await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
         return queue.episodes()
+
+    def take_prompt_tokens(self) -> PromptTokens:
+        """What engines read since the last call, and how much of it they had."""
+        return self._asking.take_prompt_tokens()
 
     def __enter__(self) -> Self:
         return self

@@ -345,7 +345,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         matches=matches,
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
-        meter=SystemMeter(learning.base.device),
+        meter=SystemMeter(learning.base.device, learning.opened),
         ahead=_ahead(learning, playing, league, versions),
         memory=make_phase_manager(
             learning.base,

@@ -187,7 +187,8 @@ def look(parts: Parts, update: Update) -> None:
 def report(parts: Parts, update: Update) -> None:
     """Tell everybody who listens."""
     update.run |= parts.survival.faults
-    update.run |= parts.meter.measure(update.seconds, update.batches)
+    prompts = parts.matches.rollouts.take_prompt_tokens()
+    update.run |= parts.meter.measure(update.seconds, update.batches, prompts)
     record = Record(
         update=update.number,
         updates=parts.recipe.updates,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import torch
 
 from srl_agents.models.device_memory import memory_of
 from srl_agents.records import TrainingBatch
+from srl_agents.rollouts.asking import PromptTokens
 from srl_agents.trainers.learner import Batch
+from srl_agents.training.gpu_load import GPULoad
 
 _BYTES_PER_GB = 1e9
 
@@ -20,20 +23,26 @@ class SystemMeter:
 
     Args:
         device: that models are on.
+        opened: closes what must be closed.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, opened: ExitStack) -> None:
         self._device = device
+        self._load: GPULoad | None = None
+        if device.type == "cuda":
+            self._load = GPULoad(lambda: torch.cuda.utilization(device))
+            opened.callback(self._load.close)
         self._wall_s, self._processor_s = time.monotonic(), time.process_time()
 
     def measure(
-        self, seconds: Mapping[str, float], batches: Mapping[str, Batch]
+        self, seconds: Mapping[str, float], batches: Mapping[str, Batch], prompts: PromptTokens
     ) -> dict[str, float]:
         """Metrics of the run; see `srl_agents.metrics.names`.
 
         Args:
             seconds: that each phase took since the last call.
             batches: by learner, what was learned from in phase ``update``.
+            prompts: that engines read since the last call.
         """
         wall_s, processor_s = time.monotonic(), time.process_time()
         passed_s = max(wall_s - self._wall_s, 1e-9)
@@ -48,6 +57,11 @@ class SystemMeter:
         )
         if tokens and seconds.get("update"):
             found["train_tokens_per_s"] = tokens / seconds["update"]
+        if prompts.all:
+            found["cache_share"] = prompts.cached / prompts.all
+        load = None if self._load is None else self._load.take()
+        if load is not None:
+            found["system/gpu_share"] = load
         return found | self._memory()
 
     def _memory(self) -> dict[str, float]:

@@ -29,6 +29,7 @@ def test_a_run_goes_on_longer_and_at_another_rate(
     assert 0 < measured["phase/play"] + measured["phase/update"] <= 1
     assert measured["memory/host_free_gb"] > 0
     assert measured["train_tokens_per_s"] > 0
+    assert 0 < measured["cache_share"] < 1
     rates = [
         r["learners"]["alice"]["learning_rate"] for r in read_lines(stage.run / "metrics.jsonl")
     ]

@@ -12,7 +12,8 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.random_model import build
 from srl_agents.records import Episode, MatchSpec
-from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts import Order, Rollouts
+from srl_agents.rollouts.asking import PromptTokens
 from srl_envs import make, replay
 from srl_envs.episode import Step, Transcript
 from srl_envs.errors import ConfigError, SandboxError
@@ -68,6 +69,20 @@ def test_the_root_seed_and_the_attempt_change_the_samples(base: BaseModel) -> No
         tuple(t.completion_ids for t in e.trajectories[0].turns) for e in (first, second, third)
     }
     assert len(texts) == 3
+
+
+@pytest.mark.parametrize("order", ["exact", "free"])
+def test_prompt_tokens_are_counted_with_those_that_were_cached(
+    base: BaseModel, order: Order
+) -> None:
+    with Rollouts(policies(base), root_seed=1, order=order) as rollouts:
+        episodes = rollouts.play([match("base", "bot:middle", attempt=n) for n in range(2)])
+        read = rollouts.take_prompt_tokens()
+        assert rollouts.take_prompt_tokens() == PromptTokens()
+    turns = [turn for episode in episodes for turn in episode.trajectories[0].turns]
+    assert read.all == sum(len(turn.prompt_ids) for turn in turns)
+    # both attempts see the same board first, and the second reads all of it but its last token there
+    assert len(turns[0].prompt_ids) - 1 <= read.cached < read.all
 
 
 def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
