@@ -20,6 +20,7 @@ from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.init_adapters import check_init_adapters
 from srl_agents.training.run import LeagueTraining
 
 LAYERS = 2
@@ -43,11 +44,12 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
         What was done, in lines.
 
     Raises:
-        ConfigError: the model's numbers are not known.
+        ConfigError: the model's numbers are not known, or an ``init_adapter`` does not fit.
         ModelError: the recipe does not work with such a model.
     """
     model = architecture_of(recipe.model)
     with tempfile.TemporaryDirectory(prefix="srl-dry-run-") as scratch:
+        check_init_adapters(recipe, Path(scratch) / "run")  # they do not fit the cut model
         folder = Path(scratch) / "model"
         base_type = base_type_of(recipe, model)
         own = _write_model(recipe.model, model, folder, half=base_type != "float32")

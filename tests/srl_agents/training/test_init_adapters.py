@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 
+from srl_agents.cli.main import main
 from srl_agents.metrics import ConsoleView
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
@@ -181,3 +182,18 @@ def test_settings_that_contradict_it_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         recipe(tmp_path, model, adapter, *overrides)
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_the_command_says_so_before_a_model_loads(
+    tmp_path: Path,
+    model: Path,
+    adapter: Path,
+    options: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipe(tmp_path, model, adapter)
+    told = ["train", str(tmp_path / "recipe.yaml"), "--set", "lora.rank=2", *options]
+    assert main([*told, "--out", str(tmp_path / "run")]) == 2
+    assert "Set lora.rank=4" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
