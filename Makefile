@@ -72,7 +72,7 @@ pytest: install
 	$(BIN)/pytest -n 3 --dist loadfile
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow and not gpu and not vllm"
+	$(BIN)/pytest -n 3 --dist loadfile -m "slow and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu

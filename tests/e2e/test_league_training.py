@@ -78,7 +78,7 @@ def state(run: Path) -> dict[str, Any]:
     metrics = read_lines(run / "metrics.jsonl")
     for line in metrics:
         for name in WALL_CLOCK:
-            line["run"].pop(name)
+            line["run"].pop(name, None)
     return {
         "matches": matches,
         "metrics": metrics,
