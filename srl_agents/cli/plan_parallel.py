@@ -84,26 +84,35 @@ def _show(found: list[Sizing], options: ParallelOptions) -> None:
         "GB",
         "writes with",
         "GB",
-        "weights move in",
-        "cards needed",
-        "note",
+        "moved in",
+        "cards",
     ):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for sizing in found:
         table.add_row(
             sizing.model,
             sizing.placement,
             str(sizing.training or "does not fit"),
-            _parts(sizing.training_bytes),
+            _total(sizing.training_bytes),
             str(sizing.writing or "does not fit"),
-            _parts(sizing.writing_bytes),
+            _total(sizing.writing_bytes),
             f"{sizing.transfer_s:.2f} s",
             str(sizing.cards_needed or "more"),
-            sizing.note,
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for sizing in found:
+        console.print(
+            f"[bold]{sizing.model}, {sizing.placement}[/bold]: {sizing.note}", highlight=False
+        )
+        for work, parts in (("learning", sizing.training_bytes), ("writing", sizing.writing_bytes)):
+            if parts:
+                console.print(f"  {work}: {_each(parts)}", highlight=False)
 
 
-def _parts(parts: dict[str, float]) -> str:
-    each = ", ".join(f"{name} {size / 1e9:.0f}" for name, size in parts.items())
-    return f"{sum(parts.values()) / 1e9:.0f}: {each}" if parts else "-"
+def _total(parts: dict[str, float]) -> str:
+    return f"{sum(parts.values()) / 1e9:.0f}" if parts else "-"
+
+
+def _each(parts: dict[str, float]) -> str:
+    return ", ".join(f"{name} {size / 1e9:.0f}" for name, size in parts.items())
