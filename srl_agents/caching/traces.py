@@ -96,6 +96,20 @@ def write_trace(path: Path, requests: Iterable[Request]) -> None:
             file.writelines(f"{_line(request)}\n" for request in requests)
 
 
+def append_requests(path: Path, requests: Iterable[Request]) -> None:
+    """Add requests to the end of an uncompressed trace.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    text = "".join(f"{_line(request)}\n" for request in requests)
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error}).") from error
+
+
 def _line(request: Request) -> str:
     known: dict[str, Any] = {} if request.session is None else {"session": request.session}
     if request.ends:
@@ -216,9 +230,31 @@ def with_sessions(trace: Trace) -> Trace:
         owner.update(dict.fromkeys(request.blocks, session))
         length[session] = len(request.blocks)
         sessions.append(session)
-    last = {session: number for number, session in enumerate(sessions)}
     named = (
-        replace(request, session=f"s{session}", ends=last[session] == number)
-        for number, (request, session) in enumerate(zip(trace.requests, sessions, strict=True))
+        replace(request, session=f"s{session}")
+        for request, session in zip(trace.requests, sessions, strict=True)
     )
-    return replace(trace, requests=tuple(named))
+    return replace(trace, requests=marked_ends(tuple(named)))
+
+
+def marked_ends(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """The same requests; the last one of every session ends it."""
+    last = {request.session: number for number, request in enumerate(requests)}
+    return tuple(
+        replace(request, ends=request.session is not None and last[request.session] == number)
+        for number, request in enumerate(requests)
+    )
+
+
+def renumbered(trace: Trace) -> Trace:
+    """The same trace with small numbers for hashes and sessions, in order of first use: it packs well."""
+    blocks: dict[int, int] = {}
+    sessions: dict[str, str] = {}
+    small = []
+    for request in trace.requests:
+        ids = tuple(blocks.setdefault(block, len(blocks)) for block in request.blocks)
+        name = request.session
+        if name is not None:
+            name = sessions.setdefault(name, f"s{len(sessions)}")
+        small.append(replace(request, blocks=ids, session=name))
+    return replace(trace, requests=tuple(small))

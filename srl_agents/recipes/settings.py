@@ -103,8 +103,12 @@ class RolloutSettings:
     """Matches that are live at once."""
     batch_rows: int = 64
     """Most replies in one call of the model."""
+    trace: int = 0
+    """Tokens per block of the request trace that the run writes to ``requests.jsonl`` in its folder, for
+    ``srl plan kv --trace``; 0 writes none. With ``asynchronous`` it has the matches played ahead."""
 
     def __post_init__(self) -> None:
+        require(self.trace >= 0, f"trace={self.trace}: use 0 (no trace) or tokens per block.")
         names = ("start_states", "group_size", "max_new_tokens", "concurrency", "batch_rows")
         for name in names:
             value = getattr(self, name)

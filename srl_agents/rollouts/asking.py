@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from srl_agents.engines.protocol import Engine, Generation, RepeatableEngine
 from srl_agents.engines.tasks import all_of
 from srl_agents.rollouts.match import Ask
+from srl_agents.rollouts.request_trace import RequestTrace
 from srl_envs.errors import ConfigError, DeadlineError
 
 
@@ -28,15 +29,16 @@ class Asking:
     Args:
         deadline_s: for one reply, the wait for a place in the engine included; for replies that are
             asked for together, as many times that. Engines have their own, shorter as a rule.
+        trace: keeps every request; None keeps none.
 
     Raises:
         ConfigError: it is not above 0.
     """
 
-    def __init__(self, deadline_s: float) -> None:
+    def __init__(self, deadline_s: float, trace: RequestTrace | None = None) -> None:
         if not deadline_s > 0:
             raise ConfigError(f"reply_deadline_s={deadline_s}: use more than 0.")
-        self._deadline_s = deadline_s
+        self._deadline_s, self._trace = deadline_s, trace
         self._prompts = PromptTokens()
 
     def take_prompt_tokens(self) -> PromptTokens:
@@ -73,21 +75,33 @@ class Asking:
         engine = asks[0].engine
         if not isinstance(engine, RepeatableEngine):
             return await self.one_by_one(asks)
+        asked_s = self._now_s()
         async with _limit(engine, self._deadline_s * len(asks), len(asks)):
             replies = await engine.generate_together([ask.request for ask in asks])
-        self._count(replies)
+        for ask, reply in zip(asks, replies, strict=True):
+            self._book(asked_s, ask, reply)
         return replies
 
     async def _one(self, ask: Ask) -> Generation:
+        asked_s = self._now_s()
         async with _limit(ask.engine, self._deadline_s, 1):
             reply = await ask.engine.generate(ask.request)
-        self._count([reply])
+        self._book(asked_s, ask, reply)
         return reply
 
-    def _count(self, replies: Sequence[Generation]) -> None:
+    def write_trace(self) -> None:
+        """Put what was asked since the last call on the disk."""
+        if self._trace is not None:
+            self._trace.write()
+
+    def _now_s(self) -> float:
+        return 0.0 if self._trace is None else self._trace.now_s()
+
+    def _book(self, asked_s: float, ask: Ask, reply: Generation) -> None:
+        if self._trace is not None:
+            self._trace.add(asked_s, ask.request, reply)
         self._prompts = PromptTokens(
-            self._prompts.all + sum(len(reply.prompt_ids) for reply in replies),
-            self._prompts.cached + sum(reply.cached_tokens for reply in replies),
+            self._prompts.all + len(reply.prompt_ids), self._prompts.cached + reply.cached_tokens
         )
 
 

@@ -16,6 +16,7 @@ from srl_agents.rollouts.asking import Asking, PromptTokens
 from srl_agents.rollouts.exact import play_exact
 from srl_agents.rollouts.free import play_free
 from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
+from srl_agents.rollouts.request_trace import RequestTrace
 from srl_agents.rollouts.steps import StepPool, default_threads
 from srl_envs.errors import ConfigError
 
@@ -39,6 +40,7 @@ class Rollouts:
         step_threads: environments that step at once; a few more than there are cores if absent.
         step_deadline_s: seconds for one step of a match, which is void if it takes longer.
         reply_deadline_s: seconds for one reply, above what the engine allows itself; then all ends.
+        trace: keeps every request, and writes them when a call of `play` ends.
 
     Raises:
         ConfigError: a value is impossible.
@@ -56,6 +58,7 @@ class Rollouts:
         step_threads: int | None = None,
         step_deadline_s: float = 600.0,
         reply_deadline_s: float = 3600.0,
+        trace: RequestTrace | None = None,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
@@ -71,7 +74,7 @@ class Rollouts:
         self._steps = StepPool(
             default_threads() if step_threads is None else step_threads, step_deadline_s
         )
-        self._asking = Asking(reply_deadline_s)
+        self._asking = Asking(reply_deadline_s, trace)
         self._envs = IdleEnvs()
 
     def play(
@@ -116,7 +119,10 @@ class Rollouts:
             finished=finished,
         )
         order = play_exact if self.order == "exact" else play_free
-        await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
+        try:
+            await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
+        finally:
+            self._asking.write_trace()
         return queue.episodes()
 
     def take_prompt_tokens(self) -> PromptTokens:

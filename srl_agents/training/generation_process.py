@@ -28,7 +28,13 @@ from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
 from srl_agents.training.run_folder import RECIPE
-from srl_agents.training.single_parts import BUFFER, VERSIONS, load_base, make_engine
+from srl_agents.training.single_parts import (
+    BUFFER,
+    VERSIONS,
+    load_base,
+    make_engine,
+    make_request_trace,
+)
 from srl_envs import spec as env_spec
 
 _LOOK_S = 0.05
@@ -209,6 +215,7 @@ def generate(folder: Path) -> None:
             concurrency=recipe.rollout.concurrency,
             contents=drawn_as,
             loop=loop,
+            trace=make_request_trace(recipe, folder),
         )
         generator = Generator(
             MatchBuffer(folder / BUFFER, settings.ahead + 1),

@@ -57,6 +57,7 @@ from srl_agents.training.single_parts import (
     make_league,
     make_learned_reward,
     make_recipe_rewards,
+    make_request_trace,
     make_sharing,
     make_transport,
     open_store,
@@ -291,6 +292,7 @@ def _with_players(learning: Learning) -> Parts:
         contents=drawn_as,
         loop=loop,
         reply_deadline_s=recipe.survival.reply_deadline_s,
+        trace=None if buffer is not None else make_request_trace(recipe, learning.folder),
     )
     learning.opened.callback(rollouts.close)
     playing = _Playing(engine, transport, loop, policies, drawn_as, held, buffer)

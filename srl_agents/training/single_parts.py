@@ -22,6 +22,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts.buffer import MatchBuffer
+from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.sharing_rounds import Sharing
@@ -154,6 +155,12 @@ def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:
     """What is ordered of another process and was played there, if the recipe has one."""
     settings = recipe.asynchronous
     return None if settings is None else MatchBuffer(folder / BUFFER, settings.ahead + 1)
+
+
+def make_request_trace(recipe: LeagueRecipe, folder: Path) -> RequestTrace | None:
+    """What keeps the run's requests, where the recipe asks for them."""
+    size = recipe.rollout.trace
+    return RequestTrace(folder / REQUESTS, size) if size else None
 
 
 def make_transport(recipe: LeagueRecipe, folder: Path, named: Collection[str]) -> Transport:

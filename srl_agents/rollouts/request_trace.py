@@ -1,0 +1,96 @@
+"""Requests as they were made, in the format that `srl plan kv` replays.
+
+One line per reply: when it was asked for, how long prompt and reply are, and the hashes of the prompt's
+blocks. Hashes tell which prompts begin alike and nothing of what they say.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from srl_agents.caching.blocks import block_hashes
+from srl_agents.caching.traces import Request, append_requests, marked_ends, read_trace
+from srl_agents.engines.protocol import Generation, GenerationRequest
+from srl_envs.errors import ConfigError
+
+REQUESTS = "requests.jsonl"
+"""Of a run, in its folder."""
+
+
+class RequestTrace:
+    """Collects requests and appends them to a file.
+
+    Engines that tell no tokens leave no line. A session is a seat of a match; it ends with its last request
+    before `write`.
+
+    Args:
+        path: the file, ending in ``.jsonl``; what it holds stays, but for a last line that a killed process
+            left half written, and its clock goes on.
+        tokens_per_block: tokens that share one hash; engines share whole blocks alone.
+        clock: seconds, for arrivals.
+
+    Raises:
+        ConfigError: the size of a block is impossible, or the file holds something else.
+    """
+
+    def __init__(
+        self, path: Path, tokens_per_block: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if tokens_per_block < 1:
+            raise ConfigError(f"trace={tokens_per_block}: use 1 token per block or more.")
+        self.path, self.tokens_per_block = path, tokens_per_block
+        self._clock = clock
+        before_s = 0.0
+        if _whole_lines(path):
+            before_s = read_trace(path, tokens_per_block).requests[-1].arrival_s
+        self._zero_s = clock() - before_s
+        self._rows: list[Request] = []
+
+    def now_s(self) -> float:
+        """On the trace's clock."""
+        return self._clock() - self._zero_s
+
+    def add(self, arrival_s: float, request: GenerationRequest, reply: Generation) -> None:
+        """Keep one request that was answered.
+
+        Args:
+            arrival_s: `now_s` when it was made.
+            request: its key ends with the turn; what stands before names the session.
+            reply: what came.
+        """
+        if not reply.prompt_ids:
+            return
+        version = "" if reply.version is None else str(reply.version)
+        self._rows.append(
+            Request(
+                arrival_s=arrival_s,
+                prompt_tokens=len(reply.prompt_ids),
+                reply_tokens=len(reply.token_ids),
+                blocks=block_hashes(
+                    reply.prompt_ids, self.tokens_per_block, model=version, partial=True
+                ),
+                session="-".join(f"{part:x}" for part in request.key[:-1]),
+            )
+        )
+
+    def write(self) -> None:
+        """Append what was added since the last call, in order of arrival.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        rows, self._rows = sorted(self._rows, key=lambda row: row.arrival_s), []
+        if rows:
+            append_requests(self.path, marked_ends(rows))
+
+
+def _whole_lines(path: Path) -> int:
+    """Cut off what follows the last line end; bytes that are left."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+        return file.seek(0, os.SEEK_END)
