@@ -4,15 +4,16 @@
 
 A run of math duel trains two coordinated learners that remember what they can: running means, adaptive
 weights, a shared adapter, 8-bit moments, snapshots as opponents. It is killed (SIGKILL) over and over,
-each time at a random number of stored matches and a random while later, so that every part of an
-update is hit, and continued by the same call. In the end the matches, the metrics of every update, all
-snapshots, the last checkpoint's tensors and its state must be those of a run that was left alone, bit
-for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
+each time at a random number of stored matches and a random while later, or as soon as a checkpoint or
+snapshot is being written, so that every part of an update is hit, and continued by the same call. In
+the end the matches, the metrics of every update, all snapshots, the last checkpoint's tensors and its
+state must be those of a run that was left alone, bit for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -52,7 +53,9 @@ evaluation: {{every: 8, pairs: 2, final_pairs: 4, bots: [random]}}
 snapshot_every: 3
 checkpoint_every: 2
 """
-POLL_S = 0.01
+POLL_S, POLL_WRITING_S = 0.01, 0.001
+EVERY = 4
+"""Each so-many-eth kill is aimed at a file that is being written."""
 
 
 def start(recipe: Path, run: Path) -> Any:
@@ -88,15 +91,24 @@ def stored(run: Path, split: str | None = None) -> int:
         return 0
 
 
-def moment(run: Path) -> str:
-    """What a killed run was about to do, from what it left."""
-    if any((run / "checkpoints").glob(".tmp-*")):
-        return "writing a checkpoint"
-    if any((run / "snapshots").glob("*.tmp")):
-        return "writing a snapshot"
+def moment(run: Path, left: set[tuple[Path, int]]) -> str:
+    """What a killed run was about to do, from what it left; ``left`` was unfinished when it started."""
+    kinds = {path.parent.name for path, _ in being_written(run) - left}
+    if kinds:
+        return f"writing a {min(kinds).removesuffix('s')}"
     records = len(read_lines(run / "metrics.jsonl"))
     played = stored(run, "train") // MATCHES_PER_UPDATE
     return "training or evaluating" if played > records else "starting, playing or freezing"
+
+
+def being_written(run: Path) -> set[tuple[Path, int]]:
+    """Unfinished checkpoints and snapshots, each with the file system's number of its folder."""
+    found = set()
+    for pattern in ("checkpoints/.tmp-step-*", "snapshots/*.tmp"):
+        for path in run.glob(pattern):
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                found.add((path, path.stat().st_ino))
+    return found
 
 
 def left_behind(run: Path) -> dict[str, str]:
@@ -136,17 +148,22 @@ def kill_often(recipe: Path, run: Path, kills: int, matches: int, update_s: floa
     """
     rng = np.random.default_rng(0)
     moments: Counter[str] = Counter()
-    for aim in np.sort(rng.integers(0, int(0.88 * matches), size=kills)):
+    for number, aim in enumerate(np.sort(rng.integers(0, int(0.88 * matches), size=kills)), 1):
+        left = being_written(run)
         process = start(recipe, run)
         while process.is_alive() and stored(run) <= aim:
             time.sleep(POLL_S)
-        process.join(float(rng.random()) * 1.5 * update_s)
+        if number % EVERY:
+            process.join(float(rng.random()) * 1.5 * update_s)
+        else:
+            while process.is_alive() and being_written(run) <= left:
+                time.sleep(POLL_WRITING_S)
         if not process.is_alive():
             break
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        moments[moment(run)] += 1
-        print(f"kill {sum(moments.values())} at {stored(run)} matches: {moment(run)}", flush=True)
+        moments[last := moment(run, left)] += 1
+        print(f"kill {sum(moments.values())} at {stored(run)} matches: {last}", flush=True)
     return moments
 
 
