@@ -2,57 +2,88 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-EXAMPLE = """\
-examples:
+DESCRIPTION = """Make the static site of a board or a league store.
+
+Examples:
   srl leaderboard build --store runs/quickstart-tiny-seed0 --out runs/site
   srl leaderboard build --store runs/quickstart-tiny-seed0 --schedule eval/final --out runs/site
   srl leaderboard build --board my-board --out my-site
   srl leaderboard build --board their-board --fingerprint 03867673b2c2480e --out my-site
 
-writes index.html, which opens without a server, and data.json with the same numbers.
+Writes index.html, which opens without a server, and data.json with the same numbers.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """What the site shows, and where it goes."""
+
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder to write to."""
+    store: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+    """A run's folder, or its SQLite file."""
+    board: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """A board of verified bundles."""
+    schedule: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Count the matches of this schedule only, for example eval/final."""
+    fingerprint: Annotated[str | None, tyro.conf.arg(metavar="HEX")] = None
+    """Refuse a board that another key signed; 16 digits, as its operator tells them."""
+    episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 60
+    """Most replays of one board; each is played again from its replies."""
+    json: bool = False
+    """Print the numbers as JSON."""
 
 
 def main(argv: list[str]) -> int:
     """Exit code 0: built."""
-    parser = _parser()
-    options = parser.parse_args(argv)
+    options = read_options(
+        BuildOptions, command="srl leaderboard build", description=DESCRIPTION, argv=argv
+    )
     if options.board and options.schedule:
-        parser.error("--schedule goes with --store: a board has the schedule of its protocol")
+        raise ConfigError("--schedule goes with --store: a board has the schedule of its protocol.")
     if options.store and options.fingerprint:
-        parser.error("--fingerprint goes with --board: a store is signed by nobody")
+        raise ConfigError("--fingerprint goes with --board: a store is signed by nobody.")
+    if (options.board is None) == (options.store is None):
+        raise ConfigError("give --store PATH or --board DIR, one of them.")
+    if options.board is not None:
+        return _board(options, options.board)
+    return _store(options, options.store or Path())
 
-    from leaderboards.build import board_site, store_site
+
+def _board(options: BuildOptions, board: Path) -> int:
+    from leaderboards.build import board_site
+
+    again = ["srl", "leaderboard", "build", "--board", str(board), "--out", str(options.out)]
+    with ProgressBar(quiet=options.json) as bar:
+        data, episodes = board_site(
+            board, command=shlex.join(again), per_board=options.episodes, told=bar.told
+        )
+    _compare_keys(options, data["fingerprint"])
+    return _write(options, data, episodes)
+
+
+def _store(options: BuildOptions, given: Path) -> int:
+    from leaderboards.build import store_site
     from srl_agents.league.store import LeagueStore
     from srl_agents.rollouts.transcripts import TRANSCRIPTS
 
-    source = ["--board", options.board] if options.board else ["--store", options.store]
-    again = ["srl", "leaderboard", "build", *source, "--out", options.out]
+    again = ["srl", "leaderboard", "build", "--store", str(given), "--out", str(options.out)]
     again += ["--schedule", options.schedule] if options.schedule else []
-    if options.board:
-        with ProgressBar(quiet=options.json) as bar:
-            data, episodes = board_site(
-                Path(options.board),
-                command=shlex.join(again),
-                per_board=options.episodes,
-                told=bar.told,
-            )
-        _compare_keys(options, data["fingerprint"])
-        return _write(options, data, episodes)
-    path = Path(options.store)
-    path = path / "league.db" if path.is_dir() else path
+    path = given / "league.db" if given.is_dir() else given
     with LeagueStore(path, mode="read") as store:
         data, episodes = store_site(
             store,
@@ -64,7 +95,7 @@ def main(argv: list[str]) -> int:
         return _write(options, data, episodes)
 
 
-def _compare_keys(options: argparse.Namespace, found: str) -> None:
+def _compare_keys(options: BuildOptions, found: str) -> None:
     """Print whose board it is, or refuse another than the one that was asked for."""
     if options.fingerprint and options.fingerprint != found:
         raise ConfigError(
@@ -75,16 +106,14 @@ def _compare_keys(options: argparse.Namespace, found: str) -> None:
         print(f"signed by the key {found}")
 
 
-def _write(
-    options: argparse.Namespace, data: dict[str, Any], episodes: Iterator[dict[str, Any]]
-) -> int:
+def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[str, Any]]) -> int:
     from leaderboards.build import write_site
 
     for part in data["set_aside"]:
         print(f"set aside: {part['bundle']}: {part['reason']}", file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
     with ProgressBar(quiet=options.json) as bar:
-        index = write_site(data, Path(options.out), _counted(episodes, bar, total))
+        index = write_site(data, options.out, _counted(episodes, bar, total))
     if options.json:
         numbers = str(index.with_name("data.json"))
         print(plain_json({"index": str(index), "data": numbers, "boards": data["boards"]}))
@@ -125,30 +154,3 @@ def _line(row: dict[str, Any], metric: dict[str, Any]) -> str:
     )
     width = "?" if row["half_width"] is None else format(row["half_width"], f".{digits}f")
     return f"  {place:>7}  {value:>6} ±{width:<5} {row['agent']}{mark}"
-
-
-def _parser() -> OneLineParser:
-    build = OneLineParser("build", "Make the static site of a board or a league store.", EXAMPLE)
-    source = build.add_mutually_exclusive_group(required=True)
-    source.add_argument("--store", metavar="PATH", help="a run's folder, or its SQLite file")
-    source.add_argument("--board", metavar="DIR", help="a board of verified bundles")
-    build.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
-    build.add_argument(
-        "--schedule",
-        metavar="NAME",
-        help="count the matches of this schedule only, for example eval/final",
-    )
-    build.add_argument(
-        "--fingerprint",
-        metavar="HEX",
-        help="refuse a board that another key signed; 16 digits, as its operator tells them",
-    )
-    build.add_argument(
-        "--episodes",
-        type=int,
-        default=60,
-        metavar="N",
-        help="most replays of one board; each is played again from its replies",
-    )
-    build.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    return build

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-EXAMPLES = """\
-examples:
+DESCRIPTION = """Make the bundle of every finished run below a folder.
+
+Examples:
   srl leaderboard bundle runs/board
   srl leaderboard bundle runs/board/connect_four-v0 --out submission --with-adapters
 
@@ -18,14 +22,30 @@ Without --out the bundles lie in DIR/bundles. A bundle holds every match of the 
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class BundleOptions:
+    """Which runs, and where their bundles go."""
+
+    dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The --out of `srl leaderboard run`."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where bundles go."""
+    with_adapters: bool = False
+    """Put the adapters' weights in, so that L3 needs nothing else."""
+    json: bool = False
+    """Print JSON."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 made, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        BundleOptions, command="srl leaderboard bundle", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.bundle import write_bundle
     from leaderboards.run import HEADER
 
-    folder = Path(options.dir)
+    folder = options.dir
     runs = (
         [folder]
         if (folder / HEADER).is_file()
@@ -35,7 +55,7 @@ def main(argv: list[str]) -> int:
         raise ConfigError(
             f"{folder} holds no run. `srl leaderboard run ENV --out {folder}` makes one."
         )
-    out = Path(options.out) if options.out else folder / "bundles"
+    out = options.out or folder / "bundles"
     made = [write_bundle(run, out, with_adapters=options.with_adapters) for run in runs]
     if options.json:
         told = [{"env": b.protocol.name, "root": b.root, "folder": str(b.folder)} for b in made]
@@ -45,18 +65,3 @@ def main(argv: list[str]) -> int:
         print(f"{bundle.protocol.name}: {len(bundle.specs)} matches in {bundle.folder}")
     print(f"next: srl leaderboard verify {out} --level L2")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        "bundle", "Make the bundle of every finished run below a folder.", EXAMPLES
-    )
-    parser.add_argument("dir", metavar="DIR", help="the --out of `srl leaderboard run`")
-    parser.add_argument("--out", metavar="DIR", help="where bundles go")
-    parser.add_argument(
-        "--with-adapters",
-        action="store_true",
-        help="put the adapters' weights in, so that L3 needs nothing else",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser

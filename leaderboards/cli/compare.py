@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
 from leaderboards.cli.progress import ProgressBar
+from leaderboards.cli.verify import given_paths
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from leaderboards.comparing import Comparison
 
-EXAMPLES = """\
-examples:
+DESCRIPTION = """Hold bundles against a board; change nothing.
+
+Examples:
   srl leaderboard compare runs/board/bundles --board leaderboards/published
 
 A bundle of fewer seeds is compared in the matches that it has. Nothing is written.
@@ -26,18 +29,34 @@ exit codes: 0 every match is on the board and came to the same, 1 one did not or
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What is compared with what."""
+
+    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
+    """Bundles, or folders of some."""
+    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    json: bool = False
+    """Print JSON, and no progress."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 all reproduced, 1 something was not, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        CompareOptions, command="srl leaderboard compare", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.bundle import find_bundles, open_bundle
     from leaderboards.comparing import compare
 
-    board = Path(options.board)
+    board = options.board
     if not board.is_dir():
         raise ConfigError(f"{board} is no board: give the folder that `publish` writes to.")
     found = []
-    for folder in [bundle for path in options.bundles for bundle in find_bundles(Path(path))]:
+    for folder in [
+        bundle for path in given_paths(options.bundles) for bundle in find_bundles(path)
+    ]:
         with ProgressBar(options.json) as bar:
             found.append(compare(open_bundle(folder), board, bar.told))
         if not options.json:
@@ -57,11 +76,3 @@ def sentence(comparison: Comparison) -> str:
             f"{c.bundle}: the board has {c.shared} of its {c.matches} matches; those are the same"
         )
     return f"{c.bundle}: reproduced, {c.matches} matches are the same on the board"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("compare", "Hold bundles against a board; change nothing.", EXAMPLES)
-    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
-    parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
-    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    return parser

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-EXAMPLES = """\
-examples:
+DESCRIPTION = """Number registrations and draw their seeds.
+
+Examples:
   srl leaderboard draw runs/entry --board my-board --out runs/entry
   srl leaderboard draw mail/connect_four-v0.request.json --board my-board --out mail
 
@@ -41,16 +44,34 @@ class Drawn:
     """Why it was set aside; empty if it was drawn."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions:
+    """Which requests, and for which board."""
+
+    requests: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
+    """Requests, or folders of some."""
+    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder for the tickets; beside the requests if absent."""
+    json: bool = False
+    """Print JSON."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 all drawn, 1 some set aside, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
-    requests = [path for text in options.requests for path in _files(text)]
+    options = read_options(
+        DrawOptions, command="srl leaderboard draw", description=DESCRIPTION, argv=argv
+    )
+    if not options.requests:
+        raise ConfigError("give PATH: requests, or folders of some.")
+    requests = [path for given in options.requests for path in _files(given)]
     targets = [_target(path, options.out) for path in requests]
     if twice := next((target for target in targets if targets.count(target) > 1), None):
         raise ConfigError(f"{twice} would hold two tickets: rename a request, or leave out --out.")
     told = []
     for path, target in zip(requests, targets, strict=True):
-        done = _draw(path, target, Path(options.board))
+        done = _draw(path, target, options.board)
         told.append(done)
         if done.reason:
             print(f"set aside: {path}: {done.reason}", file=sys.stderr)
@@ -83,19 +104,18 @@ def _draw(path: Path, target: Path, board: Path) -> Drawn:
     return Drawn(str(path), str(target), request.protocol, ticket.number, names)
 
 
-def _target(request: Path, out: str | None) -> Path:
+def _target(request: Path, out: Path | None) -> Path:
     """The ticket's file, named like its request: two entrants of one protocol get one each."""
     name = request.name.removesuffix(".json").removesuffix(".request")
-    return Path(out or request.parent) / f"{name}.ticket.json"
+    return (out or request.parent) / f"{name}.ticket.json"
 
 
-def _files(text: str) -> list[Path]:
+def _files(path: Path) -> list[Path]:
     """The request at a path, or all in a folder.
 
     Raises:
         ConfigError: the folder has none.
     """
-    path = Path(text)
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("*.request.json"))
@@ -104,16 +124,3 @@ def _files(text: str) -> list[Path]:
             f"{path} holds no *.request.json. `srl leaderboard register` writes them."
         )
     return found
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("draw", "Number registrations and draw their seeds.", EXAMPLES)
-    parser.add_argument(
-        "requests", nargs="+", metavar="PATH", help="a request, or a folder of some"
-    )
-    parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
-    parser.add_argument(
-        "--out", metavar="DIR", help="folder for the tickets; beside the requests if absent"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser

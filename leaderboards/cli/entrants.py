@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
 
 if TYPE_CHECKING:
     from leaderboards.agents import Entrant
@@ -26,25 +28,14 @@ that the providers file names). Nobody can audit its weights: such bundles reach
 """
 
 
-def entrants_from(options: argparse.Namespace, protocol: Protocol) -> list[Entrant]:
-    """The entrants that the options name; raises as `parse_entrants`."""
+Agents = Annotated[
+    tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="[NAME=]AGENT")
+]
+"""The type of ``--agent``."""
+
+
+def entrants_from(agents: Sequence[str], protocol: Protocol) -> list[Entrant]:
+    """The entrants that ``--agent`` names; raises as `parse_entrants`."""
     from leaderboards.agents import parse_entrants
 
-    return parse_entrants(options.agent, protocol)
-
-
-def entrant_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--agent`` and ``--max-new-tokens``."""
-    parser.add_argument(
-        "--agent",
-        action="append",
-        default=[],
-        metavar="[NAME=]AGENT",
-        help="who enters; may be repeated; without, the references play alone",
-    )
-    parser.add_argument(
-        "--max-new-tokens",
-        type=int,
-        metavar="N",
-        help="per reply of a model; at most the protocol's",
-    )
+    return parse_entrants(agents, protocol)

@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         return 2
     try:
         return int(importlib.import_module(f"leaderboards.cli.{name}").main(rest))
-    except SystemExit as stop:  # how argparse ends, for --help and for mistakes
+    except SystemExit as stop:  # how help ends
         return int(stop.code or 0)
     except SRLError as error:
         print(f"srl leaderboard {name}: {error}", file=sys.stderr)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
 from leaderboards.cli.progress import ProgressBar
-from leaderboards.cli.verify import weights_option
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
 if TYPE_CHECKING:
     from leaderboards.verify import Verdict
 
-EXAMPLES = """\
-examples:
+DESCRIPTION = """Verify bundles and put those that hold into a board.
+
+Examples:
   srl leaderboard publish runs/board/bundles --board my-board
   srl leaderboard publish submission/connect_four-v0/* --board my-board --level L3 --reason "spring round"
 
@@ -27,18 +29,42 @@ beside each bundle what was checked and when.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions:
+    """What goes where."""
+
+    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
+    """Bundles, or folders of some."""
+    board: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    level: Literal["L2", "L3"] = "L2"
+    """How far bundles are verified."""
+    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Processes that replay."""
+    model: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
+    ] = ()
+    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
+    reason: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
+    """For the changelog."""
+    json: bool = False
+    """Print JSON, and no progress."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 all are on the board, 1 one was rejected, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        PublishOptions, command="srl leaderboard publish", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.board import describe, read_board
     from leaderboards.bundle import find_bundles
-    from leaderboards.cli.verify import sentence, sources_of, weights
+    from leaderboards.cli.verify import given_paths, sentence, sources_of, weights
 
-    board, code = Path(options.board), 0
+    board, code = options.board, 0
     told = []
     given = sources_of(options.model)
-    folders = [found for path in options.bundles for found in find_bundles(Path(path))]
+    folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
     for folder, own in zip(folders, weights(given, folders), strict=True):
         verdict, new = _publish(folder, own, board, options)
         if not verdict.accepted:
@@ -55,7 +81,7 @@ def main(argv: list[str]) -> int:
 
 
 def _publish(
-    folder: Path, sources: Mapping[str, str], board: Path, options: argparse.Namespace
+    folder: Path, sources: Mapping[str, str], board: Path, options: PublishOptions
 ) -> tuple[Verdict, bool]:
     """The verdict on a private copy of the folder, and whether that copy is new on the board."""
     from leaderboards.bundle import open_bundle
@@ -75,17 +101,3 @@ def _publish(
     except BundleError as error:
         return Verdict(str(folder), options.level, rejected=str(error)), False
     return verdict, new
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        "publish", "Verify bundles and put those that hold into a board.", EXAMPLES
-    )
-    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
-    parser.add_argument("--board", required=True, metavar="DIR", help="folder of the board")
-    parser.add_argument("--level", choices=("L2", "L3"), default="L2")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
-    weights_option(parser)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
-    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    return parser

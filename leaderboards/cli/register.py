@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from leaderboards.cli.entrants import AGENTS, entrant_options, entrants_from
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
+from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
-EXAMPLES = f"""\
+DESCRIPTION = f"""Announce agents before their seeds are drawn.
+
 {AGENTS}
-examples:
+Examples:
   srl leaderboard register connect_four-v0 --agent tiny --out runs/entry
   srl leaderboard draw runs/entry --board my-board --out runs/entry
   srl leaderboard run connect_four-v0 --agent tiny --tickets runs/entry --out runs/board
@@ -24,9 +28,31 @@ of both. Weights are read, nothing is played.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegisterOptions:
+    """Who enters where."""
+
+    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV ...")]
+    """Ids of environments."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder for the requests."""
+    agent: Agents = ()
+    """Who enters; may be repeated; without, the references play alone."""
+    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Per reply of a model; at most the protocol's."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Play the first N seeds only, decided now; rows of few seeds stay provisional."""
+    json: bool = False
+    """Print JSON."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 written, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        RegisterOptions, command="srl leaderboard register", description=DESCRIPTION, argv=argv
+    )
+    if not options.envs:
+        raise ConfigError("give ENV: ids of environments.")
 
     from leaderboards.agent_specs import committed
     from leaderboards.agents import build_agents
@@ -37,12 +63,12 @@ def main(argv: list[str]) -> int:
     owner = owner_key()
     written = []
     for protocol in [load_protocol(name) for name in options.envs]:
-        entrants = entrants_from(options, protocol)
+        entrants = entrants_from(options.agent, protocol)
         tokens = options.max_new_tokens or protocol.decoding.max_new_tokens
         agents = committed(build_agents(protocol, entrants, tokens).versions)
         if not agents:
             raise ConfigError("give --agent with a model or endpoint: bots need no registration.")
-        path = Path(options.out) / f"{protocol.name}.request.json"
+        path = options.out / f"{protocol.name}.request.json"
         write_json(path, Request.sign(protocol, agents, owner, options.seeds).data)
         written.append({"protocol": protocol.name, "file": str(path), "agents": len(agents)})
         if not options.json:
@@ -54,18 +80,3 @@ def main(argv: list[str]) -> int:
             f"owner {fingerprint(owner.public)}; next: srl leaderboard draw {options.out} --board DIR"
         )
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("register", "Announce agents before their seeds are drawn.", EXAMPLES)
-    parser.add_argument("envs", nargs="+", metavar="ENV", help="environment id")
-    entrant_options(parser)
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        metavar="N",
-        help="play the first N seeds only, decided now; rows of few seeds stay provisional",
-    )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the requests")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
 from leaderboards.cli.progress import ProgressBar
-from leaderboards.cli.verify import sources_of, weights_option
+from leaderboards.cli.verify import sources_of
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
-EXAMPLES = """\
-examples:
+DESCRIPTION = """Verify a board again and sign it with a new key.
+
+Examples:
   srl leaderboard rekey my-board
   srl leaderboard rekey my-board --model alice@30=tiny+snapshots/alice@30 --workers 2
   srl leaderboard rekey my-board --at-most L2
@@ -23,14 +26,34 @@ far. The old key signs nothing from then on.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class RekeyOptions:
+    """Which board, and how far it is checked."""
+
+    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    at_most: Literal["L1", "L2", "L3"] = "L3"
+    """Check no higher, where agents' weights are not here; rows then stand at this level."""
+    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Processes that replay."""
+    model: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
+    ] = ()
+    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
+    json: bool = False
+    """Print JSON, and no progress."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 all signed again, 1 one was set aside, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        RekeyOptions, command="srl leaderboard rekey", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.charter import read_charter
     from leaderboards.publishing import rekey
 
-    board, told = Path(options.board), []
+    board, told = options.board, []
     with ProgressBar(options.json) as bar:
         for done in rekey(
             board,
@@ -50,18 +73,3 @@ def main(argv: list[str]) -> int:
     else:
         print(f"the board's key is now {key}")
     return 0 if all(done.level for done in told) else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("rekey", "Verify a board again and sign it with a new key.", EXAMPLES)
-    parser.add_argument("board", metavar="DIR", help="folder of the board")
-    parser.add_argument(
-        "--at-most",
-        choices=("L1", "L2", "L3"),
-        default="L3",
-        help="check no higher, where agents' weights are not here; rows then stand at this level",
-    )
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
-    weights_option(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    return parser

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from leaderboards.cli.entrants import AGENTS, entrant_options, entrants_from
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
+from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from leaderboards.registration import Ticket
 
 INTERRUPTED = 130
-EXAMPLES = f"""\
+DESCRIPTION = f"""Play agents against the references of an environment's protocol.
+
 {AGENTS}
-examples:
+Examples:
   srl leaderboard run connect_four-v0 --agent tiny --out runs/board
   srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
       --agent tiny --agent alice@30=tiny+runs/quickstart-tiny-seed0/snapshots/alice@30
@@ -35,9 +38,51 @@ Each environment gets a folder below DIR. Interrupted, or killed? The same comma
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Who plays where, and how."""
+
+    envs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[ENV ...]")] = ()
+    """Ids of environments."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder to play in."""
+    all: bool = False
+    """Play every environment with a protocol."""
+    agent: Agents = ()
+    """Who enters; may be repeated; without, the references play alone."""
+    max_new_tokens: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Per reply of a model; at most the protocol's."""
+    tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+    """A board's ticket, or the folder of several: half of the seeds come from it, and the board takes the
+    result; see `srl leaderboard register --help`."""
+    concurrency: Annotated[int, tyro.conf.arg(metavar="N")] = 16
+    """Requests to one model behind an endpoint at once."""
+    in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
+    """Requests to all endpoints at once."""
+    timeout_s: Annotated[float, tyro.conf.arg(metavar="S")] = 120.0
+    """For one try of one reply."""
+    deadline_s: Annotated[float, tyro.conf.arg(metavar="S")] = 600.0
+    """For all tries of one reply."""
+    order: Literal["exact", "free"] = "exact"
+    """exact: all matches advance together, and replies are the same each time; free: none waits for another,
+    which is faster, and a model's replies may differ by rounding."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Play the first N seeds only; rows stay provisional; with a ticket, as many as it says."""
+    attempts: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Declare how many runs this one is chosen from."""
+    training_data: Annotated[str, tyro.conf.arg(metavar="TEXT")] = ""
+    """Declare what agents were trained on."""
+    submitter: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Declare who submits."""
+    json: bool = False
+    """Print JSON, and no progress."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 played, 2 the user has something to fix, 130 interrupted."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.protocol import load_protocol, protocol_names
     from leaderboards.served import usage_text
@@ -45,7 +90,7 @@ def main(argv: list[str]) -> int:
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
-    entrants = [entrants_from(options, protocol) for protocol in protocols]
+    entrants = [entrants_from(options.agent, protocol) for protocol in protocols]
     tickets = [_ticket(options.tickets, protocol) for protocol in protocols]
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
@@ -65,14 +110,14 @@ def main(argv: list[str]) -> int:
         print(f"{entry['env']}: {entry['matches']} matches in {entry['folder']}")
         for agent, usage in entry["endpoints"].items():
             print(f"  {agent}: {usage_text(usage)}")
-    print(f"next: srl leaderboard bundle {shlex.quote(options.out)}")
+    print(f"next: srl leaderboard bundle {shlex.quote(str(options.out))}")
     return 0
 
 
 def _play(
     protocol: Protocol,
     entrants: Sequence[Entrant],
-    options: argparse.Namespace,
+    options: RunOptions,
     *,
     ticket: Ticket | None,
     command: str,
@@ -85,7 +130,7 @@ def _play(
     run = BoardRun(
         protocol,
         entrants,
-        Path(options.out) / protocol.name,
+        options.out / protocol.name,
         seeds=options.seeds,
         max_new_tokens=options.max_new_tokens,
         declared=Declared(
@@ -118,73 +163,10 @@ def _play(
     }
 
 
-def _ticket(path: str | None, protocol: Protocol) -> Ticket | None:
+def _ticket(path: Path | None, protocol: Protocol) -> Ticket | None:
     """The ticket for this protocol: a file, or ``PROTOCOL.ticket.json`` in a folder."""
     from leaderboards.registration import read_ticket
 
     if path is None:
         return None
-    place = Path(path)
-    return read_ticket(place / f"{protocol.name}.ticket.json" if place.is_dir() else place)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        "run", "Play agents against the references of an environment's protocol.", EXAMPLES
-    )
-    parser.add_argument("envs", nargs="*", metavar="ENV", help="environment id")
-    parser.add_argument("--all", action="store_true", help="every environment with a protocol")
-    entrant_options(parser)
-    parser.add_argument(
-        "--tickets",
-        metavar="PATH",
-        help="a board's ticket, or the folder of several: half of the seeds come from it, and the board "
-        "takes the result; see `srl leaderboard register --help`",
-    )
-    parser.add_argument(
-        "--concurrency",
-        type=int,
-        default=16,
-        metavar="N",
-        help="requests to one model behind an endpoint at once",
-    )
-    parser.add_argument(
-        "--in-flight",
-        type=int,
-        default=64,
-        metavar="N",
-        help="requests to all endpoints at once",
-    )
-    parser.add_argument(
-        "--timeout-s", type=float, default=120.0, metavar="S", help="for one try of one reply"
-    )
-    parser.add_argument(
-        "--deadline-s", type=float, default=600.0, metavar="S", help="for all tries of one reply"
-    )
-    parser.add_argument(
-        "--order",
-        choices=("exact", "free"),
-        default="exact",
-        help="exact: all matches advance together, and replies are the same each time; free: none waits "
-        "for another, which is faster, and a model's replies may differ by rounding",
-    )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder to play in")
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        metavar="N",
-        help="play the first N seeds only; rows stay provisional; with a ticket, as many as it says",
-    )
-    parser.add_argument(
-        "--attempts",
-        type=int,
-        default=1,
-        metavar="N",
-        help="declare how many runs this one is chosen from",
-    )
-    parser.add_argument(
-        "--training-data", default="", metavar="TEXT", help="declare what agents were trained on"
-    )
-    parser.add_argument("--submitter", default="", metavar="NAME", help="declare who submits")
-    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    return parser
+    return read_ticket(path / f"{protocol.name}.ticket.json" if path.is_dir() else path)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from leaderboards.cli.parser import OneLineParser
+import tyro
+
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from leaderboards.verify import Verdict
 
-EXAMPLES = """\
+DESCRIPTION = """Check bundles up to a level.
+
 levels, each with those before it:
   L0  hashes; the matches are those of the schedule, each once, in order; the agents may enter
   L1  the ratings follow from the matches
@@ -24,7 +26,7 @@ levels, each with those before it:
   L3  bots give the same replies again; models' tokens are what their random numbers select from the
       declared weights (log-probabilities within 0.01 nats)
 
-examples:
+Examples:
   srl leaderboard verify runs/board/bundles
   srl leaderboard verify submission/connect_four-v0/* --level L3 --workers 2
   srl leaderboard verify bundles --level L3 --model alice@30=tiny+snapshots/alice@30
@@ -33,15 +35,35 @@ exit codes: 0 all accepted, 1 one rejected, 2 a mistake in the command or someth
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """What is checked, and how far."""
+
+    bundles: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PATH ...")]
+    """Bundles, or folders of some."""
+    level: Literal["L0", "L1", "L2", "L3"] = "L2"
+    """How far."""
+    workers: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Processes that replay."""
+    model: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="AGENT=MODEL")
+    ] = ()
+    """Where an agent's weights are, if the bundle does not hold them; may be repeated."""
+    json: bool = False
+    """Print JSON, and no progress."""
+
+
 def main(argv: list[str]) -> int:
     """Exit code: 0 all accepted, 1 one rejected, 2 the user has something to fix."""
-    options = _parser().parse_args(argv)
+    options = read_options(
+        VerifyOptions, command="srl leaderboard verify", description=DESCRIPTION, argv=argv
+    )
 
     from leaderboards.bundle import find_bundles
     from leaderboards.verify import verify
 
     given = sources_of(options.model)
-    folders = [found for path in options.bundles for found in find_bundles(Path(path))]
+    folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
     verdicts = []
     for folder, own in zip(folders, weights(given, folders), strict=True):
         with ProgressBar(options.json) as bar:
@@ -53,6 +75,17 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(plain_json([{**asdict(v), "accepted": v.accepted} for v in verdicts]))
     return 0 if all(verdict.accepted for verdict in verdicts) else 1
+
+
+def given_paths(paths: Sequence[Path]) -> Sequence[Path]:
+    """The same.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not paths:
+        raise ConfigError("give PATH: bundles, or folders of some.")
+    return paths
 
 
 def sentence(verdict: Verdict) -> str:
@@ -101,24 +134,3 @@ def _models(folder: Path) -> set[str]:
         return {agent.agent_id for agent in open_bundle(folder).entrants if is_model(agent)}
     except BundleError:
         return set()
-
-
-def weights_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--model``."""
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="AGENT=MODEL",
-        help="where an agent's weights are, if the bundle does not hold them",
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser("verify", "Check bundles up to a level.", EXAMPLES)
-    parser.add_argument("bundles", nargs="+", metavar="PATH", help="a bundle, or a folder of some")
-    parser.add_argument("--level", choices=("L0", "L1", "L2", "L3"), default="L2")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that replay")
-    weights_option(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    return parser

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -36,13 +37,7 @@ class DoctorOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl doctor --help`."""
-    options = tyro.cli(
-        DoctorOptions,
-        prog="srl doctor",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(DoctorOptions, command="srl doctor", description=DESCRIPTION, argv=argv)
     return _machine(options.json) if options.run is None else _run(options.run, options.json)
 
 

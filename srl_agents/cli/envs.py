@@ -11,6 +11,7 @@ import numpy as np
 import tyro
 
 import srl_envs
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.core import seat_name
 from srl_envs.registry import EnvSpec
@@ -44,13 +45,7 @@ class EnvsOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl envs --help`."""
-    options = tyro.cli(
-        EnvsOptions,
-        prog="srl envs",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(EnvsOptions, command="srl envs", description=DESCRIPTION, argv=argv)
     if not options.env:
         specs = [srl_envs.spec(env_id) for env_id in srl_envs.list_envs()]
         if options.json:

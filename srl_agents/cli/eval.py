@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -75,13 +76,7 @@ class EvalOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl eval --help`."""
-    options = tyro.cli(
-        EvalOptions,
-        prog="srl eval",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(EvalOptions, command="srl eval", description=DESCRIPTION, argv=argv)
     agents = [*options.agents, *(() if options.run is None else of_run(options.run))]
     if not agents:
         raise ConfigError("no agent. Name one, such as smollm2-135m, or a run with --run.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.league.store import LeagueStore
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
@@ -49,7 +50,9 @@ class ExportOptions:
 
 def export(argv: list[str]) -> int:
     """Run the command; see `srl league export --help`."""
-    options = tyro.cli(ExportOptions, prog="srl league export", description=DESCRIPTION, args=argv)
+    options = read_options(
+        ExportOptions, command="srl league export", description=DESCRIPTION, argv=argv
+    )
     path = options.run / STORE if options.run.is_dir() else options.run
     rows = write_parquet(path, options.out)
     print(f"{rows} rows of seats, and the agents, are in {options.out}")

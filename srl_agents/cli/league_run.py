@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.recipes.loading import find_recipe
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.recipe_kinds import read_recipe
@@ -56,7 +57,7 @@ class ResumeOptions:
 
 def run(argv: list[str]) -> int:
     """Run the command; see `srl league run --help`."""
-    options = tyro.cli(RunOptions, prog="srl league run", description=RUN, args=argv)
+    options = read_options(RunOptions, command="srl league run", description=RUN, argv=argv)
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
@@ -73,7 +74,9 @@ def run(argv: list[str]) -> int:
 
 def resume(argv: list[str]) -> int:
     """Run the command; see `srl league resume --help`."""
-    options = tyro.cli(ResumeOptions, prog="srl league resume", description=RESUME, args=argv)
+    options = read_options(
+        ResumeOptions, command="srl league resume", description=RESUME, argv=argv
+    )
     path = options.run / RECIPE
     if not path.is_file():
         raise ConfigError(f"{options.run} holds no {RECIPE}: it is no folder of a run.")

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.league.agent_names import labels
 from srl_agents.league.diagnostics import Diagnostics, diagnose
 from srl_agents.league.focal_returns import CrossPlay, FocalReturn, cross_play, focal_returns
@@ -76,7 +77,9 @@ class Status:
 
 def status(argv: list[str]) -> int:
     """Run the command; see `srl league status --help`."""
-    options = tyro.cli(StatusOptions, prog="srl league status", description=DESCRIPTION, args=argv)
+    options = read_options(
+        StatusOptions, command="srl league status", description=DESCRIPTION, argv=argv
+    )
     if options.watch < 0 or (options.watch and options.json):
         raise ConfigError("--watch takes seconds above 0 and goes with tables, not with --json.")
     path = options.run / STORE if options.run.is_dir() else options.run

@@ -14,8 +14,9 @@ DESCRIPTION = """usage: srl plan RECIPE [OPTIONS]
   parallel  tensor, pipeline and data parallelism for models beyond one card
 
 `srl plan RECIPE --help` and `srl plan WHAT --help` explain them, with examples. A recipe's file with one
-of these
-names is given as ./kv."""
+of these names is given as ./kv. Examples:
+  srl plan quickstart-tiny
+  srl plan seeds"""
 
 PLANS = {"kv": "plan_kv", "seeds": "plan_seeds", "parallel": "plan_parallel"}
 """What can be planned beside recipes, and the module; a further one is one line here and one module."""

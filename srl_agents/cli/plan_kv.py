@@ -18,6 +18,7 @@ from srl_agents.caching.hardware import Tier
 from srl_agents.caching.replay import POLICIES, Known
 from srl_agents.caching.routing import Routing
 from srl_agents.caching.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
+from srl_agents.cli.command_line import read_options
 from srl_agents.cli.quantile_figure import Curve, quantile_figure
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
@@ -89,13 +90,7 @@ class KVOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan kv --help`."""
-    options = tyro.cli(
-        KVOptions,
-        prog="srl plan kv",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(KVOptions, command="srl plan kv", description=DESCRIPTION, argv=argv)
     cluster, objectives = cluster_of(options)
     trace = read_trace(options.trace, options.tokens_per_block)
     if cluster.known != "nothing" and all(r.session is None for r in trace.requests):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.memory.architecture import shipped
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.parallel_sizing import PLACEMENTS, Learns, Sizing, size_up
@@ -46,8 +47,8 @@ class ParallelOptions:
 
 def main(argv: list[str]) -> int:
     """Exit code: 0 each model fits with some placement, 1 one of them does not."""
-    options = tyro.cli(
-        ParallelOptions, prog="srl plan parallel", description=DESCRIPTION, args=argv
+    options = read_options(
+        ParallelOptions, command="srl plan parallel", description=DESCRIPTION, argv=argv
     )
     if options.cards < 8:
         raise ConfigError(

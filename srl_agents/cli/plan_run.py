@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.memory.devices import DEVICES, Target, target_of
 from srl_agents.memory.planner import Plan, plan
 from srl_agents.records import plain_json
@@ -46,7 +47,7 @@ class PlanOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan --help`."""
-    options = tyro.cli(PlanOptions, prog="srl plan", description=DESCRIPTION, args=argv)
+    options = read_options(PlanOptions, command="srl plan", description=DESCRIPTION, argv=argv)
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"plot={options.plot}: expected a file that ends in .svg.")
     made = plan_of(options.recipe, target_of(options.device), options.set, options.prompt_tokens)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-import tyro
-
+from srl_agents.cli.command_line import read_options
 from srl_agents.memory import seed_budgets
 from srl_agents.records import plain_json
 
@@ -26,7 +25,9 @@ class SeedOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan seeds --help`."""
-    options = tyro.cli(SeedOptions, prog="srl plan seeds", description=DESCRIPTION, args=argv)
+    options = read_options(
+        SeedOptions, command="srl plan seeds", description=DESCRIPTION, argv=argv
+    )
     items = seed_budgets.items()
     if options.json:
         print(plain_json([asdict(item) for item in items], indent=2))

@@ -16,6 +16,7 @@ import srl_envs
 from srl_agents.agents.grammar import HUMAN, HumanName
 from srl_agents.agents.resolver import find
 from srl_agents.agents.text_players import Player, TextPlayers
+from srl_agents.cli.command_line import read_options
 from srl_agents.cli.human import Human, LeaveGameError, require_terminal
 from srl_agents.cli.transcript_view import TranscriptView
 from srl_agents.records import plain_json
@@ -93,13 +94,7 @@ class PlayOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl play --help`."""
-    options = tyro.cli(
-        PlayOptions,
-        prog="srl play",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(PlayOptions, command="srl play", description=DESCRIPTION, argv=argv)
     view = TranscriptView(live=not (options.quiet or options.json))
     try:
         play(options, view)
@@ -118,7 +113,7 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
     """
     options.check()
     spec = srl_envs.spec(options.env)
-    env: Any = srl_envs.make(spec.id, **read_options(options.option))
+    env: Any = srl_envs.make(spec.id, **options_of(options.option))
     with ExitStack() as closing:
         closing.callback(env.close)
         table = Table(spec, len(env.possible_agents), options, view)
@@ -296,7 +291,7 @@ class Table:
         self.players.close()
 
 
-def read_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+def options_of(pairs: tuple[str, ...]) -> dict[str, Any]:
     """``KEY=VALUE`` pairs; a value is read as JSON where it is JSON, else as text.
 
     Raises:

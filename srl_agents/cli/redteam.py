@@ -11,6 +11,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, file_fault, nearest
 from srl_envs.redteam import campaign, published, table
@@ -91,12 +92,8 @@ class RedteamOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl redteam --help`."""
-    options = tyro.cli(
-        RedteamOptions,
-        prog="srl redteam",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
+    options = read_options(
+        RedteamOptions, command="srl redteam", description=DESCRIPTION, argv=argv
     )
     if options.replay is not None:
         return replay(options.replay, as_json=options.json)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_envs.errors import ConfigError, file_fault
 
 DESCRIPTION = """Draw the curves of a training run as one HTML file that needs nothing else.
@@ -40,13 +41,7 @@ class ReportOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl report --help`."""
-    options = tyro.cli(
-        ReportOptions,
-        prog="srl report",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(ReportOptions, command="srl report", description=DESCRIPTION, argv=argv)
     if not options.runs:
         raise ConfigError("no run. Give the folder of one, for example runs/quickstart-tiny-seed0.")
 

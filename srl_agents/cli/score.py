@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_agents.rewards.rubric_files import find_rubric
 from srl_agents.yaml_files import read_yaml
@@ -52,13 +53,7 @@ class ScoreOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl score --help`."""
-    options = tyro.cli(
-        ScoreOptions,
-        prog="srl score",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(ScoreOptions, command="srl score", description=DESCRIPTION, argv=argv)
     path = find_rubric(options.rubric)
     rubric = Rubric.from_config(read_yaml(path), place=path.name)
     replies, rows = read_replies(options.file, options.reply_field, rubric.fields)

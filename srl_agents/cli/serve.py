@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
@@ -61,7 +62,7 @@ class ServeOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl serve --help`."""
-    options = tyro.cli(ServeOptions, prog="srl serve", description=DESCRIPTION, args=argv)
+    options = read_options(ServeOptions, command="srl serve", description=DESCRIPTION, argv=argv)
     return serve(options)
 
 

@@ -32,8 +32,8 @@ _CHAPTERS = (
     ),
     ("Engines and transports", ("srl_agents/engines", "srl_agents/transports")),
     ("Sandbox", ("srl_envs/sandbox",)),
+    ("Commands", ("srl_agents/cli", "leaderboards/cli")),
     ("Protocols of leaderboards", ("leaderboards",)),
-    ("Commands", ("srl_agents/cli",)),
 )
 _REST = "Others"
 _TAGS = ("kind", "algorithm")
@@ -46,7 +46,7 @@ class Setting:
 
     name: str
     kind: str
-    """Its type, as the source has it."""
+    """Its type, as the source has it, without what is for the command line alone."""
     default: str
     """As the source has it; empty where there is none."""
     text: str
@@ -100,7 +100,7 @@ def _settings(node: ast.ClassDef) -> Iterator[Setting]:
     for number, part in enumerate(node.body):
         if not isinstance(part, ast.AnnAssign) or not isinstance(part.target, ast.Name):
             continue
-        kind = ast.unparse(part.annotation)
+        kind = ast.unparse(_plain(part.annotation))
         if part.target.id.startswith("_") or kind.startswith("ClassVar"):
             continue
         yield Setting(
@@ -109,6 +109,21 @@ def _settings(node: ast.ClassDef) -> Iterator[Setting]:
             default="" if part.value is None else ast.unparse(part.value),
             text=_under(node.body, number) or _tag(part),
         )
+
+
+def _plain(annotation: ast.expr) -> ast.expr:
+    """A type without ``Annotated[..., tyro...]`` and ``tyro.conf.Positional[...]`` around it."""
+    if not isinstance(annotation, ast.Subscript):
+        return annotation
+    around = ast.unparse(annotation.value)
+    inside = annotation.slice
+    if around == "tyro.conf.Positional":
+        return _plain(inside)
+    if around == "Annotated" and isinstance(inside, ast.Tuple):
+        first, *others = inside.elts
+        if all(ast.unparse(other).startswith("tyro.") for other in others):
+            return _plain(first)
+    return annotation
 
 
 def _under(body: Sequence[ast.stmt], number: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from srl_agents.cli.command_line import read_options
 from srl_agents.recipes.loading import SHIPPED, find_recipe
 from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
 
@@ -58,7 +59,7 @@ class TrainOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl train --help`."""
-    options = tyro.cli(TrainOptions, prog="srl train", description=DESCRIPTION, args=argv)
+    options = read_options(TrainOptions, command="srl train", description=DESCRIPTION, argv=argv)
     return train(options)
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import tyro
 
 import srl_envs
+from srl_agents.cli.command_line import read_options
 from srl_agents.cli.episode_page.episode_html import page
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
 from srl_agents.cli.transcript_view import news, printable, verdict
@@ -71,13 +72,7 @@ class WatchOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl watch --help`."""
-    options = tyro.cli(
-        WatchOptions,
-        prog="srl watch",
-        description=DESCRIPTION,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    options = read_options(WatchOptions, command="srl watch", description=DESCRIPTION, argv=argv)
     episode = _episode(options)
     if options.html is not None:
         _write(options.html, page(episode))

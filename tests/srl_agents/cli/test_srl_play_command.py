@@ -9,7 +9,7 @@ import pytest
 import srl_envs
 from srl_agents.agents import players
 from srl_agents.cli.main import main
-from srl_agents.cli.play import read_options
+from srl_agents.cli.play import options_of
 from srl_agents.cli.transcript_view import LONGEST_SHOWN, news, printable
 from tests.chat_server import MODEL, chat_server
 
@@ -309,4 +309,4 @@ def test_printable_keeps_text_and_escapes_control() -> None:
     ],
 )
 def test_options_are_read(pairs: tuple[str, ...], options: dict[str, object]) -> None:
-    assert read_options(pairs) == options
+    assert options_of(pairs) == options

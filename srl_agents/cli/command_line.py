@@ -1,0 +1,95 @@
+"""The options of every command: dataclasses that tyro reads; a mistake takes one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import tyro
+
+from srl_envs.errors import ConfigError
+
+T = TypeVar("T")
+_HELP = ("-h", "--help")
+_RULE = re.compile(r"[─-]{3,}")
+_PREFIX = re.compile(r"^Error parsing (?:\w*Options: )?")
+_NARROW, _WIDE = 4, "4000"
+"""Indent of an option's name in what tyro writes, and columns in which it breaks no line."""
+
+
+def read_options(kind: type[T], *, command: str, description: str, argv: Sequence[str]) -> T:
+    """The options of one command.
+
+    Args:
+        kind: a dataclass; the docstring below a field is its help.
+        command: as it is typed, for example ``srl play``.
+        description: shown by ``--help``; it ends with examples.
+        argv: what stands behind the command.
+
+    Raises:
+        ConfigError: an option is unknown, missing or has an impossible value. One line.
+        SystemExit: help was asked for and is printed.
+    """
+    written = io.StringIO()
+    wanted = any(word in _HELP for word in argv)
+    wide = contextlib.nullcontext() if wanted else _columns(_WIDE)
+    try:
+        with contextlib.redirect_stderr(written), wide:
+            return tyro.cli(
+                kind,
+                prog=command,
+                description=description,
+                args=argv,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise ConfigError(f"{_mistake(written.getvalue())} See `{command} --help`.") from None
+
+
+def _mistake(box: str) -> str:
+    """The sentence in the box that tyro draws around a mistake."""
+    said: list[list[str]] = [[]]
+    for row in _rows(box):
+        if _RULE.fullmatch(row.strip()):
+            said.append([])
+        else:
+            said[-1].append(row)
+    first, *others = said
+    missing = [row.strip() for row in first[1:] if _indent(row) == _NARROW]
+    if first and first[0].startswith("Missing from") and missing:
+        return f"give {' and '.join(missing)}."
+    text = _PREFIX.sub("", " ".join(" ".join(first or [box]).split()))
+    hints = [row.split()[0] for part in others for row in part if _indent(row) == _NARROW]
+    hint = f" Did you mean {hints[0]}?" if "Perhaps you meant:" in box and hints else ""
+    return f"{text[:1].lower()}{text[1:].rstrip('.')}.{hint}"
+
+
+def _rows(box: str) -> list[str]:
+    """The lines inside the frame, without the title; where boxes are ASCII, the frame is spaces."""
+    lines = box.splitlines()
+    framed = [line.strip("│")[1:].rstrip() for line in lines if line.startswith("│")]
+    return framed or [line[2:].rstrip() for line in lines[2:]]
+
+
+def _indent(row: str) -> int:
+    return len(row) - len(row.lstrip())
+
+
+@contextlib.contextmanager
+def _columns(number: str) -> Iterator[None]:
+    """Let `shutil.get_terminal_size` tell this width."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = number
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before

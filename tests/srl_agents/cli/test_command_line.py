@@ -1,0 +1,111 @@
+"""Every command reads its options in one way, and tells a mistake in one line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+import tyro
+
+import leaderboards
+import srl_agents
+from leaderboards.cli.main import SUBCOMMANDS as OF_BOARDS
+from srl_agents.cli.command_line import read_options
+from srl_agents.cli.league import SUBCOMMANDS as OF_LEAGUES
+from srl_agents.cli.main import COMMAND_GROUP, main
+from srl_envs.errors import ConfigError
+
+PARENTS = ("league", "leaderboard")
+COMMANDS = sorted(
+    [
+        [entry.name]
+        for entry in metadata.entry_points(group=COMMAND_GROUP)
+        if entry.name not in PARENTS
+    ]
+    + [["league", name] for name in OF_LEAGUES]
+    + [["leaderboard", name] for name in OF_BOARDS]
+    + [["plan", name] for name in ("seeds", "parallel", "kv")]
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of a command."""
+
+    place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PLACE")]
+    """Where."""
+    level: Literal["low", "high"] = "low"
+    """How far."""
+    seconds: float = 1.0
+    """How long."""
+
+    def __post_init__(self) -> None:
+        if self.seconds <= 0:
+            raise ConfigError(f"seconds={self.seconds}: give more than 0.")
+
+
+def read(*argv: str) -> Options:
+    return read_options(Options, command="srl go", description="Go.", argv=argv)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_an_unknown_option_takes_one_line_and_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--no-such-option"]) == 2
+
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith(f"srl {arguments[0]}")
+    assert f"See `srl {' '.join(arguments)} --help`." in error
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_help_has_an_example_of_the_command(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--help"]) == 0
+
+    text = capsys.readouterr().out
+    assert re.search(r"Examples?:\n  (?:\w+=\S+ )*srl " + " ".join(arguments), text)
+    assert "--help" in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((), "give PLACE."),
+        (("here", "--levle", "low"), "unrecognized options: --levle, low. Did you mean --level?"),
+        (("here", "--level"), "missing value for argument '--level'. Expected 1 values."),
+        (("here", "--level", "up"), "invalid choice 'up' for argument '--level'."),
+        (
+            ("here", "--seconds", "x" * 300),
+            f"--seconds: could not convert string to float: '{'x' * 300}'.",
+        ),
+        (("here", "--seconds", "0"), "seconds=0.0: give more than 0."),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_mistake_is_one_sentence_whatever_the_terminal(
+    argv: tuple[str, ...], said: str, encoding: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with (tmp_path / "out").open("w", encoding=encoding) as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        with pytest.raises(ConfigError) as raised:
+            read(*argv)
+
+    assert str(raised.value).startswith(said)
+    assert str(raised.value).endswith(" See `srl go --help`.")
+    assert "\n" not in str(raised.value)
+
+
+def test_no_other_way_of_reading_options_is_left() -> None:
+    for package in (srl_agents, leaderboards):
+        for path in Path(package.__path__[0]).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            assert "argparse" not in text, path
+            assert "tyro.cli(" not in text or path.name == "command_line.py", path
