@@ -7,7 +7,8 @@ weights, a shared adapter, 8-bit moments, snapshots as opponents. It is killed (
 each time at a random number of stored matches and a random while later, or as soon as a checkpoint or
 snapshot is being written, so that every part of an update is hit, and continued by the same call. In
 the end the matches, the metrics of every update, all snapshots, the last checkpoint's tensors and its
-state must be those of a run that was left alone, bit for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
+state must be those of a run that was left alone, bit for bit. Runs are forked from a process that has
+imported torch, so that a start takes a second.
 """
 
 from __future__ import annotations
