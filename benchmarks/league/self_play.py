@@ -308,7 +308,7 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
     league = League(
         arena=Arena(env_id=game.env_id, options=game.options, seats=2),
         versions={MAIN: WeightVersion(MAIN, 0, "0" * 16)},
-        start=START,
+        starts={MAIN: START},
         opponents=OpponentSettings(),
         seed=0,
     )

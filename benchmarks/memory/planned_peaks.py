@@ -108,13 +108,13 @@ def child(name: str, folder: Path, *, plain_allocator: bool = False) -> dict[str
 
     from srl_agents.models.host_allocator import return_large_blocks
     from srl_agents.training import run  # noqa: F401 - what `srl train` imports
-    from srl_agents.training.single_parts import load_base, seeds_of
+    from srl_agents.training.single_parts import load_bases, seeds_of
 
     if not plain_allocator:
         return_large_blocks()  # as `srl train` does
     imported = status_mib("VmHWM")
     recipe = recipe_of(CASES[name], folder)
-    base = load_base(recipe)
+    base = load_bases(recipe)[0].model
     learners = {
         learner: recipe.training.make_learner(learner, base, temperature=1.0, seed=seed)
         for learner, seed in seeds_of(recipe).items()

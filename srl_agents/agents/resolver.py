@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # torch comes with the second
     from srl_agents.engines.reply_journal import ReplyJournal
     from srl_agents.engines.transformers_engine import TransformersEngine
 
-MODELS = ("tiny", "smollm2-135m")
+MODELS = ("tiny", "tiny-shallow", "smollm2-135m")
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
 NO_ADAPTER: Shape = (8, 16.0)

@@ -88,7 +88,8 @@ def plan_of(
             mean_prompt_tokens=float(prompt_tokens),
             source="the command's --prompt-tokens; every reply at its limit",
         )
-        described = replace(described, traffic=longer)
+        others = tuple(replace(other, traffic=longer) for other in described.others)
+        described = replace(described, traffic=longer, others=others)
     return plan(described, target)
 
 
@@ -99,8 +100,11 @@ def show(made: Plan) -> None:
 
     console, described, traffic = Console(), made.description, made.description.traffic
     roles = list(dict.fromkeys(role for phase in made.phases for role in phase.parts))
-    size = f"{described.model.parameters / 1e9:.2f} billion weights, {described.base_type}"
-    table = Table(title=f"GB by phase: {described.name}, {described.model.name} ({size})")
+    sizes = [
+        f"{base.model.name} ({base.model.parameters / 1e9:.2f} billion weights, {base.base_type})"
+        for base in described.bases
+    ]
+    table = Table(title=f"GB by phase: {described.name}, {' and '.join(sizes)}")
     table.add_column("")
     for phase in made.phases:
         table.add_column(phase.name, justify="right")
@@ -110,8 +114,9 @@ def show(made: Plan) -> None:
     table.add_section()
     table.add_row("all", *(f"{phase.bytes / 1e9:.3f}" for phase in made.phases))
     console.print(table)
+    learners = sum(base.learners for base in described.bases)
     print(
-        f"{described.learners} learners, each {traffic.rows} replies per update; prompts of "
+        f"{learners} learners, each {traffic.rows} replies per update; prompts of "
         f"{traffic.prompt_tokens} tokens at most, replies of {traffic.reply_tokens} ({traffic.source})."
     )
     pace = made.pace

@@ -107,7 +107,7 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.supervision import train as train_supervised
 
     processes = Processes.join(recipe.device)
-    title = f"{recipe.name}: {recipe.env} with {recipe.model}"
+    title = f"{recipe.name}: {recipe.env} with {', '.join(base.name for base in recipe.bases)}"
     console = None if processes.first else Console(quiet=True)
     view = ConsoleView(title, recipe.updates, console)
     try:

@@ -15,6 +15,11 @@ class IndependentSettings(CoordinationSettings):
 
     kind: str = "independent"
 
+    @property
+    def within_a_base(self) -> bool:
+        """See `CoordinationSettings`."""
+        return False
+
     def make_coordinator(self) -> Coordinator:
         """See `CoordinationSettings`."""
         return Coordinator()

@@ -44,6 +44,11 @@ class SelectiveSettings(CoordinationSettings):
         """See `CoordinationSettings`; signs mean the same only where the factors do."""
         return self.select == "signs"
 
+    @property
+    def within_a_base(self) -> bool:
+        """See `CoordinationSettings`."""
+        return self.select == "signs"
+
     def make_coordinator(self) -> Coordinator:
         """See `CoordinationSettings`."""
         if self.select == "top":

@@ -46,6 +46,12 @@ class CoordinationSettings(ABC):
         return False
 
     @property
+    def within_a_base(self) -> bool:
+        """Whether it combines weights, or reads one learner's tokens with another's: such learners are on
+        one base, and where there are several the kind acts within each."""
+        return True
+
+    @property
     def teaches(self) -> bool:
         """Whether one learner's opinion weighs the tokens of another."""
         return False

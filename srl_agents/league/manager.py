@@ -54,7 +54,7 @@ class League:
     Args:
         arena: the environment.
         versions: learner -> its version at the beginning, in training order.
-        start: agent id of what every learner is compared with (the base model).
+        starts: learner -> agent id of what it began as (its base), which it is compared with.
         opponents: how training opponents are drawn.
         seed: root of all schedules.
         roles: learner -> role; ``main`` by default.
@@ -66,7 +66,7 @@ class League:
         *,
         arena: Arena,
         versions: Mapping[str, WeightVersion],
-        start: str,
+        starts: Mapping[str, str],
         opponents: OpponentSettings,
         seed: int,
         roles: Mapping[str, LearnerRole] | None = None,
@@ -76,7 +76,9 @@ class League:
         self.versions: dict[str, WeightVersion] = dict(versions)
         """Learner -> its present version; whoever trains it says so here."""
         self.learners = tuple(versions)
-        self.start = start
+        self._starts = dict(starts)
+        self.starts = tuple(dict.fromkeys(starts.values()))
+        """What learners began as, each once."""
         self.opponents = opponents
         self.seed = seed
         given = roles or {}
@@ -85,9 +87,9 @@ class League:
         }
         self.exploiters = exploiters or ExploiterSettings()
         self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
-        self.past: list[str] = [start]
-        self.best: dict[str, str] = dict.fromkeys(self.learners, start)
-        """Last version of each learner that passed its gate, or the start."""
+        self.past: list[str] = list(self.starts)
+        self.best: dict[str, str] = {name: self._starts[name] for name in self.learners}
+        """Last version of each learner that passed its gate, or its start."""
         self._games = PairRecord({name: {} for name in self.learners})
         self._cells = PairRecord()
         self._ordinals: dict[str, int] = {}
@@ -98,6 +100,10 @@ class League:
     def live(self, learner: str) -> str:
         """Agent id of a learner's present version."""
         return str(self.versions[learner])
+
+    def start_of(self, learner: str) -> str:
+        """Agent id of what a learner began as."""
+        return self._starts[learner]
 
     # --- versions ----------------------------------------------------------------------------
 
@@ -116,7 +122,7 @@ class League:
         if frozen not in self.past:
             self.past.append(frozen)
             self._ordinals[frozen] = sum(lineage(v) == learner for v in self._ordinals)
-        mine = [v for v in self.past if v != self.start and lineage(v) == learner]
+        mine = [v for v in self.past if v not in self.starts and lineage(v) == learner]
         stay = kept(
             mine,
             self._ordinals,
@@ -453,7 +459,7 @@ class League:
             return ()
         payoff_NN = self._cells.payoffs(self.past)
         chances = find_sampler("nash", {"floor": 1e-6})(
-            self._cells.view(self.start, self.past, payoff_NN=payoff_NN)
+            self._cells.view(self.starts[0], self.past, payoff_NN=payoff_NN)
         )
         return [v for v, chance in zip(self.past, chances, strict=True) if chance > 1e-3]
 

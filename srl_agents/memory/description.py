@@ -93,6 +93,12 @@ class Description:
     """Whether they stay while learners train, as in order ``free``."""
     pairs: bool = False
     """Rows are trained on in pairs, as in DPO."""
+    base: str = ""
+    """What the base is called where there are several."""
+    others: tuple[Description, ...] = ()
+    """The other bases of the run, each without others."""
+    takes_turns: bool = False
+    """The other bases leave memory while one of them learns."""
 
     def __post_init__(self) -> None:
         for name in ("learners", "rank", "micro_batch_rows", "batch_rows", "iterations"):
@@ -100,6 +106,11 @@ class Description:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
         if self.parameters == "full" and self.base_type != "float32":
             raise ConfigError(f"base_type={self.base_type!r}: whole weights learn in float32.")
+
+    @property
+    def bases(self) -> tuple[Description, ...]:
+        """Of all bases."""
+        return (self, *self.others)
 
     @property
     def replies(self) -> float:

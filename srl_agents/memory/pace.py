@@ -46,7 +46,20 @@ class Pace:
 
 
 def pace(plan: Description, target: Target) -> Pace:
-    """Expected times of one update."""
+    """Expected times of one update; several bases write and learn one after the other."""
+    if not plan.others:
+        return _alone(plan, target)
+    found = [_alone(base, target) for base in plan.bases]
+    names = dict.fromkeys(name for own in found for name in own.seconds)
+    total = sum(own.total_s for own in found)
+    return Pace(
+        seconds={name: sum(own.seconds.get(name, 0.0) for own in found) for name in names},
+        written_tokens=sum(own.written_tokens for own in found),
+        mfu=sum(own.mfu * own.total_s for own in found) / total,
+    )
+
+
+def _alone(plan: Description, target: Target) -> Pace:
     traffic, model = plan.traffic, plan.model
     width = traffic.mean_prompt_tokens + traffic.mean_reply_tokens
     rows = plan.learners * traffic.rows

@@ -35,10 +35,60 @@ class Phase:
 def phases(plan: Description, target: Target) -> list[Phase]:
     """The phases of one update, in order; resident parts stand in each.
 
+    Of several bases, all play at once, and one after the other learns: a phase of learning is that of the
+    base which holds most in it, beside the others at rest.
+
     Args:
         plan: the run.
         target: where it runs.
     """
+    if not plan.others:
+        return _alone(plan, target)
+    found = {base.base: {p.name: p for p in _alone(base, target)} for base in plan.bases}
+    names = dict.fromkeys(name for own in found.values() for name in own)
+    return [
+        _together(plan, target, found)
+        if name == "rollout"
+        else max(
+            (
+                _in_turn(plan, base.base, target, found[base.base][name])
+                for base in plan.bases
+                if name in found[base.base]
+            ),
+            key=lambda phase: phase.bytes,
+        )
+        for name in names
+    ]
+
+
+def _together(plan: Description, target: Target, found: dict[str, dict[str, Phase]]) -> Phase:
+    """All bases play."""
+    parts = {"process": target.overhead_bytes}
+    for base in plan.bases:
+        own = found[base.base]["rollout"].parts
+        parts |= {
+            f"{k} of {base.base}": v for k, v in own.items() if k not in ("process", "allocator")
+        }
+    return Phase(name="rollout", parts=parts | {"allocator": _slack(parts, target)})
+
+
+def _in_turn(plan: Description, turn: str, target: Target, phase: Phase) -> Phase:
+    """One base has its turn, and the others wait, in memory or, where they take turns, out of it."""
+    parts = {
+        k if k == "process" else f"{k} of {turn}": v
+        for k, v in phase.parts.items()
+        if k != "allocator"
+    }
+    gone = plan.takes_turns and phase.name not in ("step", "checkpoint")
+    for base in plan.bases:
+        if base.base != turn and not gone:
+            held = resident(base, target)
+            parts |= {f"{k} of {base.base}": v for k, v in held.items() if k != "process"}
+    return Phase(name=phase.name, parts=parts | {"allocator": _slack(parts, target)})
+
+
+def _alone(plan: Description, target: Target) -> list[Phase]:
+    """The phases of a run on one base."""
     held = resident(plan, target)
     rows, accelerator = plan.micro_rows, target.accelerator
     tokens = plan.pass_tokens
@@ -194,5 +244,5 @@ def _engine(plan: Description) -> dict[str, float]:
 
 
 def _slack(parts: dict[str, float], target: Target) -> float:
-    fixed = parts.get("process", 0.0) + parts.get("engine server", 0.0)
+    fixed = sum(size for k, size in parts.items() if k.startswith(("process", "engine server")))
     return target.slack * (sum(parts.values()) - fixed)

@@ -54,7 +54,16 @@ class Plan:
             "model": d.model.name,
             "parameters": d.model.parameters,
             "base_type": d.base_type,
-            "learners": d.learners,
+            "learners": sum(base.learners for base in d.bases),
+            "bases": {
+                base.base or base.model.name: {
+                    "model": base.model.name,
+                    "parameters": base.model.parameters,
+                    "base_type": base.base_type,
+                    "learners": base.learners,
+                }
+                for base in d.bases
+            },
             "device": self.target.name,
             "device_bytes": self.target.memory_bytes,
             "device_source": self.target.source,
@@ -122,7 +131,7 @@ def changes() -> list[Change]:
 def _if(
     applies: Callable[[Description], bool], **settings: Any
 ) -> Callable[[Description], Description | None]:
-    return lambda d: replace(d, **settings) if applies(d) else None
+    return lambda d: _on_all(d, lambda one: replace(one, **settings) if applies(one) else None)
 
 
 def _halved(name: str) -> Callable[[Description], Description | None]:
@@ -130,7 +139,18 @@ def _halved(name: str) -> Callable[[Description], Description | None]:
         now = int(getattr(d, name))
         return replace(d, **{name: now // 2}) if now > 1 else None  # type: ignore[arg-type]
 
-    return halve
+    return lambda d: _on_all(d, halve)
+
+
+def _on_all(
+    d: Description, change: Callable[[Description], Description | None]
+) -> Description | None:
+    """A change of every base that it applies to; None where there is none."""
+    changed = [change(one) for one in d.bases]
+    if not any(changed):
+        return None
+    first, *others = (new or old for new, old in zip(changed, d.bases, strict=True))
+    return replace(first, others=tuple(others))
 
 
 def _advice(description: Description, target: Target) -> Iterator[str]:

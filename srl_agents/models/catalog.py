@@ -1,4 +1,4 @@
-"""Model names: what `tiny`, `smollm2-135m`, a hub id or a folder stand for on disk."""
+"""Model names: what `tiny`, `tiny-shallow`, `smollm2-135m`, a hub id or a folder stand for on disk."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from srl_agents.models import hub
+from srl_agents.models.shallow import without_layers
 from srl_envs.errors import ModelError, UnknownPolicyError, nearest
 
 TINY = Path(__file__).parent / "tiny"
+SHALLOW = "tiny-shallow"
 _HUB_ID = re.compile(r"[\w.\-]+/[\w.\-]+")
 
 
@@ -18,8 +20,8 @@ def resolve(name: str) -> Path:
     """Folder with a loadable model: safetensors, tokenizer, chat template.
 
     Args:
-        name: ``tiny`` (shipped), ``smollm2-135m`` (fetched once), a local folder, or a hub id
-            ``owner/name`` (fetched once into the hub's own cache).
+        name: ``tiny`` (shipped), ``tiny-shallow`` (made of it), ``smollm2-135m`` (fetched
+            once), a local folder, or a hub id ``owner/name`` (fetched once into the hub's own cache).
 
     Raises:
         ModelError: the model cannot be fetched, or its folder is incomplete.
@@ -43,6 +45,8 @@ def resolve(name: str) -> Path:
 def local_folder(name: str) -> Path | None:
     """Where a model is on this machine already, if it is; nothing is fetched."""
     kept = {"tiny": TINY, "smollm2-135m": cache_folder() / "smollm2-135m"}
+    if name == SHALLOW and hub.is_complete(TINY):
+        kept[SHALLOW] = _shallow()
     folder = kept.get(name) or Path(name).expanduser()
     return folder if folder.is_dir() else None
 
@@ -66,10 +70,22 @@ def _tiny() -> Path:
     return TINY
 
 
+def _shallow() -> Path:
+    """`tiny` without its second layer, which its play survives: a second base for leagues of two."""
+    folder = cache_folder() / SHALLOW
+    if not hub.is_complete(folder):
+        without_layers(_tiny(), folder, [1])
+    return folder
+
+
 def _smollm2() -> Path:
     from srl_agents.models import smollm2  # noqa: PLC0415 (only who asks for it needs torch, gguf)
 
     return smollm2.fetch(cache_folder() / "smollm2-135m")
 
 
-_NAMED: dict[str, Callable[[], Path]] = {"tiny": _tiny, "smollm2-135m": _smollm2}
+_NAMED: dict[str, Callable[[], Path]] = {
+    "tiny": _tiny,
+    SHALLOW: _shallow,
+    "smollm2-135m": _smollm2,
+}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
 from srl_agents.models import catalog
+from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
@@ -42,7 +44,7 @@ Count = Callable[[str], int]
 
 
 def architecture_of(model: str) -> Architecture:
-    """The numbers of a recipe's model, from a folder, the hub's cache or those that come with SRL.
+    """The numbers of a model, from a folder, the hub's cache or those that come with SRL.
 
     Raises:
         ConfigError: nothing here knows it, or it is no decoder that can be planned.
@@ -83,26 +85,38 @@ def describe(
         traffic: how much learners read and write; what bots read in the environment if absent.
 
     Raises:
-        ConfigError: the model's numbers are not known.
+        ConfigError: the numbers of a model are not known.
     """
-    model = architecture_of(recipe.model)
-    own, engine = recipe.training, recipe.engine
+    first, *others = (
+        _described(recipe, base, accelerator=accelerator, traffic=traffic) for base in recipe.bases
+    )
+    turns = recipe.memory.budget_gib is not None
+    return replace(first, others=tuple(others), takes_turns=turns and bool(others))
+
+
+def _described(
+    recipe: LeagueRecipe, base: Base, *, accelerator: bool, traffic: Traffic | None
+) -> Description:
+    """One base."""
+    model = architecture_of(base.model)
+    own, engine = base.training, base.engine
     loss = own.loss if isinstance(own, GRPOSettings) else own
     diverges = bool(getattr(loss, "kl_coef", 0.0))
     start = getattr(own, "reference", "base") != "base"
     matches = recipe.rollout.start_states * recipe.rollout.group_size
-    traffic, seats = (traffic, 2) if traffic else _measured(recipe, matches)
+    traffic, seats = (traffic, 2) if traffic else _measured(recipe, base, matches)
     embedded = engine if isinstance(engine, TransformersSettings) else None
     return Description(
         name=recipe.name,
+        base=base.name if recipe.models else "",
         model=model,
         traffic=traffic,
-        base_type=base_type_of(recipe, model),
-        parameters=recipe.parameters,
-        rank=recipe.lora.rank,
-        targets=recipe.lora.target_modules,
-        learners=len(recipe.learners),
-        frozen_versions=_frozen(recipe),
+        base_type=base_type_of(base, model),
+        parameters=base.parameters,
+        rank=base.lora.rank,
+        targets=base.lora.target_modules,
+        learners=len(base.learners),
+        frozen_versions=_frozen(recipe, base),
         algorithm=own.algorithm,
         optimizer=own.optimizer,
         critic=own.critic if isinstance(own, PPOSettings) else "",
@@ -114,10 +128,10 @@ def describe(
         shared_by=recipe.rollout.group_size if getattr(own, "share_prefixes", False) else 1,
         checkpointing=own.gradient_checkpointing,
         autocast=own.autocast,
-        attention=_ATTENTION.get(recipe.attention, "sdpa"),
-        head=_head(recipe, model, accelerator),
+        attention=_ATTENTION.get(base.attention, "sdpa"),
+        head=_head(base, model, accelerator),
         synchronized=recipe.coordination.kind == "synchronized",
-        written_replies=len(recipe.learners) * traffic.rows * _model_seats(recipe, seats),
+        written_replies=len(base.learners) * traffic.rows * _model_seats(recipe, seats),
         reserved_share=engine.memory_share
         if isinstance(engine, VLLMSettings) and accelerator
         else 0.0,
@@ -133,31 +147,31 @@ def _gib(value: float | None) -> float | None:
     return None if value is None else value * 2**30
 
 
-def base_type_of(recipe: LeagueRecipe, model: Architecture) -> BaseType:
+def base_type_of(base: Base, model: Architecture) -> BaseType:
     """The type of the base, as `srl_agents.models.model_loading` chooses it."""
-    if recipe.quantization == "nf4":
+    if base.quantization == "nf4":
         return "nf4"
-    large = model.parameters > _LARGE_MODEL and recipe.parameters == "lora"
-    half = large if recipe.dtype == "auto" else recipe.dtype == "bfloat16"
+    large = model.parameters > _LARGE_MODEL and base.parameters == "lora"
+    half = large if base.dtype == "auto" else base.dtype == "bfloat16"
     return "bfloat16" if half else "float32"
 
 
-def _head(recipe: LeagueRecipe, model: Architecture, accelerator: bool) -> Head:
+def _head(base: Base, model: Architecture, accelerator: bool) -> Head:
     """What scores tokens: the recipe's choice, where it has one."""
-    chosen = str(getattr(recipe.training, "log_probabilities", "trl"))  # DPO has TRL's alone
+    chosen = str(getattr(base.training, "log_probabilities", "trl"))  # DPO has TRL's alone
     if chosen != "auto":
         return "chunked" if chosen == "chunked" else "trl"
-    ours = not accelerator and recipe.parameters == "lora" and model.vocabulary >= _LARGE_VOCABULARY
+    ours = not accelerator and base.parameters == "lora" and model.vocabulary >= _LARGE_VOCABULARY
     return "chunked" if ours else "trl"
 
 
-def _frozen(recipe: LeagueRecipe) -> int:
+def _frozen(recipe: LeagueRecipe, base: Base) -> int:
     """Most versions in memory that only play: of each learner the present one and its snapshots."""
     own = resolve(recipe.opponents, spec(recipe.env).mode, 2)
-    if recipe.parameters == "full":
-        return recipe.full.snapshots_in_memory if own.past > 0 else 0
+    if base.parameters == "full":
+        return base.full.snapshots_in_memory if own.past > 0 else 0
     snapshots = math.ceil(recipe.updates / recipe.snapshot_every) if own.past > 0 else 0
-    return len(recipe.learners) * (1 + min(snapshots, own.past_limit))
+    return len(base.learners) * (1 + min(snapshots, own.past_limit))
 
 
 def _model_seats(recipe: LeagueRecipe, seats: int) -> float:
@@ -168,9 +182,9 @@ def _model_seats(recipe: LeagueRecipe, seats: int) -> float:
     return 1.0 + (seats - 1) * models / (models + others)
 
 
-def _measured(recipe: LeagueRecipe, matches: int) -> tuple[Traffic, int]:
+def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, int]:
     """What a bot reads in a few episodes; the most turns of a seat make the rows."""
-    tokens_of, told = _counter(recipe)
+    tokens_of, told = _counter(base)
     known = spec(recipe.env)
     bot = next((name for name in ("middle", *known.bots) if name in known.bots), None)
     if bot is None:
@@ -203,11 +217,11 @@ def _measured(recipe: LeagueRecipe, matches: int) -> tuple[Traffic, int]:
     ), seats
 
 
-def _counter(recipe: LeagueRecipe) -> tuple[Count, str]:
+def _counter(base: Base) -> tuple[Count, str]:
     """Tokens of a prompt with what stands before it, and how they were counted."""
-    folder = catalog.local_folder(recipe.model)
-    before = "".join(f"{one}{other}" for one, other in recipe.prompt.pairs) + (
-        recipe.prompt.system or ""
+    folder = catalog.local_folder(base.model)
+    before = "".join(f"{one}{other}" for one, other in base.prompt.pairs) + (
+        base.prompt.system or ""
     )
     if folder is not None and (folder / "tokenizer.json").is_file():
         from tokenizers import Tokenizer  # noqa: PLC0415 - only where there is one

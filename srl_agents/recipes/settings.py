@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
-from srl_agents.agents.resolver import known_name, require_model
+from srl_agents.agents.resolver import known_name
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
@@ -22,6 +22,19 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.metrics.trackers import TrackerName
+from srl_agents.recipes.base_settings import (
+    NAMED,
+    NAMES,
+    Attention,
+    Base,
+    DType,
+    FullSettings,
+    LoRASettings,
+    ModelSettings,
+    Parameters,
+    Quantization,
+    names_on,
+)
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
@@ -34,47 +47,8 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportSettings
 from srl_envs import spec
+from srl_envs.errors import ConfigError, UnknownPolicyError
 from srl_envs.registry import no_bot
-
-RESERVED = ("anchor", "default", "base")
-"""Adapter names that the engine or PEFT keep for themselves."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoRASettings:
-    """Shape of every learner's adapter. Source: arXiv:2106.09685."""
-
-    rank: int = 8
-    """Rows of the first factor and columns of the second; a layer of M inputs and N outputs gets
-    rank * (M + N) weights."""
-    alpha: float = 16.0
-    """The adapter's output is multiplied by alpha / rank."""
-    target_modules: Literal["all-linear"] | tuple[str, ...] = "all-linear"
-    """Layers that have factors: all linear ones but the output head, or names such as [q_proj, v_proj].
-    Experts and routers of a mixture of experts are no linear layers and stay as they are."""
-    exclude_modules: tuple[str, ...] = ()
-    """Modules whose layers have no factors though ``target_modules`` names them, such as [gate,
-    shared_expert] or layers."""
-
-    def __post_init__(self) -> None:
-        require(self.target_modules != (), "target_modules: name a layer, or leave it out.")
-        require(self.rank >= 1, f"rank={self.rank}: use 1 or more.")
-        require(0 < self.alpha <= 1e6, f"alpha={self.alpha}: use more than 0, at most 1e6.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FullSettings:
-    """What is particular to whole weights."""
-
-    snapshots_in_memory: int = 2
-    """Most frozen versions that are in memory at once; the others wait on disk. One batch plays no
-    more of them than that."""
-
-    def __post_init__(self) -> None:
-        require(
-            self.snapshots_in_memory >= 1,
-            f"snapshots_in_memory={self.snapshots_in_memory}: use 1 or more.",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,14 +98,18 @@ class RolloutSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecipe:
-    """Several learners on one shared base, trained against each other, their past and bots."""
+    """Several learners on one base or several, trained against each other, their past and bots."""
 
     name: str
     """Names the run's folder."""
-    model: str
-    """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
     env: str
     """Registered environment id."""
+    model: str = ""
+    """The base of all learners: ``tiny``, ``smollm2-135m``, a hub id, or a folder. It has no default: either
+    this or ``models`` is there."""
+    models: dict[str, ModelSettings] = field(default_factory=dict)
+    """Instead of ``model``: several bases by the names that they get in the league, each with its learners
+    and what is different on it. See docs/guides/several_models.md."""
     env_options: dict[str, Any] = field(default_factory=dict)
     """Options of `srl_envs.make`, in training and evaluation alike."""
     wrappers: tuple[dict[str, Any], ...] = ()
@@ -139,24 +117,25 @@ class LeagueRecipe:
     evaluation alike: ``kind`` and arguments."""
     seed: int = 0
     """Root of all randomness of the run."""
-    learners: tuple[str, ...] = ("alice", "bob")
-    """Names of those that learn: letters, digits and underscores."""
+    learners: Annotated[tuple[str, ...], NAMED] = ()
+    """Names of those that learn (letters, digits and underscores), or how many, 1 to 8. Absent: two, or those
+    of ``models``."""
     roles: dict[str, LearnerRole] = field(default_factory=dict)
     """Learner -> ``main``, ``main_exploiter`` or ``league_exploiter``; main if absent."""
     teams: tuple[int, ...] = ()
     """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
     updates: int = 20
     """Optimizer updates per learner."""
-    parameters: Literal["lora", "full"] = "lora"
+    parameters: Parameters = "lora"
     """What a learner owns: a LoRA adapter of the frozen base, or with ``full`` a copy of all of its
     weights. ``docs/guides/choose_a_trainer.md`` says what either costs."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    dtype: DType = "auto"
     """Of the frozen base: ``auto`` is bfloat16 above 1e9 parameters, else float32. Adapters, their
     gradients and probabilities are float32 always, and whole weights learn in float32 alone."""
-    quantization: Literal["none", "nf4"] = "none"
+    quantization: Quantization = "none"
     """``nf4`` keeps the linear layers of the frozen base in 4 bits (QLoRA, arXiv:2305.14314), on a GPU and on
     the CPU; with ``parameters: lora`` alone."""
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    attention: Attention = "auto"
     """What computes attention while learning; ``auto`` is transformers' choice. The embedded engine has
     its own."""
     device: str = "auto"
@@ -221,6 +200,7 @@ class LeagueRecipe:
     """Dashboards that get every record too: ``trackio``, ``wandb``. TensorBoard always does."""
 
     def __post_init__(self) -> None:
+        self._name_learners()
         require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
         for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
             value = getattr(self, name)
@@ -229,17 +209,6 @@ class LeagueRecipe:
             self.keep_best_checkpoints >= 0,
             f"keep_best_checkpoints={self.keep_best_checkpoints}: use 0 or more.",
         )
-        require(len(self.learners) >= 1, "learners: name at least one.")
-        require(
-            len(set(self.learners)) == len(self.learners),
-            f"learners={self.learners}: a name twice.",
-        )
-        for learner in self.learners:
-            require(
-                learner.isidentifier() and learner not in (self.model, *RESERVED),
-                f"learners: {learner!r} must be letters, digits and underscores, and neither the "
-                f"model's name nor one of {', '.join(RESERVED)}.",
-            )
         require(
             self.reward_model is None or "reward_model" not in self.learners,
             "learners: with a reward_model none may be called 'reward_model', as it is in checkpoints.",
@@ -248,20 +217,16 @@ class LeagueRecipe:
             self.name.replace("-", "_").replace(".", "_").isidentifier(),
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
         )
-        require_model(self.model)
-        require(
-            self.device in ("auto", "cpu", "cuda") or self.device.removeprefix("cuda:").isdigit(),
-            f"device={self.device!r}: use 'auto', 'cpu', 'cuda' or 'cuda:0'.",
-        )
         require(
             not self.scale_advantages or ESTIMATORS.find(self.credit.estimator).has_groups,
             f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
             "use credit.normalise instead.",
         )
-        self._check_parameters()
         self._check_first_adapters()
-        self._check_algorithm()
-        self.coordination.check(learners=len(self.learners), parameters=self.parameters)
+        for base in self.bases:
+            self._check_base(base)
+        self._check_coordination()
+        self._check_pairs()
         if self.sharing is not None:
             require(len(self.learners) > 1, "sharing: one learner has nobody to share with.")
             require(
@@ -280,11 +245,8 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters play against a main and start again from their first "
             f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
-        self._check_thoughts()
-        # each learner's present version, and those of its past that the pool keeps
-        past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
-        self.engine.require_versions(len(self.learners) * (1 + past))
         self._check_environment()
+        self._check_several()
         if self.asynchronous is not None:
             self._check_generation(self.asynchronous)
 
@@ -299,55 +261,114 @@ class LeagueRecipe:
         """Options of every match of the run: those of the environment, and the wrappers."""
         return match_options(self.env_options, self.wrappers)
 
-    def _check_parameters(self) -> None:
-        """What is said of one kind of weights and meant for the other."""
-        require(
-            self.memory.budget_gib is None or self.quantization == "none",
-            "memory.budget_gib: weights in 4 bits stay where they are; leave out budget_gib or quantization.",
-        )
-        require(
-            self.memory.budget_gib is None or self.asynchronous is None,
-            "memory.budget_gib: with asynchronous two processes hold models, and one is measured; leave one "
-            "of the two out.",
-        )
-        if self.parameters == "lora":
-            require(
-                self.full == FullSettings(),
-                "full: with parameters 'lora' there are no whole weights; set parameters to 'full'.",
+    @property
+    def bases(self) -> tuple[Base, ...]:
+        """The models that learners are adapters of, in training order; one, or those of ``models``.
+
+        Raises:
+            ConfigError: a base cannot be as it is described.
+        """
+        if not self.models:
+            return (
+                self._base(self.model, ModelSettings(model=self.model, learners=self.learners)),
             )
+        found = []
+        for name, own in self.models.items():
+            try:
+                found.append(self._base(name, own))
+            except (ConfigError, UnknownPolicyError) as error:
+                raise ConfigError(f"models.{name}: {error}") from None
+        return tuple(found)
+
+    def _base(self, name: str, own: ModelSettings) -> Base:
+        learners = names_on(name, own.learners)
+        shared = {
+            key: getattr(self, key) if getattr(own, key) is None else getattr(own, key)
+            for key in (
+                *("parameters", "dtype", "quantization", "attention", "device"),
+                *("prompt", "lora", "full", "engine", "training"),
+            )
+        }
+        first = self.first_adapters
+        return Base(
+            name=name,
+            folder=name if self.models else "",
+            model=own.model,
+            learners=learners,
+            first_adapters={learner: first[learner] for learner in learners if learner in first},
+            **shared,
+        )
+
+    def _name_learners(self) -> None:
+        """Give ``learners`` their names, and see that there are some, each once, on one base."""
+        require(
+            bool(self.model) != bool(self.models),
+            "model: name the base of all learners as `model`, or several bases as `models`: one of the two.",
+        )
+        names = self.learners or NAMES[:2]
+        if self.models:
+            for name in self.models:
+                require(
+                    name.replace("-", "_").replace(".", "_").isidentifier() and "@" not in name,
+                    f"models: {name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+                )
+            named = [(k, x) for k, own in self.models.items() for x in names_on(k, own.learners)]
+            names = tuple(learner for _, learner in named)
+            require(
+                not self.learners or self.learners == names,
+                "learners: with `models` each base names its own; leave `learners` out.",
+            )
+        require(len(set(names)) == len(names), f"learners={names}: a name twice.")
+        object.__setattr__(self, "learners", names)
+
+    def _check_base(self, base: Base) -> None:
+        """What the rest of the recipe asks of every base."""
+        within = f"models.{base.name}: " if self.models else ""
+        try:
+            base.training.check(self._plan(base))
+            # each learner's present version, and those of its past that the pool keeps
+            past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
+            base.engine.require_versions(len(base.learners) * (1 + past))
+            require(
+                self.memory.budget_gib is None or base.quantization == "none",
+                "memory.budget_gib: weights in 4 bits stay where they are; leave out budget_gib or "
+                "quantization.",
+            )
+            require(
+                self.memory.budget_gib is None or base.parameters == "lora",
+                "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
+            )
+            self._check_thoughts(base)
+        except ConfigError as error:
+            raise ConfigError(f"{within}{error}") from None
+
+    def _check_coordination(self) -> None:
+        """Whom updates are combined of: kinds that combine weights do so within a base."""
+        kind = self.coordination
+        if len(self.bases) == 1 or not kind.within_a_base:
+            kind.check(learners=len(self.learners), parameters=self.bases[0].parameters)
             return
+        together = [base for base in self.bases if len(base.learners) > 1]
+        told = "; ".join(f"{b.name} has {', '.join(b.learners)}" for b in self.bases)
         require(
-            self.memory.budget_gib is None,
-            "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
+            bool(together),
+            f"coordination.kind={kind.kind!r}: weights of different bases cannot be merged or compared, and "
+            f"no base has two learners: {told}. Put two learners on one base, or use kind 'independent'.",
         )
-        require(self.parameters == "full", f"parameters={self.parameters!r}: use 'lora' or 'full'.")
-        require(
-            self.lora == LoRASettings(),
-            "lora: with parameters 'full' there is no adapter; leave out one of the two.",
-        )
-        require(
-            self.quantization == "none",
-            f"quantization={self.quantization!r}: weights in 4 bits cannot learn. With parameters 'full' use "
-            "'none'.",
-        )
-        require(
-            self.dtype != "bfloat16",
-            f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
-            "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
-        )
+        for base in together:
+            kind.check(learners=len(base.learners), parameters=base.parameters)
 
     def _check_first_adapters(self) -> None:
         """Whom adapters are given to, and whether these may differ; `training` looks at their files."""
-        require(
-            self.init_adapter is None or self.parameters == "lora",
-            "init_adapter: with parameters 'full' learners own whole weights; give the folder of such "
-            "weights as model.",
-        )
         given = self.first_adapters
         strangers = [name for name in given if name not in self.learners]
         require(
             not strangers,
             f"init_adapter: {strangers} are no learners; there are {list(self.learners)}.",
+        )
+        require(
+            not self.models or not isinstance(self.init_adapter, str),
+            "init_adapter: an adapter is of one base; with `models` give learner -> folder.",
         )
         alike = len(given) in (0, len(self.learners)) and len(set(given.values())) <= 1
         require(
@@ -364,9 +385,8 @@ class LeagueRecipe:
             return dict.fromkeys(self.learners, given)
         return dict(given or {})
 
-    def _check_algorithm(self) -> None:
-        """What an algorithm would not read is refused instead of ignored."""
-        self.training.check(self._plan())
+    def _check_pairs(self) -> None:
+        """What learns from pairs of attempts needs two of them."""
         shares_pairs = self.sharing is not None and self.sharing.kind == "dpo"
         require(
             self.rollout.group_size >= 2 or not (self.reward_model or shares_pairs),
@@ -374,9 +394,9 @@ class LeagueRecipe:
             "learn from pairs of attempts at one start state. Use 2 or more.",
         )
 
-    def _check_thoughts(self) -> None:
+    def _check_thoughts(self, base: Base) -> None:
         """What needs thoughts is refused without them, and what would imitate them with them."""
-        if self.prompt.thoughts is not None:
+        if base.prompt.thoughts is not None:
             require(
                 self.sharing is None or self.sharing.kind == "demonstrations",
                 "sharing: kinds 'sft' and 'dpo' imitate whole completions, and in thoughts some tokens are "
@@ -390,6 +410,11 @@ class LeagueRecipe:
 
     def _check_generation(self, generation: GenerationSettings) -> None:
         """What cannot be done beside generation in another process is refused by name."""
+        require(
+            self.memory.budget_gib is None,
+            "memory.budget_gib: with asynchronous two processes hold models, and one is measured; leave one "
+            "of the two out.",
+        )
         require(self.sharing is None, "asynchronous, sharing: leave out one of the two.")
         require(
             self.parameters == "lora",
@@ -432,7 +457,22 @@ class LeagueRecipe:
         reason = self.engine.alone_because()
         require(not reason, f"asynchronous, engine.kind={self.engine.kind!r}: {reason}.")
 
-    def _plan(self) -> Plan:
+    def _check_several(self) -> None:
+        """What is of one base alone is refused with several, by name."""
+        if len(self.bases) == 1:
+            return
+        for section in ("asynchronous", "reward_model"):
+            require(
+                getattr(self, section) is None,
+                f"{section}, models: it works on the tokens of one base. Leave out one of the two.",
+            )
+        require(
+            self.sharing is None or self.sharing.kind != "dpo",
+            "sharing.kind 'dpo', models: pairs are tokens of one base. Share 'sft' or 'demonstrations', as "
+            "texts.",
+        )
+
+    def _plan(self, base: Base) -> Plan:
         """What the algorithm may know of this recipe."""
         others = {
             "warm_start.training": self.warm_start and self.warm_start.training,
@@ -446,7 +486,7 @@ class LeagueRecipe:
             scale_advantages=self.scale_advantages,
             credit=self.credit,
             teacher=self.coordination.kind if self.coordination.teaches else "",
-            thoughts=self.prompt.thoughts is not None,
+            thoughts=base.prompt.thoughts is not None,
             checkpointed=tuple(
                 name for name, own in others.items() if own and own.gradient_checkpointing
             ),
@@ -477,8 +517,8 @@ class LeagueRecipe:
                 require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")
         for name in self.guests:
             require(
-                name != self.model,
-                f"agents: {name!r} is what all learners start as, and is met as such.",
+                name not in {base.name for base in self.bases},
+                f"agents: {name!r} is what learners start as, and is met as such.",
             )
             known_name(name, self.env)
 

@@ -16,10 +16,10 @@ from srl_agents.agents.prompt_file import PROMPT, Examples, write_prompt
 from srl_agents.league.manager import FINAL
 from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
-from srl_agents.models.base_model import BaseModel
 from srl_agents.models.policy_weights import Parameters
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
+from srl_agents.training.bases import LoadedBase
 from srl_agents.training.model_cards import base_of, model_card
 from srl_agents.training.run_folder import CHECKPOINTS, RECIPE
 from srl_envs import spec as env_spec
@@ -38,7 +38,7 @@ class AdapterExport:
     Args:
         recipe: of the run.
         folder: of the run.
-        base: holds the learners' last weights.
+        base: holds its learners' last weights.
         store: of the run.
         shown: learner -> examples in its prompts, which belong to its last weights.
     """
@@ -47,12 +47,13 @@ class AdapterExport:
         self,
         recipe: LeagueRecipe,
         folder: Path,
-        base: BaseModel,
+        base: LoadedBase,
         store: LeagueStore,
         *,
         shown: Mapping[str, Examples],
     ) -> None:
-        self._recipe, self._folder, self._base, self._store = recipe, folder, base, store
+        self._recipe, self._folder, self._store = recipe, folder, store
+        self._base, self._settings = base.model, base.settings
         self._shown = shown
 
     def write(self, live: Mapping[str, str]) -> list[Path]:
@@ -99,11 +100,11 @@ class AdapterExport:
             shutil.rmtree(old, ignore_errors=True)
         self._base.save_adapter(learner, work)
         if self._base.parameters == "lora":
-            _name_base(work / _CONFIG, base_of(self._recipe.model))
-        write_prompt(work, self._recipe.prompt.followed_by(self._shown.get(learner, ())))
+            _name_base(work / _CONFIG, base_of(self._settings.model))
+        write_prompt(work, self._settings.prompt.followed_by(self._shown.get(learner, ())))
         shutil.copy(self._folder / RECIPE, work / RECIPE)
         prompted = (work / PROMPT).is_file()
-        card = model_card(self._recipe, name, which, results, prompted=prompted)
+        card = model_card(self._recipe, self._settings, name, which, results, prompted=prompted)
         (work / "README.md").write_text(card)
         checkpoints.rename_durably(work, final)
         return final

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from srl_agents.memory.architecture import Architecture
 from srl_agents.metrics import ConsoleView
 from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.recipes.base_settings import ModelSettings
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.init_adapters import check_init_adapters
@@ -47,14 +49,19 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
         ConfigError: the model's numbers are not known, or an ``init_adapter`` does not fit.
         ModelError: the recipe does not work with such a model.
     """
-    model = architecture_of(recipe.model)
+    models = {base.name: architecture_of(base.model) for base in recipe.bases}
     with tempfile.TemporaryDirectory(prefix="srl-dry-run-") as scratch:
         check_init_adapters(recipe, Path(scratch) / "run")  # they do not fit the cut model
-        folder = Path(scratch) / "model"
-        base_type = base_type_of(recipe, model)
-        own = _write_model(recipe.model, model, folder, half=base_type != "float32")
-        cut = _cut(recipe, folder, "float32" if base_type == "float32" else "bfloat16")
-        training = LeagueTraining(cut, Path(scratch) / "run", view)
+        cut: dict[str, ModelSettings] = {}
+        own: dict[str, bool] = {}
+        for number, base in enumerate(recipe.bases):
+            folder, model = Path(scratch) / f"model-{number}", models[base.name]
+            base_type = base_type_of(base, model)
+            own[base.name] = _write_model(base.model, model, folder, half=base_type != "float32")
+            cut[base.name] = ModelSettings(
+                model=str(folder), dtype="float32" if base_type == "float32" else "bfloat16"
+            )
+        training = LeagueTraining(_cut(recipe, cut), Path(scratch) / "run", view)
         try:
             training.take_update()
             stepped = {name: learner.version for name, learner in training.parts.learners.items()}
@@ -63,13 +70,16 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
                 _step(training, name)
         finally:
             training.close()
-    told = [
-        f"{recipe.name}: one update of {', '.join(stepped)} on {model.name} cut to {LAYERS} of "
-        f"{model.layers} layers with random weights, {base_type}.",
-        "Its tokenizer is the model's own."
-        if own
-        else f"Its tokenizer is a stand-in with {model.vocabulary:,} tokens, as the model's is not here.",
-    ]
+    told = []
+    for base in recipe.bases:
+        model = models[base.name]
+        told += [
+            f"{recipe.name}: one update of {', '.join(base.learners)} on {model.name} cut to {LAYERS} of "
+            f"{model.layers} layers with random weights, {base_type_of(base, model)}.",
+            "Its tokenizer is the model's own."
+            if own[base.name]
+            else f"Its tokenizer is a stand-in with {model.vocabulary:,} tokens, as the model's is not here.",
+        ]
     if forced:
         told.append(
             f"Random replies earned {', '.join(forced)} no gradient, so the step was along ones: memory and "
@@ -82,20 +92,28 @@ def _step(training: LeagueTraining, name: str) -> None:
     """One optimizer step along a gradient of ones."""
     import torch  # noqa: PLC0415 - loaded by now
 
-    own = training.parts.base.trainable_parameters(name)
     learner = training.parts.learners[name]
+    own = learner.base.trainable_parameters(name)
     learner.set_gradients({key: torch.ones_like(tensor) for key, tensor in own.items()})
     learner.apply_gradients()
 
 
-def _cut(recipe: LeagueRecipe, folder: Path, dtype: Any) -> LeagueRecipe:
-    """The recipe with little play."""
+def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe:
+    """The recipe with little play, on cut models."""
     rollout = recipe.rollout
     warm = recipe.warm_start
+    where: dict[str, Any] = {
+        "models": {
+            name: replace(own, model=cut[name].model, dtype=cut[name].dtype)
+            for name, own in recipe.models.items()
+        }
+    }
+    if not recipe.models:
+        (only,) = cut.values()
+        where = {"model": only.model, "dtype": only.dtype}
     return replace(
         recipe,
-        model=str(folder),
-        dtype=dtype,
+        **where,
         updates=1,
         rollout=replace(
             rollout,

@@ -24,7 +24,7 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
         Mean points per game of all learners.
     """
     evaluation, league = parts.recipe.evaluation, parts.league
-    opponents = [league.start, *evaluation.opponents]
+    opponents = [*league.starts, *evaluation.opponents]
     pairings = [(league.live(name), other) for name in parts.learners for other in opponents]
     specs = league.evaluation_matches(f"eval/{done}", pairings, range(evaluation.pairs))
     episodes = parts.matches.play(f"update {done}: evaluating", specs)
@@ -33,17 +33,17 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
         live = league.live(name)
         mine = [e for e in episodes if e.valid and live in e.spec.seats]
         for other in opponents:
-            key = "score_start" if other == league.start else f"score_{other}"
+            key = "score_start" if other == league.start_of(name) else f"score_{other}"
             values[key] = _score(mine, live, other)
         values["eval_format"] = _format_of(mine, live)
-        values["start_format"] = _format_of(mine, league.start)
+        values["start_format"] = _format_of(mine, league.start_of(name))
     return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
 
 
 def final_table(parts: Parts) -> None:
     """Play what is missing of it: every final version, the start and the bots, all against all."""
     recipe, league = parts.recipe, parts.league
-    agents = [league.start, *map(league.live, parts.learners)]
+    agents = [*league.starts, *map(league.live, parts.learners)]
     agents += recipe.evaluation.opponents
     known = {
         spec.match_id

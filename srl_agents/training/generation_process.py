@@ -31,7 +31,7 @@ from srl_agents.training.run_folder import RECIPE
 from srl_agents.training.single_parts import (
     BUFFER,
     VERSIONS,
-    load_base,
+    load_bases,
     make_engine,
     make_request_trace,
 )
@@ -201,12 +201,12 @@ def generate(folder: Path) -> None:
     settings = recipe.asynchronous
     if settings is None:
         raise ValueError(f"the run in {folder} plays by itself.")
-    base = load_base(recipe)
+    (base,) = load_bases(recipe)
     transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
     engine = make_engine(recipe, base, transport, folder)
-    policies: dict[str, Policy] = {recipe.model: ModelPolicy(engine)}
+    policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in env_spec(recipe.env).bots}
-    drawn_as = {recipe.model: recipe.model}
+    drawn_as = {base.name: base.name}
     with asyncio.Runner() as loop:
         rollouts = Rollouts(
             policies,

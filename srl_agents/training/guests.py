@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from srl_agents.agents.grammar import EndpointName
 from srl_agents.agents.resolver import Candidate, EngineKey, Playing, Seated, find, seat
-from srl_agents.engines.protocol import Engine
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.bases import PlayingBase
 from srl_agents.training.single_parts import sampling_of
 from srl_envs import spec
 
@@ -30,19 +30,21 @@ def seat_served(recipe: LeagueRecipe, say: Callable[[str], None]) -> dict[str, S
     return seat(served, _playing(recipe))
 
 
-def seat_loaded(recipe: LeagueRecipe, engine: Engine) -> dict[str, Seated]:
-    """Guests whose weights are loaded here; those of the run's own base share an embedded engine.
+def seat_loaded(recipe: LeagueRecipe, bases: Sequence[PlayingBase]) -> dict[str, Seated]:
+    """Guests whose weights are loaded here; those of a base of the run share its embedded engine.
 
     Raises:
         ModelError: a model or an adapter cannot be loaded.
     """
     loaded = {k: c for k, c in _candidates(recipe).items() if not isinstance(c.name, EndpointName)}
     own: dict[EngineKey, TransformersEngine] = {}
-    alike = recipe.parameters == "lora" and recipe.lora.target_modules == "all-linear"
-    alike = alike and not recipe.lora.exclude_modules
-    if alike and not recipe.prompt.examples and isinstance(engine, TransformersEngine):
-        shape = (recipe.lora.rank, float(recipe.lora.alpha))
-        own[EngineKey(recipe.model, shape, recipe.prompt.head())] = engine
+    for base in bases:
+        had, engine = base.settings, base.engine
+        alike = had.parameters == "lora" and had.lora.target_modules == "all-linear"
+        alike = alike and not had.lora.exclude_modules and not had.prompt.examples
+        if alike and isinstance(engine, TransformersEngine):
+            shape = (had.lora.rank, float(had.lora.alpha))
+            own.setdefault(EngineKey(had.model, shape, had.prompt.head()), engine)
     return seat(loaded, _playing(recipe), own)
 
 

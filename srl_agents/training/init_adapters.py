@@ -16,6 +16,7 @@ from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.prompt_file import read_prompt
 from srl_agents.agents.resolver import adapter_layers, check_adapter
 from srl_agents.models.catalog import local_folder
+from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.plan_description import architecture_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.model_cards import base_of
@@ -23,7 +24,7 @@ from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.metrics import ConsoleView
-    from srl_agents.models.base_model import BaseModel
+    from srl_agents.training.bases import LoadedBase
 
 INIT_ADAPTER = "init_adapter"
 """Within a run's folder: one folder per learner that began as an adapter."""
@@ -45,18 +46,16 @@ def check_init_adapters(recipe: LeagueRecipe, folder: Path) -> None:
     """
     if (folder / INIT_ADAPTER).is_dir():
         return
-    for path in dict.fromkeys(recipe.first_adapters.values()):
-        _check(recipe, path)
+    for base in recipe.bases:
+        for path in dict.fromkeys(base.first_adapters.values()):
+            _check(base, path)
 
 
-def load_init_adapters(
-    recipe: LeagueRecipe, base: BaseModel, folder: Path, view: ConsoleView
-) -> None:
-    """Add the adapters of learners that begin as one to the base.
+def load_init_adapters(bases: Sequence[LoadedBase], folder: Path, view: ConsoleView) -> None:
+    """Add the adapters of learners that begin as one to their bases.
 
     Args:
-        recipe: of the run; without ``init_adapter`` nothing happens.
-        base: gets the adapters.
+        bases: get the adapters; without ``init_adapter`` nothing happens.
         folder: of the run; ``init_adapter`` in it holds copies.
         view: hears who begins as what.
 
@@ -67,35 +66,36 @@ def load_init_adapters(
     """
     from srl_agents import checkpoints  # noqa: PLC0415 - torch comes with it
 
-    given, final = recipe.first_adapters, folder / INIT_ADAPTER
+    final = folder / INIT_ADAPTER
+    given = [(base, name) for base in bases for name in base.settings.first_adapters]
     if not given:
         return
     if final.is_dir():
-        for name in given:
+        for base, name in given:
             checkpoints.check_frozen(final / name, "Begin the run again in another folder.")
-            base.load_adapter(name, final / name)
+            base.model.load_adapter(name, final / name)
         return
     work = folder / f"{INIT_ADAPTER}.tmp"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    for name, path in given.items():
-        source = Path(path).expanduser()
+    for base, name in given:
+        source = Path(base.settings.first_adapters[name]).expanduser()
         checkpoints.check_frozen(source, "Give another folder as init_adapter.")
-        base.load_adapter(name, source)
-        own = {key.rpartition(".lora_")[0] for key in base.trainable_parameters(name)}
+        base.model.load_adapter(name, source)
+        own = {key.rpartition(".lora_")[0] for key in base.model.trainable_parameters(name)}
         if own != set(adapter_layers(source)):
-            raise ConfigError(_other_layers(source, recipe))
-        base.save_adapter(name, work / f"{name}.tmp")
+            raise ConfigError(_other_layers(source, base.settings))
+        base.model.save_adapter(name, work / f"{name}.tmp")
         checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
         view.say(f"{name} begins as the adapter in {source}")
-        if read_prompt(source) != recipe.prompt:
+        if read_prompt(source) != base.settings.prompt:
             view.say(f"{source} was made with another prompt than this recipe's")
     checkpoints.rename_durably(work, final)
 
 
-def _check(recipe: LeagueRecipe, path: str) -> None:
-    folder, lora = Path(path).expanduser(), recipe.lora
-    rank, alpha = check_adapter(ModelName(model=recipe.model, adapter=path))
+def _check(base: Base, path: str) -> None:
+    folder, lora = Path(path).expanduser(), base.lora
+    rank, alpha = check_adapter(ModelName(model=base.model, adapter=path))
     if (rank, alpha) != (lora.rank, lora.alpha):
         raise ConfigError(
             f"init_adapter: {folder} has rank {rank} and alpha {alpha:g}, and lora says {lora.rank} and "
@@ -103,8 +103,8 @@ def _check(recipe: LeagueRecipe, path: str) -> None:
         )
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_kind(folder, config)
-    _check_base(folder, str(config.get("base_model_name_or_path") or ""), recipe.model)
-    _check_layers(folder, recipe)
+    _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
+    _check_layers(folder, base)
 
 
 def _check_kind(folder: Path, config: dict[str, Any]) -> None:
@@ -130,13 +130,13 @@ def _check_base(folder: Path, told: str, model: str) -> None:
         )
 
 
-def _check_layers(folder: Path, recipe: LeagueRecipe) -> None:
+def _check_layers(folder: Path, base: Base) -> None:
     """Compare the names of layers; a model whose layers nobody knows yet is compared once it is loaded."""
-    lora, layers = recipe.lora, adapter_layers(folder)
+    lora, layers = base.lora, adapter_layers(folder)
     targets: Sequence[str]
     if lora.target_modules == "all-linear":
         try:
-            targets = tuple(architecture_of(recipe.model).linear())
+            targets = tuple(architecture_of(base.model).linear())
         except ConfigError:
             return
     else:
@@ -147,15 +147,15 @@ def _check_layers(folder: Path, recipe: LeagueRecipe) -> None:
     strange = [layer for layer in layers if not any(f".{layer}".endswith(f".{t}") for t in targets)]
     bare = [t for t in targets if not any(f".{layer}".endswith(f".{t}") for layer in layers)]
     if left_out or strange or (bare and not lora.exclude_modules):
-        raise ConfigError(_other_layers(folder, recipe))
+        raise ConfigError(_other_layers(folder, base))
 
 
-def _other_layers(folder: Path, recipe: LeagueRecipe) -> str:
+def _other_layers(folder: Path, base: Base) -> str:
     names = sorted({layer.rpartition(".")[2] for layer in adapter_layers(folder)})
-    excluded = [*recipe.lora.exclude_modules]
+    excluded = [*base.lora.exclude_modules]
     but = f" without {excluded}" if excluded else ""
     return (
         f"init_adapter: {folder} has factors on other layers than lora.target_modules="
-        f"{recipe.lora.target_modules!r}{but}. Set lora.target_modules=[{', '.join(names)}], and "
+        f"{base.lora.target_modules!r}{but}. Set lora.target_modules=[{', '.join(names)}], and "
         "lora.exclude_modules as it was made."
     )

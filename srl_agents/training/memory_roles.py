@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,9 @@ from srl_agents.memory.phase_manager import TRACE, PhaseManager, Role
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.tensor_roles import gauge_of, tensor_role
 from srl_agents.rewards.learned_reward import LearnedReward
+from srl_agents.training.bases import PlayingBase, devices_of
 from srl_agents.training.single_parts import Learners
+from srl_envs.errors import ConfigError
 
 _PLAY = frozenset({"base", "versions", "engine"})
 _READ = frozenset({"base", "adapters", "critic"})
@@ -36,6 +38,8 @@ NEEDS = {
     ),
 }
 """Phase -> what it touches."""
+IN_TURN = ("credit", "gradients")
+"""Phases in which one base after the other has its turn, so that the others may leave memory."""
 _GIB = 2**30
 
 
@@ -60,10 +64,10 @@ class EngineRole:
 
 
 def make_phase_manager(
-    base: BaseModel,
+    bases: Sequence[PlayingBase],
     learners: Learners,
     judge: LearnedReward | None,
-    engine: Role,
+    wait: Callable[[Coroutine[Any, Any, None]], None],
     *,
     budget_gib: float | None,
     folder: Path,
@@ -72,17 +76,73 @@ def make_phase_manager(
     """A manager of everything that a run holds.
 
     Args:
-        base: shared by all learners.
+        bases: with their engines, all on one device where there is a budget.
         learners: by name.
-        judge: the reward model, if there is one.
-        engine: plays.
+        judge: the reward model, if there is one; it is on the first base.
+        wait: runs what engines are asked for.
         budget_gib: see `MemorySettings`.
         folder: of the run; gets the trace and, while the run lasts, files of what left memory.
         opened: closes what must be closed.
+
+    Raises:
+        ConfigError: a budget for several devices.
     """
+    devices = devices_of(bases)
     if budget_gib is None:
-        return PhaseManager({}, NEEDS, gauge_of(base.device), trace=folder / TRACE)
-    files = Path(opened.enter_context(TemporaryDirectory(dir=folder, prefix="left_memory_")))
+        return PhaseManager({}, {}, gauge_of(devices[0]), trace=folder / TRACE)
+    if len(devices) > 1:
+        raise ConfigError(
+            f"memory.budget_gib: bases are on {', '.join(map(str, devices))}, and a budget is of one device. "
+            "Put them on one, or leave it out."
+        )
+    roles: dict[str, Role] = {}
+    for base in bases:
+        own: Learners = {name: learners[name] for name in base.settings.learners}
+        files = Path(opened.enter_context(TemporaryDirectory(dir=folder, prefix="left_memory_")))
+        found = {
+            name: tensor_role(some, base.model.device, files)
+            for name, some in _tensors(base.model, own, judge if base is bases[0] else None).items()
+        }
+        found["engine"] = EngineRole(base.engine, wait)
+        roles |= {role_of(name, base.settings.folder): role for name, role in found.items()}
+    return PhaseManager(
+        roles,
+        needs_of([base.settings.folder for base in bases]),
+        gauge_of(devices[0]),
+        budget=int(budget_gib * _GIB),
+        trace=folder / TRACE,
+    )
+
+
+def needs_of(bases: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Phase -> roles that it touches, of all bases; where there are several, phases of one base too."""
+    in_turn = IN_TURN if len(bases) > 1 else ()
+    needs = {
+        phase: frozenset(role_of(name, base) for base in bases for name in roles)
+        for phase, roles in NEEDS.items()
+        if phase not in in_turn
+    }
+    return needs | {
+        phase_on(phase, base): frozenset(role_of(name, base) for name in NEEDS[phase])
+        for phase in in_turn
+        for base in bases
+    }
+
+
+def role_of(name: str, base: str) -> str:
+    """A role of one base, by the base's folder; empty where it is the only one."""
+    return f"{name} of {base}" if base else name
+
+
+def phase_on(phase: str, base: str) -> str:
+    """A phase in which one base has its turn."""
+    return f"{phase}: {base}" if base else phase
+
+
+def _tensors(
+    base: BaseModel, learners: Learners, judge: LearnedReward | None
+) -> dict[str, Callable[[], Any]]:
+    """Role -> its tensors, at any moment."""
 
     def of_learners(part: str) -> Iterator[torch.Tensor]:
         for learner in learners.values():
@@ -102,11 +162,4 @@ def make_phase_manager(
     if judge is not None:
         tensors["reward model"] = lambda: [*judge.learner.weights, *judge.learner.critic_weights]
         tensors["reward optimizer"] = lambda: judge.learner.optimizer_tensors
-    roles = {name: tensor_role(some, base.device, files) for name, some in tensors.items()}
-    return PhaseManager(
-        {**roles, "engine": engine},
-        NEEDS,
-        gauge_of(base.device),
-        budget=int(budget_gib * _GIB),
-        trace=folder / TRACE,
-    )
+    return tensors

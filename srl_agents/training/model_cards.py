@@ -7,6 +7,7 @@ from pathlib import Path
 import srl_envs
 from srl_agents.agents.prompt_file import PROMPT
 from srl_agents.models import catalog
+from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run_folder import RECIPE
 from srl_envs.distribution import install_command
@@ -98,38 +99,41 @@ def _is_folder(model: str) -> bool:
     return model not in catalog.names() and Path(model).expanduser().is_dir()
 
 
-def model_card(recipe: LeagueRecipe, name: str, which: str, results: str, *, prompted: bool) -> str:
+def model_card(
+    recipe: LeagueRecipe, base: Base, name: str, which: str, results: str, *, prompted: bool
+) -> str:
     """The card of a learner's weights, LoRA or whole, as the recipe says.
 
     Args:
         recipe: of the run.
+        base: whose learner it is.
         name: of the folder.
         which: which weights of the learner these are.
         results: a section in Markdown.
         prompted: a prompt lies beside the weights.
     """
-    source = base_of(recipe.model)
-    full, rank = recipe.parameters == "full", recipe.lora.rank
+    source = base_of(base.model)
+    full, rank = base.parameters == "full", base.lora.rank
     adapter = _USE_ADAPTER if source else _USE_ADAPTER_OF_SHIPPED
     return _HEAD.format(
         library="transformers" if full else "peft",
         tag="full" if full else "lora",
         what="All weights of" if full else "A LoRA adapter on",
-        size="all weights" if full else f"rank {rank}, alpha {recipe.lora.alpha:g}",
-        base_line=f"base_model: {source}\n" if source and not _is_folder(recipe.model) else "",
+        size="all weights" if full else f"rank {rank}, alpha {base.lora.alpha:g}",
+        base_line=f"base_model: {source}\n" if source and not _is_folder(base.model) else "",
         title=f"{name} of {recipe.name}",
-        base=recipe.model,
+        base=base.model,
         srl=srl_envs.__version__,
         env=recipe.env,
         options=f" with {recipe.match_options}" if recipe.match_options else "",
-        algorithm=recipe.training.algorithm,
+        algorithm=base.training.algorithm,
         updates=recipe.updates,
         seed=recipe.seed,
         which=which,
         prompt=_PROMPTED if prompted else "",
         results=results,
         use=(_USE_MODEL if full else adapter).format(
-            base=recipe.model,
+            base=base.model,
             source=source,
             name=name,
             env=recipe.env,

@@ -1,23 +1,23 @@
 """The parts of a league run, in stages: each stage is a type, and the next one cannot be built without it.
 
-`Ground` is where the run lives and the model that all share. `Learning` adds who learns, and how. `Parts`
-adds who plays: versions need the learners' weights to have names.
+`Ground` is where the run lives and the models that learners are adapters of. `Learning` adds who learns,
+and how. `Parts` adds who plays: versions need the learners' weights to have names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.agents import Policy
 from srl_agents.agents.resolver import Seated, close_engines
-from srl_agents.coordination.coordinator import Coordinator
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, RepeatableEngine
@@ -26,7 +26,6 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
-from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
@@ -34,12 +33,14 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.experience import Experience
+from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of
+from srl_agents.training.groups import CoordinationGroups, coordination_of, said_of_groups
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.init_adapters import check_init_adapters, load_init_adapters
 from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
-from srl_agents.training.memory_roles import EngineRole, make_phase_manager
+from srl_agents.training.memory_roles import make_phase_manager
 from srl_agents.training.run_changes import changed_before, keep_changes, repeats_since
 from srl_agents.training.run_folder import (
     CHECKPOINTS,
@@ -51,9 +52,10 @@ from srl_agents.training.run_folder import (
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
-    load_base,
+    load_bases,
     make_buffer,
     make_engine,
+    make_experience,
     make_league,
     make_learned_reward,
     make_recipe_rewards,
@@ -72,7 +74,6 @@ from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
 from srl_agents.training.wrapped_bots import require_played
 from srl_agents.transports.held import HeldTransport
-from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError
 
 GENERATION_LOG = "generation.log"
@@ -81,7 +82,7 @@ GENERATION_LOG = "generation.log"
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """A folder that is this process's, and the model in memory."""
+    """A folder that is this process's, and the bases in memory."""
 
     recipe: LeagueRecipe
     folder: Path
@@ -93,7 +94,7 @@ class Ground:
     trackers: tuple[Tracker, ...]
     served: Mapping[str, Seated]
     """Guests behind endpoints, which have answered."""
-    base: BaseModel
+    bases: tuple[LoadedBase, ...]
     process: Supervised | None
     """Plays for later updates, if the recipe wants that; it loads meanwhile."""
     repeatable: bool
@@ -110,8 +111,9 @@ class Learning(Ground):
     rewards: RecipeRewards | None
     learned_reward: LearnedReward | None
     credit: CreditAssigner
-    coordinator: Coordinator
-    experience: Experience
+    coordinator: CoordinationGroups
+    experience: Mapping[str, Experience]
+    """By learner; learners of one base share theirs."""
     survival: Survival
 
     @property
@@ -124,7 +126,8 @@ class Learning(Ground):
 class Parts(Learning):
     """All of a run."""
 
-    engine: Engine
+    playing: tuple[PlayingBase, ...]
+    """The bases with their engines."""
     league: League
     matches: Matches
     versions: LeagueVersions
@@ -190,8 +193,10 @@ def _on_ground(
             opened.callback(tracker.close)
             trackers.append(tracker)
     served = seat_served(recipe, view.say)
-    view.phase(f"loading {recipe.model}")
-    base = load_base(recipe)
+    view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
+    bases = load_bases(recipe)
+    if told := said_of_groups(recipe):
+        view.say(told)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
     exact = recipe.rollout.order == "exact" and not served and recipe.asynchronous is None
@@ -207,7 +212,7 @@ def _on_ground(
         store=store or open_store(folder, opened),
         trackers=tuple(trackers),
         served=served,
-        base=base,
+        bases=bases,
         process=_start_generation(recipe, folder, view, opened),
         repeatable=repeatable,
     )
@@ -233,14 +238,17 @@ def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
 
 
 def _with_learners(ground: Ground) -> Learning:
-    recipe, base = ground.recipe, ground.base
+    recipe, bases = ground.recipe, ground.bases
     seeds = seeds_of(recipe)
-    load_init_adapters(recipe, base, ground.folder, ground.view)
-    warm_start(recipe, base, seeds, ground.folder, ground.view)
+    load_init_adapters(bases, ground.folder, ground.view)
+    warm_start(recipe, bases, seeds, ground.folder, ground.view)
     temperature = recipe.rollout.temperature
     learners: Learners = {
-        name: recipe.training.make_learner(name, base, temperature=temperature, seed=seed)
-        for name, seed in seeds.items()
+        name: base.settings.training.make_learner(
+            name, base.model, temperature=temperature, seed=seeds[name]
+        )
+        for base in bases
+        for name in base.settings.learners
     }
     survival = Survival(recipe.survival, learners, ground.folder, ground.view.say)
     rate = RolledBack.read(ground.folder).rate
@@ -255,18 +263,20 @@ def _with_learners(ground: Ground) -> Learning:
         teams=recipe.teams,
         replayed=replays.outcomes,
     )
-    coordinator = recipe.coordination.make_coordinator()
+    coordinator = coordination_of(recipe)
+    experience: dict[str, Experience] = {}
+    for base in recipe.bases:
+        shared = make_experience(base, learners, credit, coordinator.teaching)
+        experience |= dict.fromkeys(base.learners, shared)
     return Learning(
         **_parts_of(ground),
         learners=learners,
-        sharing=make_sharing(recipe, base, learners, seeds),
+        sharing=make_sharing(recipe, learners, seeds),
         rewards=make_recipe_rewards(recipe),
-        learned_reward=make_learned_reward(recipe, base),
+        learned_reward=make_learned_reward(recipe, bases[0].model),
         credit=credit,
         coordinator=coordinator,
-        experience=recipe.training.make_experience(
-            learners, credit, lambda learner: coordinator.teaching(learner, list(learners))
-        ),
+        experience=experience,
         survival=survival,
     )
 
@@ -276,14 +286,22 @@ def _with_players(learning: Learning) -> Parts:
     learning.opened.callback(loop.close)
     buffer = make_buffer(recipe, learning.folder)
     named = () if buffer is None else buffer.versions()
-    transport = make_transport(recipe, learning.folder, named)
-    learning.opened.callback(transport.close)
-    held = None if buffer is None else HeldTransport(transport, buffer.versions)
-    transport = held or transport
-    engine = make_engine(recipe, learning.base, transport, learning.folder)
-    learning.opened.callback(lambda: loop.run(engine.close()))
-    policies = _guests(learning, engine, loop)
-    drawn_as = {recipe.model: recipe.model}
+    held: HeldTransport | None = None
+    playing: list[PlayingBase] = []
+    for base in learning.bases:
+        transport = make_transport(recipe, base.settings, learning.folder, named)
+        learning.opened.callback(transport.close)
+        if buffer is not None:
+            transport = held = HeldTransport(transport, buffer.versions)
+        engine = make_engine(recipe, base, transport, learning.folder)
+        learning.opened.callback(partial(_close, loop, engine))
+        playing.append(
+            PlayingBase(
+                settings=base.settings, model=base.model, engine=engine, transport=transport
+            )
+        )
+    policies = _guests(learning, playing, loop)
+    drawn_as = {base.name: base.name for base in playing}
     rollouts = Rollouts(
         policies,
         root_seed=recipe.seed,
@@ -295,16 +313,16 @@ def _with_players(learning: Learning) -> Parts:
         trace=None if buffer is not None else make_request_trace(recipe, learning.folder),
     )
     learning.opened.callback(rollouts.close)
-    playing = _Playing(engine, transport, loop, policies, drawn_as, held, buffer)
-    return _with_versions(learning, playing, rollouts)
+    return _with_versions(
+        learning, _Playing(tuple(playing), loop, policies, drawn_as, held, buffer), rollouts
+    )
 
 
 @dataclass(frozen=True)
 class _Playing:
     """What samples replies, and under which names."""
 
-    engine: Engine
-    transport: Transport
+    bases: tuple[PlayingBase, ...]
     loop: asyncio.Runner
     policies: dict[str, Policy]
     drawn_as: dict[str, str]
@@ -315,22 +333,21 @@ class _Playing:
 
 def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) -> Parts:
     recipe, view = learning.recipe, learning.view
-    league = make_league(recipe, learning.base, learning.learners)
+    league = make_league(recipe, learning.learners)
+    together = all(isinstance(base.engine, RepeatableEngine) for base in playing.bases)
     matches = Matches(
         rollouts,
         store=learning.store,
         processes=learning.processes,
         view=view,
-        repeatable=learning.repeatable and isinstance(playing.engine, RepeatableEngine),
+        repeatable=learning.repeatable and together,
     )
     versions = LeagueVersions(
         recipe,
         league,
         learning.learners,
-        base=learning.base,
-        engine=playing.engine,
+        bases=playing.bases,
         sampling=sampling_of(recipe),
-        transport=playing.transport,
         wait=playing.loop.run,
         store=learning.store,
         folder=learning.folder,
@@ -342,18 +359,18 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
     )
     return Parts(
         **_parts_of(learning),
-        engine=playing.engine,
+        playing=playing.bases,
         league=league,
         matches=matches,
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
-        meter=SystemMeter(learning.base.device, learning.opened),
+        meter=SystemMeter(devices_of(learning.bases), learning.opened),
         ahead=_ahead(learning, playing, league, versions),
         memory=make_phase_manager(
-            learning.base,
+            playing.bases,
             learning.learners,
             learning.learned_reward,
-            EngineRole(playing.engine, playing.loop.run),
+            playing.loop.run,
             budget_gib=recipe.memory.budget_gib,
             folder=learning.folder,
             opened=learning.opened,
@@ -398,9 +415,15 @@ def _start_generation(
     return process
 
 
-def _guests(learning: Learning, engine: Engine, loop: asyncio.Runner) -> dict[str, Policy]:
+def _close(loop: asyncio.Runner, engine: Engine) -> None:
+    loop.run(engine.close())
+
+
+def _guests(
+    learning: Learning, playing: Sequence[PlayingBase], loop: asyncio.Runner
+) -> dict[str, Policy]:
     """Policies of those whom learners meet and that are no part of the league, by agent id."""
-    guests = {**learning.served, **seat_loaded(learning.recipe, engine)}
+    guests = {**learning.served, **seat_loaded(learning.recipe, playing)}
     learning.opened.callback(lambda: loop.run(close_engines(g.policy for g in guests.values())))
     tell_store(learning.store, guests)
     return {name: guest.policy for name, guest in guests.items()}

@@ -18,7 +18,9 @@ from srl_agents.records import Episode, TrainingBatch
 from srl_agents.rewards.learned_reward import rule_reward
 from srl_agents.trainers.learner import Batch
 from srl_agents.training import evaluation, state
+from srl_agents.training.bases import devices_of
 from srl_agents.training.matches_ahead import MatchesAhead
+from srl_agents.training.memory_roles import phase_on
 from srl_agents.training.parts import Parts
 from srl_agents.training.row_ages import of_age
 from srl_agents.training.step import take_steps
@@ -116,22 +118,29 @@ def judge(parts: Parts, update: Update) -> None:
 
 def credit(parts: Parts, update: Update) -> None:
     """Turn rewards into every learner's rows, before anybody's weights move."""
-    played_as = {learner: agent for agent, learner in update.players.items()}
-    for name, learner in parts.learners.items():
-        live = played_as[name]
-        batch, metrics = parts.experience.batch(name, update.judged, live)
-        if update.judged is not update.episodes and "reward" in metrics:
-            metrics["reward"] = rule_reward(update.episodes, live)
-        if isinstance(batch, TrainingBatch):
-            most = None if parts.ahead is None else parts.ahead.max_staleness
-            batch, ages = of_age(batch, learner.version, most)
-            metrics |= ages
-        metrics |= reward_statistics(update.episodes, live)
-        update.learners[name] = metrics | update.components.get(name, {})
-        if batch is not None:
-            update.batches[name] = batch
+    for base in parts.bases:
+        with parts.memory.phase(phase_on("credit", base.settings.folder)):
+            for name in base.settings.learners:
+                _credit(parts, update, name)
     parts.idle.say(update.number, update.learners, set(update.batches))
     _skip_stale(parts, update)
+
+
+def _credit(parts: Parts, update: Update, name: str) -> None:
+    """One learner's rows and metrics."""
+    learner = parts.learners[name]
+    live = next(agent for agent, player in update.players.items() if player == name)
+    batch, metrics = parts.experience[name].batch(name, update.judged, live)
+    if update.judged is not update.episodes and "reward" in metrics:
+        metrics["reward"] = rule_reward(update.episodes, live)
+    if isinstance(batch, TrainingBatch):
+        most = None if parts.ahead is None else parts.ahead.max_staleness
+        batch, ages = of_age(batch, learner.version, most)
+        metrics |= ages
+    metrics |= reward_statistics(update.episodes, live)
+    update.learners[name] = metrics | update.components.get(name, {})
+    if batch is not None:
+        update.batches[name] = batch
 
 
 def _skip_stale(parts: Parts, update: Update) -> None:
@@ -167,7 +176,7 @@ def step(parts: Parts, update: Update) -> None:
         for finding in signs.after_update(update.number, name, values, learner.weight_norm):
             parts.survival.meet(finding)
     update.run["train_s"] = time.monotonic() - started
-    update.run["memory/allocated_gb"] = allocated_gb(parts.base.device)
+    update.run["memory/allocated_gb"] = sum(map(allocated_gb, devices_of(parts.bases)))
 
 
 def publish(parts: Parts, update: Update) -> None:

@@ -96,7 +96,7 @@ class PromotionGate:
 
     def _partners(self, learner: str) -> list[str]:
         """Strangers: frozen versions of other lineages, and the start."""
-        start, best = self.league.start, self.league.best[learner]
+        start, best = self.league.start_of(learner), self.league.best[learner]
         pool = [v for v in self.league.past if lineage(v) != learner and v != best]
         return pool[-PARTNERS:] or [start]
 

@@ -22,6 +22,7 @@ from srl_agents.metrics.sinks import METRICS
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training import state
 from srl_agents.training.adapter_export import AdapterExport
+from srl_agents.training.bases import devices_of
 from srl_agents.training.evaluation import final_table
 from srl_agents.training.parts import build
 from srl_agents.training.phases import PHASES, Update
@@ -144,7 +145,7 @@ class LeagueTraining:
             return
         self._profile = False
         kinds = [ProfilerActivity.CPU]
-        if parts.base.device.type == "cuda":
+        if any(device.type == "cuda" for device in devices_of(parts.bases)):
             kinds.append(ProfilerActivity.CUDA)
         with profile(activities=kinds) as trace:
             yield
@@ -177,7 +178,8 @@ class LeagueTraining:
         """Remember the update that is over, if no checkpoint holds it and it is small."""
         recipe, self._held = self.parts.recipe, None
         written = checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done
-        if recipe.survival.hold_last_update and recipe.parameters == "lora" and not written:
+        small = all(base.parameters == "lora" for base in recipe.bases)
+        if recipe.survival.hold_last_update and small and not written:
             self._held = state.gather(self.parts, self.done, update.score).copied()
 
     def keep_last(self, *, before: int) -> str:
@@ -231,8 +233,8 @@ class LeagueTraining:
         for name, fault in spoiled.items():
             parts.view.say(f"{name} is not exported: {fault} in the last update.")
         live = {name: parts.league.live(name) for name in parts.learners if name not in spoiled}
-        export = AdapterExport(
-            parts.recipe, parts.folder, parts.base, parts.store, shown=parts.shown
-        )
-        for path in export.write(live):
-            parts.view.say(f"{_EXPORTED[parts.recipe.parameters]}: {path}")
+        for base in parts.bases:
+            export = AdapterExport(parts.recipe, parts.folder, base, parts.store, shown=parts.shown)
+            own = {name: live[name] for name in base.settings.learners if name in live}
+            for path in export.write(own):
+                parts.view.say(f"{_EXPORTED[base.settings.parameters]}: {path}")

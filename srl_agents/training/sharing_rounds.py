@@ -16,7 +16,7 @@ from srl_agents.models.prompt import Example
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.records import Episode
 from srl_agents.sharing.board import Board, Notice
-from srl_agents.sharing.demonstrations import DemonstrationBatch
+from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.sharing.learner_transcripts import Transcript, examples_of, transcripts_of
 from srl_agents.trainers.dpo import DPOLearner
 from srl_agents.trainers.learner import AdapterLearner
@@ -35,7 +35,6 @@ class Sharing:
 
     Args:
         settings: of the recipe.
-        base: whose adapters the learners are.
         learners: by name.
         seeds: learner -> seed, as its adapter's.
         max_new_tokens: room that a reply needs behind a prompt.
@@ -47,24 +46,26 @@ class Sharing:
     def __init__(
         self,
         settings: SharingSettings,
-        base: BaseModel,
         learners: Mapping[str, AdapterLearner[Any]],
         seeds: Mapping[str, int],
         max_new_tokens: int,
     ) -> None:
-        self.settings, self.base, self.learners = settings, base, learners
+        self.settings, self.learners = settings, learners
         self.shown: dict[str, tuple[Example, ...]] = dict.fromkeys(learners, ())
         """Learner -> examples that stand in its prompts."""
         kind: type[Any] = Preference if settings.kind == "dpo" else Transcript
         self.board: Board[Any] = Board(kind, keep=settings.top, window=settings.window)
         self._readers: dict[str, AdapterLearner[Any]] = {}
         added = settings.max_tokens if settings.kind == "demonstrations" else 0
-        if added + max_new_tokens >= base.context_length:
+        for base in {id(one.base): one.base for one in learners.values()}.values():
+            if added + max_new_tokens < base.context_length:
+                continue
             raise ConfigError(
                 f"sharing.max_tokens={added}: with a reply of {max_new_tokens} tokens nothing of "
                 f"{base.name}'s {base.context_length} is left to a game."
             )
-        for name in learners:
+        for name, learner in learners.items():
+            base = learner.base
             if settings.kind == "sft":
                 self._readers[name] = SFTLearner(name, base, settings.sft, seeds[name])
             elif settings.kind == "dpo":
@@ -135,10 +136,11 @@ class Sharing:
     def _show(self, name: str, notices: Sequence[Notice[Transcript]]) -> None:
         """Put the best examples that fit into the learner's prompts."""
         fitting: list[Example] = []
-        bare = len(self.base.encode_prompt(""))
+        base = self.learners[name].base
+        bare = len(base.encode_prompt(""))
         for example in reversed(examples_of(notices, self.settings.turns)):  # best first
             longer = [example, *fitting]
-            if len(self.base.encode_prompt("", tuple(longer))) - bare > self.settings.max_tokens:
+            if len(base.encode_prompt("", tuple(longer))) - bare > self.settings.max_tokens:
                 break
             fitting = longer
         if tuple(fitting) != self.shown[name]:
@@ -150,7 +152,7 @@ class Sharing:
         reader, learner = self._readers[name], self.learners[name]
         batch: DemonstrationBatch | PreferenceBatch
         if self.settings.kind == "sft":
-            rows = [row for notice in notices for row in notice.item.demonstrations(notice.policy)]
+            rows = [row for notice in notices for row in self._rows(learner.base, notice)]
             batch = DemonstrationBatch(learner=name, demonstrations=tuple(rows))
         else:
             pairs = tuple(notice.item for notice in notices)
@@ -160,6 +162,19 @@ class Sharing:
             loss = reader.update(batch)["loss"]
             learner.version += 1
         return loss
+
+    def _rows(self, reader: BaseModel, notice: Notice[Transcript]) -> list[Demonstration]:
+        """What a learner imitates: the tokens that were sampled, or of another base their texts."""
+        if self.learners[notice.learner].base is reader:
+            return notice.item.demonstrations(notice.policy)
+        return [
+            Demonstration(
+                prompt_ids=reader.encode_prompt(turn.observation) + reader.chat.thoughts_end,
+                reply_ids=reader.encode_reply(turn.reply),
+                by=notice.policy,
+            )
+            for turn in notice.item.turns
+        ]
 
 
 def pairs_of(

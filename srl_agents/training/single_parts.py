@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents import checkpoints
+from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.settings import EngineSite
 from srl_agents.league.manager import Arena, League
@@ -17,13 +18,16 @@ from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
+from srl_agents.trainers.experience import Experience, Teachers
 from srl_agents.trainers.learner import AdapterLearner
+from srl_agents.training.bases import LoadedBase, below, starts_of
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.transports.protocol import Transport
@@ -36,32 +40,38 @@ STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 Learners = dict[str, AdapterLearner[Any]]
 
 
-def load_base(recipe: LeagueRecipe) -> BaseModel:
-    """The model that all learners share.
+def load_bases(recipe: LeagueRecipe) -> tuple[LoadedBase, ...]:
+    """The models that learners are adapters of.
 
     Raises:
-        ConfigError: a reply alone would fill its context.
-        ModelError: it cannot be fetched or loaded.
+        ConfigError: a reply alone would fill the context of one.
+        ModelError: one cannot be fetched or loaded.
     """
-    base = BaseModel.load(
-        recipe.model,
-        lora_rank=recipe.lora.rank,
-        lora_alpha=recipe.lora.alpha,
-        lora_targets=recipe.lora.target_modules,
-        lora_excluded=recipe.lora.exclude_modules,
-        parameters=recipe.parameters,
-        frozen_in_memory=recipe.full.snapshots_in_memory,
-        dtype=recipe.dtype,
-        quantization=recipe.quantization,
-        attention=recipe.attention,
-        device=recipe.device,
-        prompt=recipe.prompt.whole(),
+    return tuple(
+        LoadedBase(settings=base, model=_load(base, recipe.rollout.max_new_tokens))
+        for base in recipe.bases
     )
-    budget = recipe.rollout.max_new_tokens
+
+
+def _load(own: Base, budget: int) -> BaseModel:
+    base = BaseModel.load(
+        own.model,
+        lora_rank=own.lora.rank,
+        lora_alpha=own.lora.alpha,
+        lora_targets=own.lora.target_modules,
+        lora_excluded=own.lora.exclude_modules,
+        parameters=own.parameters,
+        frozen_in_memory=own.full.snapshots_in_memory,
+        dtype=own.dtype,
+        quantization=own.quantization,
+        attention=own.attention,
+        device=own.device,
+        prompt=own.prompt.whole(),
+    )
     if base.chat.reply_tokens(budget) >= base.context_length:
-        thoughts = "" if recipe.prompt.thoughts is None else " after the thoughts"
+        thoughts = "" if own.prompt.thoughts is None else " after the thoughts"
         raise ConfigError(
-            f"rollout.max_new_tokens={budget}{thoughts}: {recipe.model} reads {base.context_length} "
+            f"rollout.max_new_tokens={budget}{thoughts}: {own.model} reads {base.context_length} "
             "tokens in all, prompt and reply together."
         )
     return base
@@ -80,32 +90,42 @@ def sampling_of(recipe: LeagueRecipe) -> SamplingSettings:
 
 
 def make_engine(
-    recipe: LeagueRecipe, base: BaseModel, transport: Transport, folder: Path
+    recipe: LeagueRecipe, base: LoadedBase, transport: Transport, folder: Path
 ) -> Engine:
-    """What replies are sampled with.
+    """What replies of one base's versions are sampled with.
 
     Raises:
         ConfigError: learners cannot learn from what it tells.
     """
-    engine = recipe.engine.make_engine(
+    own, home = base.settings, below(folder, base.settings)
+    home.mkdir(parents=True, exist_ok=True)
+    engine = own.engine.make_engine(
         EngineSite(
-            base=base,
+            base=base.model,
             sampling=sampling_of(recipe),
             batch_rows=recipe.rollout.batch_rows,
             open_update=transport.open,
-            folder=folder,
+            folder=home,
         )
     )
     can = engine.capabilities
     if not (can.token_ids and can.logprobs and can.versions):
         raise ConfigError(
-            f"engine.kind={recipe.engine.kind!r} tells no tokens or log-probabilities, or takes no new "
+            f"engine.kind={own.engine.kind!r} tells no tokens or log-probabilities, or takes no new "
             "versions; nobody can learn from it."
         )
     for name, able in (("thoughts", can.thoughts), ("memory", can.memory)):
-        if getattr(recipe.prompt, name) is not None and not able:
-            raise ConfigError(f"prompt.{name}: engine.kind={recipe.engine.kind!r} has none.")
+        if getattr(own.prompt, name) is not None and not able:
+            raise ConfigError(f"prompt.{name}: engine.kind={own.engine.kind!r} has none.")
     return engine
+
+
+def make_experience(
+    base: Base, learners: Learners, credit: CreditAssigner, teachers: Teachers
+) -> Experience:
+    """What the algorithm of one base makes of an update's episodes."""
+    own = {name: learners[name] for name in base.learners}
+    return base.training.make_experience(own, credit, teachers)
 
 
 def seeds_of(recipe: LeagueRecipe) -> dict[str, int]:
@@ -126,7 +146,7 @@ def open_store(folder: Path, opened: ExitStack) -> LeagueStore:
     return store
 
 
-def make_league(recipe: LeagueRecipe, base: BaseModel, learners: Learners) -> League:
+def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
     """Who plays whom."""
     known = env_spec(recipe.env)
     arena = Arena(
@@ -137,13 +157,13 @@ def make_league(recipe: LeagueRecipe, base: BaseModel, learners: Learners) -> Le
         teams=recipe.teams,
     )
     versions = {
-        name: version_of(name, learner.version, base.trainable_parameters(name))
+        name: version_of(name, learner.version, learner.base.trainable_parameters(name))
         for name, learner in learners.items()
     }
     return League(
         arena=arena,
         versions=versions,
-        start=recipe.model,
+        starts=starts_of(recipe.bases),
         opponents=resolve(recipe.opponents, known.mode, arena.seats),
         seed=recipe.seed,
         roles=recipe.roles,
@@ -163,30 +183,32 @@ def make_request_trace(recipe: LeagueRecipe, folder: Path) -> RequestTrace | Non
     return RequestTrace(folder / REQUESTS, size) if size else None
 
 
-def make_transport(recipe: LeagueRecipe, folder: Path, named: Collection[str]) -> Transport:
-    """How new weights reach the engine. What an interrupted run published is published again.
+def make_transport(
+    recipe: LeagueRecipe, base: Base, folder: Path, named: Collection[str]
+) -> Transport:
+    """How new weights reach a base's engine. What an interrupted run published is published again.
 
     Args:
         recipe: of the run.
+        base: whose versions they are.
         folder: of the run.
         named: ids of versions that stay, because matches of an interrupted run may still need them.
     """
-    if (folder / VERSIONS).is_dir():
-        for path in (folder / VERSIONS).iterdir():
+    home = below(folder / VERSIONS, base)
+    if home.is_dir():
+        for path in home.iterdir():
             if path.name not in named:
                 shutil.rmtree(path, ignore_errors=True)
-    return recipe.transport.make_transport(
-        folder / VERSIONS, whole_weights=recipe.parameters == "full"
-    )
+    return recipe.transport.make_transport(home, whole_weights=base.parameters == "full")
 
 
 def make_sharing(
-    recipe: LeagueRecipe, base: BaseModel, learners: Learners, seeds: Mapping[str, int]
+    recipe: LeagueRecipe, learners: Learners, seeds: Mapping[str, int]
 ) -> Sharing | None:
     """Rounds in which learners read each other, if the recipe has them."""
     if recipe.sharing is None:
         return None
-    return Sharing(recipe.sharing, base, learners, seeds, recipe.rollout.max_new_tokens)
+    return Sharing(recipe.sharing, learners, seeds, recipe.rollout.max_new_tokens)
 
 
 def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:

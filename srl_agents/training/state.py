@@ -15,7 +15,7 @@ from srl_agents.training.run_folder import CHECKPOINTS
 from srl_envs.errors import CheckpointError, ConfigError
 
 COORDINATION = "coordination"
-"""Group of a checkpoint's tensors."""
+"""Begins the names of groups of a checkpoint's tensors."""
 Groups = dict[str, dict[str, Any]]
 """Named tensors by group."""
 
@@ -97,8 +97,7 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
         "survival": parts.survival.state(),
     }
     shared, state["coordination"] = parts.coordinator.state()
-    if shared:
-        tensors[COORDINATION] = shared
+    tensors |= {f"{COORDINATION}.{group}": own for group, own in shared.items()}
     if parts.sharing is not None:
         groups, state["sharing"] = parts.sharing.state()
         tensors |= groups
@@ -106,7 +105,7 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
         groups, state["reward_model"] = parts.learned_reward.state()
         tensors |= groups
     for name, learner in parts.learners.items():
-        own = parts.base.trainable_parameters(name)
+        own = learner.base.trainable_parameters(name)
         tensors[f"{name}.adapter"] = {key: tensor.detach() for key, tensor in own.items()}
         tensors[f"{name}.optimizer"], state["learners"][name] = learner.state()
     return Gathered(done=done, tensors=tensors, state=state, score=score)
@@ -117,14 +116,18 @@ def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
     tensors, state = checkpoint.tensors, checkpoint.state
     parts.league.load_state(state["league"])
     for name, learner in parts.learners.items():
-        parts.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
+        learner.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])
         learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
     parts.credit.load_state(state["credit"])
     parts.survival.load_state(state["survival"])
     parts.coordinator.load_state(
-        tensors.get(COORDINATION, {}),
+        {
+            name.removeprefix(f"{COORDINATION}."): own
+            for name, own in tensors.items()
+            if name.startswith(f"{COORDINATION}.")
+        },
         state["coordination"],
-        like=dict(parts.base.trainable_parameters(parts.recipe.learners[0])),
+        like=lambda name: dict(parts.learners[name].base.trainable_parameters(name)),
     )
     if parts.sharing is not None:
         parts.sharing.load_state(tensors, state["sharing"])

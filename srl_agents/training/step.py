@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.models.device_memory import empty_cache
+from srl_agents.recipes.base_settings import Base
 from srl_agents.trainers.learner import Batch
 from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
+from srl_agents.training.memory_roles import phase_on
 from srl_agents.training.parts import Learning, Parts
 from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import FaultError, MemoryLimitError
@@ -40,8 +41,13 @@ def take_steps(parts: Parts, batches: Mapping[str, Batch], learners: Metrics) ->
             for name, own in steps.items()
             if number < len(own) and name not in skipping
         }
-        with parts.memory.phase("gradients"):
-            for name, (metrics, broken) in _gradients(parts, now).items():
+        for base in parts.bases:
+            own = {name: now[name] for name in base.settings.learners if name in now}
+            if not own:
+                continue
+            with parts.memory.phase(phase_on("gradients", base.settings.folder)):
+                found = _gradients(parts, own)
+            for name, (metrics, broken) in found.items():
                 learners[name] |= metrics
                 if first:
                     parts.view.advance()
@@ -68,9 +74,10 @@ def require_equal_weights(parts: Learning) -> None:
     Raises:
         ModelError: they do not.
     """
-    judge = [] if parts.learned_reward is None else [parts.learned_reward.learner.name]
-    for name in (*parts.learners, *judge):
-        weights = parts.base.trainable_parameters(name)
+    judge = [] if parts.learned_reward is None else [parts.learned_reward.learner]
+    for learner in (*parts.learners.values(), *judge):
+        name = learner.name
+        weights = learner.base.trainable_parameters(name)
         parts.processes.require_equal(f"the weights of {name!r}", weights)
 
 
@@ -103,7 +110,7 @@ def _add(decision: Decision, learners: Metrics) -> None:
 def _gradients(
     parts: Learning, batches: Mapping[str, Batch]
 ) -> dict[str, tuple[dict[str, float], Finding | None]]:
-    """Put its gradient on every learner that has a batch; returns what they say of it, or what is wrong.
+    """Put its gradient on every learner of one base; returns what they say of it, or what is wrong.
 
     Each process computes those of some learners, and hears of the others.
     """
@@ -137,7 +144,7 @@ def _together(
     except (FaultError, MemoryLimitError):
         for name in mixed:
             parts.learners[name].drop_gradients()
-        empty_cache(parts.base.device)
+        empty_cache(learners[next(iter(mixed))].base.device)
         return {}
     return {name: (metrics, None, {}) for name, metrics in told.items()}
 
@@ -170,18 +177,24 @@ def _members(
     parts: Learning, batches: Mapping[str, Batch], *, stepped: bool = False
 ) -> list[Member]:
     """All learners as coordination sees them, before a step or after the last."""
-    recipe = parts.recipe
-    shape = AdapterShape(base=recipe.model, rank=None)
-    if recipe.parameters == "lora":
-        lora = recipe.lora
-        shape = replace(shape, rank=lora.rank, scaling=lora.alpha / lora.rank)
+    shapes = {
+        name: _shape(base.settings) for base in parts.bases for name in base.settings.learners
+    }
     return [
         Member(
             name=name,
-            shape=shape,
-            adapter={k: p.detach() for k, p in parts.base.trainable_parameters(name).items()},
+            shape=shapes[name],
+            adapter={k: p.detach() for k, p in learner.base.trainable_parameters(name).items()},
             gradients=learner.gradients if name in batches and not stepped else None,
             rows=batches[name].rows if name in batches else 0,
         )
         for name, learner in parts.learners.items()
     ]
+
+
+def _shape(base: Base) -> AdapterShape:
+    if base.parameters == "full":
+        return AdapterShape(base=base.name, rank=None)
+    return AdapterShape(
+        base=base.name, rank=base.lora.rank, scaling=base.lora.alpha / base.lora.rank
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import torch
@@ -22,15 +22,17 @@ class SystemMeter:
     """Measures from one record to the next.
 
     Args:
-        device: that models are on.
+        devices: that models are on.
         opened: closes what must be closed.
     """
 
-    def __init__(self, device: torch.device, opened: ExitStack) -> None:
-        self._device = device
+    def __init__(self, devices: Sequence[torch.device], opened: ExitStack) -> None:
+        self._gpus = [device for device in devices if device.type == "cuda"]
         self._load: GPULoad | None = None
-        if device.type == "cuda":
-            self._load = GPULoad(lambda: torch.cuda.utilization(device))
+        if self._gpus:
+            self._load = GPULoad(
+                lambda: round(sum(map(torch.cuda.utilization, self._gpus)) / len(self._gpus))
+            )
             opened.callback(self._load.close)
         self._wall_s, self._processor_s = time.monotonic(), time.process_time()
 
@@ -67,7 +69,10 @@ class SystemMeter:
     def _memory(self) -> dict[str, float]:
         host = memory_of(torch.device("cpu"))
         found = {"memory/host_free_gb": host.free / _BYTES_PER_GB}
-        if self._device.type == "cuda":
-            found["memory/device_free_gb"] = memory_of(self._device).free / _BYTES_PER_GB
-            found["memory/reserved_gb"] = torch.cuda.memory_reserved(self._device) / _BYTES_PER_GB
+        if self._gpus:
+            free = min(memory_of(device).free for device in self._gpus)
+            found["memory/device_free_gb"] = free / _BYTES_PER_GB
+            found["memory/reserved_gb"] = (
+                sum(map(torch.cuda.memory_reserved, self._gpus)) / _BYTES_PER_GB
+            )
         return found

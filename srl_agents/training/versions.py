@@ -7,7 +7,7 @@ is a version that was published after a step and installed on the engine, until 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,17 @@ from srl_agents import checkpoints
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.contents import contents_of
 from srl_agents.agents.prompt_file import Examples, read_prompt, write_prompt
-from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.league.agent_names import lineage
 from srl_agents.league.manager import BOT, League
 from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate, WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
+from srl_agents.training.bases import PlayingBase, site_of
 from srl_agents.training.promotion_gate import Play, PromotionGate
 from srl_agents.training.run_folder import SNAPSHOTS, link_label
-from srl_agents.transports.protocol import Transport
 from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
 
@@ -44,11 +43,9 @@ class LeagueVersions:
         recipe: of the run.
         league: whose pool it is.
         learners: by name.
-        base: has the learners' adapters.
-        engine: what model policies sample with.
-        sampling: of the engine.
-        transport: carries weights to it.
-        wait: runs what the engine is asked for, in its event loop.
+        bases: have the learners' adapters, and what samples them.
+        sampling: of the engines.
+        wait: runs what engines are asked for, in their event loop.
         store: learns of every version that plays.
         folder: of the run; adapters are saved below it.
         policies: agent id -> policy; kept up to date.
@@ -65,10 +62,8 @@ class LeagueVersions:
         league: League,
         learners: dict[str, AdapterLearner[Any]],
         *,
-        base: BaseModel,
-        engine: Engine,
+        bases: Sequence[PlayingBase],
         sampling: SamplingSettings,
-        transport: Transport,
         wait: Callable[[Coroutine[Any, Any, None]], None],
         store: LeagueStore,
         folder: Path,
@@ -79,21 +74,21 @@ class LeagueVersions:
         shown: Mapping[str, Examples],
     ) -> None:
         self.recipe, self.league, self.learners = recipe, league, learners
-        self.engine, self.base, self.transport, self._wait = engine, base, transport, wait
+        self._bases, self._wait = bases, wait
         self.store, self.folder, self._sampling = store, folder, sampling
         self.policies, self._drawn_as = policies, drawn_as
         self._play, self._say, self._shown = play, say, shown
-        policies[recipe.model] = ModelPolicy(engine)
+        policies |= {base.name: ModelPolicy(base.engine) for base in bases}
         for bot in env_spec(recipe.env).bots:
             policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
         self._first = {
-            name: (self.base.adapter_tensors(name), learner.state())
+            name: (learner.base.adapter_tensors(name), learner.state())
             for name, learner in learners.items()
             if league.roles[name] != "main"
         }
         self._gate: PromotionGate | None = None
         if recipe.promotion is not None:
-            anchors = [recipe.model, *(f"{BOT}{bot}" for bot in recipe.evaluation.bots)]
+            anchors = [*league.starts, *(f"{BOT}{bot}" for bot in recipe.evaluation.bots)]
             self._gate = PromotionGate(league, recipe.promotion, anchors, play)
         self._known = {agent.agent_id for agent in store.agents()}
         self.installed: dict[str, WeightUpdate] = {}
@@ -117,7 +112,7 @@ class LeagueVersions:
 
     def _publish(self, name: str) -> None:
         learner, shown = self.learners[name], self._shown.get(name, ())
-        tensors = self.base.trainable_parameters(name)
+        tensors = learner.base.trainable_parameters(name)
         version = version_of(name, learner.version, tensors, shown)
         previous, self.league.versions[name] = self.league.versions[name], version
         if str(version) not in self.policies:
@@ -136,22 +131,27 @@ class LeagueVersions:
         previous: WeightVersion | None,
         shown: Examples,
     ) -> None:
-        update = self.transport.publish(version, tensors, previous, shown)
-        self._wait(self.engine.install(update))
+        site = site_of(self._bases, version.learner)
+        update = site.transport.publish(version, tensors, previous, shown)
+        self._wait(site.engine.install(update))
         self.installed[str(version)] = update
         self._seat(version, shown)
 
     def _seat(self, version: WeightVersion, shown: Examples) -> None:
         """Let an installed version play."""
-        self.policies[str(version)] = ModelPolicy(self.engine, version, shown)
+        self.policies[str(version)] = ModelPolicy(
+            site_of(self._bases, version.learner).engine, version, shown
+        )
         self._drawn_as[str(version)] = version.label
 
     def _retire(self, version: str) -> None:
         self.policies.pop(version, None)
         self._drawn_as.pop(version, None)
         self.installed.pop(version, None)
-        self._wait(self.engine.retire(WeightVersion.parse(version)))
-        self.transport.release(WeightVersion.parse(version))
+        found = WeightVersion.parse(version)
+        site = site_of(self._bases, found.learner)
+        self._wait(site.engine.retire(found))
+        site.transport.release(found)
 
     # --- frozen versions ---------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class LeagueVersions:
             CheckpointError: one is gone or damaged.
         """
         for version in self.league.past:
-            if version == self.league.start:
+            if version in self.league.starts:
                 continue
             if not self._folder_of(version).is_dir():
                 raise CheckpointError(
@@ -202,9 +202,10 @@ class LeagueVersions:
         if not folder.is_dir() or checkpoints.changed_files(folder):
             temporary = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
-            self.base.save_adapter(learner, temporary)
+            site = site_of(self._bases, learner)
+            site.model.save_adapter(learner, temporary)
             shown = self._shown.get(learner, ())
-            write_prompt(temporary, self.recipe.prompt.followed_by(shown))
+            write_prompt(temporary, site.settings.prompt.followed_by(shown))
             shutil.rmtree(folder, ignore_errors=True)
             checkpoints.keep_frozen(temporary, folder)
         link_label(self.folder, WeightVersion.parse(frozen))
@@ -223,16 +224,17 @@ class LeagueVersions:
         Whole weights stay on disk until a batch needs them; a live one was an alias of the learner's.
         """
         folder, version = self._folder_of(agent), WeightVersion.parse(agent)
-        whole = self.recipe.parameters == "full"
+        site = site_of(self._bases, version.learner)
+        base, whole = site.model, site.settings.parameters == "full"
         if agent in self.policies and not whole:
             return
         checkpoints.check_frozen(folder, _MEND)
         if agent in self.policies:
             self._retire(agent)
         prompt = read_prompt(folder)
-        own = prompt.pairs[len(self.recipe.prompt.examples) :]  # the recipe's are the base's
-        self.base.load_frozen(agent, folder)
-        tensors = self.base.adapter_tensors(agent)
+        own = prompt.pairs[len(site.settings.prompt.examples) :]  # the recipe's are the base's
+        base.load_frozen(agent, folder)
+        tensors = base.adapter_tensors(agent)
         found = version_of(version.learner, version.number, tensors, own)
         if found != version:
             raise CheckpointError(
@@ -242,7 +244,7 @@ class LeagueVersions:
         if whole:
             self._seat(version, own)
         else:
-            self.base.forget(agent)
+            base.forget(agent)
             self._install(version, tensors, None, own)
 
     def _start_again(self, learner: str) -> None:
@@ -250,7 +252,7 @@ class LeagueVersions:
         weights, (tensors, state) = self._first[learner]
         number = self.learners[learner].version + 1
         self._withdraw(learner)
-        self.base.set_adapter_tensors(learner, weights)
+        self.learners[learner].base.set_adapter_tensors(learner, weights)
         self.learners[learner].load_state(tensors, state)
         self.learners[learner].version = number
         self._publish(learner)
@@ -271,7 +273,7 @@ class LeagueVersions:
             AgentVersion(
                 agent_id=str(version),
                 lineage=lineage(str(version)),
-                parent=self.recipe.model,
+                parent=self.league.start_of(learner),
                 role=self.league.roles[learner],
                 step=version.number,
                 spec=self._contents(learner),
@@ -280,14 +282,17 @@ class LeagueVersions:
         self._known.add(str(version))
 
     def _add_anchors(self) -> None:
-        """The start and the bots."""
-        model = self.recipe.model
-        if model not in self._known:
-            self.store.add_agent(
-                AgentVersion(
-                    agent_id=model, lineage=model, role="anchor", spec=self._contents(None)
+        """The starts and the bots."""
+        for base in self._bases:
+            if base.name not in self._known:
+                contents = contents_of(
+                    base.model, None, self._sampling, self.league.arena.env_id, ()
                 )
-            )
+                self.store.add_agent(
+                    AgentVersion(
+                        agent_id=base.name, lineage=base.name, role="anchor", spec=contents
+                    )
+                )
         for bot in env_spec(self.recipe.env).bots:
             self.store.add_agent(
                 AgentVersion(
@@ -298,7 +303,6 @@ class LeagueVersions:
                 )
             )
 
-    def _contents(self, adapter: str | None) -> dict[str, Any]:
-        env_id = self.league.arena.env_id
-        examples = () if adapter is None else self._shown.get(adapter, ())
-        return contents_of(self.base, adapter, self._sampling, env_id, examples)
+    def _contents(self, learner: str) -> dict[str, Any]:
+        base, env_id = self.learners[learner].base, self.league.arena.env_id
+        return contents_of(base, learner, self._sampling, env_id, self._shown.get(learner, ()))

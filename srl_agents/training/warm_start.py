@@ -26,6 +26,7 @@ from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
+from srl_agents.training.bases import LoadedBase, below
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 from srl_envs.making import count_seats
@@ -37,16 +38,16 @@ _STREAM = 0x5F7
 
 def warm_start(
     recipe: LeagueRecipe,
-    base: BaseModel,
+    bases: Sequence[LoadedBase],
     seeds: Mapping[str, int],
     folder: Path,
     view: ConsoleView,
 ) -> None:
-    """Add every learner's adapter to the base, as imitation leaves it; one that is there learns on.
+    """Add every learner's adapter to its base, as imitation leaves it; one that is there learns on.
 
     Args:
         recipe: of the run; without a warm start nothing happens.
-        base: gets the adapters.
+        bases: get the adapters.
         seeds: learner -> seed of its adapter's first weights; equal seeds give equal adapters.
         folder: of the run; ``warm_start`` in it holds the adapters and a report.
         view: shows progress.
@@ -58,8 +59,9 @@ def warm_start(
     final, settings = folder / WARM_START, recipe.warm_start
     if settings is None:
         return
+    on = {name: base.model for base in bases for name in base.settings.learners}
     if final.is_dir():
-        for name in seeds:
+        for name, base in on.items():
             checkpoints.check_frozen(
                 final / name, f"Delete {final}: the run makes it again, alike."
             )
@@ -67,24 +69,28 @@ def warm_start(
         return
     view.phase("warm start: bots play", settings.episodes)
     episodes = _played(recipe, settings, view)
-    rows, report = demonstrations_of(episodes, settings, base, recipe.rollout.max_new_tokens)
-    if not rows:
-        raise ConfigError(
-            f"warm_start: nothing to imitate in {len(episodes)} games: {report}. Prompts and replies "
-            f"must fit {base.context_length} tokens together, replies rollout.max_new_tokens="
-            f"{recipe.rollout.max_new_tokens}."
-        )
-    view.say(_in_words(report))
     work = folder / f"{WARM_START}.tmp"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    for name, seed in seeds.items():
-        learner = SFTLearner(name, base, settings.training, seed)
-        batches = _shuffled(rows, settings.training.batch_rows, seed)
-        report["learners"][name] = _imitate(learner, batches, settings.updates, view)
-        base.save_adapter(name, work / f"{name}.tmp")
-        checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
-    (work / REPORT).write_text(json.dumps(report, indent=1, sort_keys=True))
+    for loaded in bases:
+        base = loaded.model
+        rows, report = demonstrations_of(episodes, settings, base, recipe.rollout.max_new_tokens)
+        if not rows:
+            raise ConfigError(
+                f"warm_start: nothing to imitate in {len(episodes)} games: {report}. Prompts and replies "
+                f"must fit {base.context_length} tokens together, replies rollout.max_new_tokens="
+                f"{recipe.rollout.max_new_tokens}."
+            )
+        view.say(_in_words(report))
+        for name in loaded.settings.learners:
+            learner = SFTLearner(name, base, settings.training, seeds[name])
+            batches = _shuffled(rows, settings.training.batch_rows, seeds[name])
+            report["learners"][name] = _imitate(learner, batches, settings.updates, view)
+            base.save_adapter(name, work / f"{name}.tmp")
+            checkpoints.keep_frozen(work / f"{name}.tmp", work / name)
+        below(work, loaded.settings).mkdir(exist_ok=True)
+        told = json.dumps(report, indent=1, sort_keys=True)
+        (below(work, loaded.settings) / REPORT).write_text(told)
     checkpoints.rename_durably(work, final)
 
 

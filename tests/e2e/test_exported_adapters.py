@@ -63,9 +63,9 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         assert 'from_pretrained(resolve("tiny"))' in card
 
         ids = torch.tensor([[3, 1, 4, 1, 5]])
-        training.parts.base.activate("alice")
+        training.parts.bases[0].model.activate("alice")
         with torch.no_grad():
-            ours = training.parts.base.model(ids).logits
+            ours = training.parts.bases[0].model.model(ids).logits
         plain = AutoModelForCausalLM.from_pretrained(resolve("tiny"))
         bare = plain(ids).logits
         with torch.no_grad():
@@ -77,13 +77,13 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
         first = checkpoints.load(next((run / "checkpoints").glob("step-*")))
         weights = {"alice.adapter": {k: v * 0 for k, v in first.tensors["alice.adapter"].items()}}
         checkpoints.save(run / "checkpoints", 1, weights, {}, score=2.0, keep_best=1)
-        last = training.parts.base.adapter_tensors("alice")
+        last = training.parts.bases[0].model.adapter_tensors("alice")
         live = {"alice": training.parts.league.live("alice")}
-        export = AdapterExport(recipe, run, training.parts.base, training.parts.store, shown={})
+        export = AdapterExport(recipe, run, training.parts.bases[0], training.parts.store, shown={})
         paths = export.write(live)
         assert [path.name for path in paths] == ["alice", "alice-best"]
         assert "after update 1" in (run / "adapters/alice-best/README.md").read_text()
-        now = training.parts.base.adapter_tensors("alice")
+        now = training.parts.bases[0].model.adapter_tensors("alice")
         assert all(torch.equal(now[key], last[key]) for key in last)
         best = PeftModel.from_pretrained(
             AutoModelForCausalLM.from_pretrained(resolve("tiny")), str(paths[1])
@@ -92,7 +92,9 @@ def test_a_run_leaves_adapters_that_load_without_us(tmp_path: Path) -> None:
             torch.testing.assert_close(best.eval()(ids).logits, bare)
 
         shown = {"alice": (("a board", "<action>1</action>"),)}
-        export = AdapterExport(recipe, run, training.parts.base, training.parts.store, shown=shown)
+        export = AdapterExport(
+            recipe, run, training.parts.bases[0], training.parts.store, shown=shown
+        )
         (path,) = export.write(live)  # the best had other examples, which nobody kept
         assert read_prompt(path).pairs == (*recipe.prompt.pairs, *shown["alice"])
     finally:

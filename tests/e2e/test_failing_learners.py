@@ -63,7 +63,10 @@ class Run:
             self.training.close()
 
     def weights(self) -> Weights:
-        return {name: self.training.parts.base.adapter_tensors(name) for name in ("alice", "bob")}
+        return {
+            name: self.training.parts.bases[0].model.adapter_tensors(name)
+            for name in ("alice", "bob")
+        }
 
     def learners(self) -> list[dict[str, dict[str, float]]]:
         return [line["learners"] for line in read_lines(self.folder / "metrics.jsonl")]

@@ -133,7 +133,7 @@ def test_what_is_left_is_a_model_for_everybody(whole: Path, tmp_path: Path) -> N
         recipe, tmp_path / "next", ConsoleView("next", UPDATES, Console(quiet=True))
     )
     try:
-        assert equal(training.parts.base.adapter_tensors("alice"), own)
+        assert equal(training.parts.bases[0].model.adapter_tensors("alice"), own)
     finally:
         training.close()
 

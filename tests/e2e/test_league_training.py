@@ -147,10 +147,10 @@ def test_frozen_versions_do_not_move_with_their_learner(recipe: Path, tmp_path: 
         assert isinstance(policy, ModelPolicy)
         assert str(policy.version) == version
         saved = load_file(tmp_path / "run/snapshots" / version / "adapter_model.safetensors")
-        played = training.parts.base.adapter_tensors(version)
+        played = training.parts.bases[0].model.adapter_tensors(version)
         assert all(torch.equal(saved[name], played[name]) for name in saved)
-    moved = training.parts.base.adapter_tensors("alice")
-    old = training.parts.base.adapter_tensors(find_agent("alice@2", frozen))
+    moved = training.parts.bases[0].model.adapter_tensors("alice")
+    old = training.parts.bases[0].model.adapter_tensors(find_agent("alice@2", frozen))
     assert any(not torch.equal(moved[name], old[name]) for name in old)
     training.close()
 

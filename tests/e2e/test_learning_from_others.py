@@ -105,7 +105,9 @@ def shown_with_their_snapshots(training: LeagueTraining, run: Path) -> None:
         assert isinstance(policy, ModelPolicy)
         recipes, *shared = read_prompt(run / "snapshots" / live).pairs
         assert (
-            (recipes,) == training.parts.base.prompt.examples == training.parts.recipe.prompt.pairs
+            (recipes,)
+            == training.parts.bases[0].model.prompt.examples
+            == training.parts.recipe.prompt.pairs
         )
         assert policy.examples == tuple(shared)
         assert training.parts.sharing is not None

@@ -76,8 +76,10 @@ class Run:
         with ConsoleView("run", 1, Console(quiet=True)) as view:
             training = LeagueTraining(recipe, self.folder, view)
             try:
-                self.heard = Heard(training.parts.experience)
-                training.parts = replace(training.parts, experience=self.heard)
+                self.heard = Heard(training.parts.experience["alice"])
+                training.parts = replace(
+                    training.parts, experience=dict.fromkeys(recipe.learners, self.heard)
+                )
                 training.run()
                 self.matches: list[tuple[MatchSpec, MatchResult]] = list(
                     training.parts.store.matches()

@@ -199,7 +199,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
         ("tiny+{adapter}", "an adapter of another model: it reads 64 values per token"),
         ("openai:m", "write openai:MODEL@URL"),
         ("openai:m@http://127.0.0.1:9/v1", "does not answer"),
-        ("{base}", "is what all learners start as"),
+        ("{base}", "is what learners start as"),
     ],
 )
 def test_who_cannot_be_an_opponent_is_named_before_a_model_is_loaded(

@@ -71,8 +71,10 @@ def trained(folder: Path, **said: Any) -> tuple[LeagueRecipe, Heard, Path]:
     with ConsoleView("run", 1, Console(quiet=True)) as view:
         training = LeagueTraining(recipe, folder / "run", view)
         try:
-            heard = Heard(training.parts.experience)
-            training.parts = replace(training.parts, experience=heard)
+            heard = Heard(training.parts.experience["alice"])
+            training.parts = replace(
+                training.parts, experience=dict.fromkeys(recipe.learners, heard)
+            )
             training.run()
         finally:
             training.close()

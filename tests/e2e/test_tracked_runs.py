@@ -84,7 +84,7 @@ def test_a_missing_login_is_said_before_the_model_is_loaded(
         "def init(**_):\n    raise RuntimeError('No API key.')\n"
     )
     loaded: list[LeagueRecipe] = []
-    monkeypatch.setattr(parts, "load_base", loaded.append)
+    monkeypatch.setattr(parts, "load_bases", loaded.append)
     with pytest.raises(ConfigError, match=r"wandb does not begin: .*No API key"):
         train_run(recipe, tmp_path / "run")
     assert not loaded

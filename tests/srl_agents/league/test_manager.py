@@ -38,7 +38,7 @@ def make_league(
         arena=Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams),
         versions={name: named(name, 0) for name in learners},
         roles=roles,
-        start="tiny",
+        starts=dict.fromkeys(learners, "tiny"),
         opponents=OpponentSettings(**opponents),  # type: ignore[arg-type]
         seed=seed,
     )

@@ -69,7 +69,9 @@ def begun(recipe: LeagueRecipe, run: Path) -> dict[str, dict[str, torch.Tensor]]
     """Every learner's weights as the run begins; its version is named after them."""
     training = LeagueTraining(recipe, run, ConsoleView("run", 1, Console(quiet=True)))
     try:
-        weights = {name: training.parts.base.adapter_tensors(name) for name in recipe.learners}
+        weights = {
+            name: training.parts.bases[0].model.adapter_tensors(name) for name in recipe.learners
+        }
         for name, own in weights.items():
             assert training.parts.league.live(name) == str(version_of(name, 0, own))
         return weights

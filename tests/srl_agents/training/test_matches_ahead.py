@@ -49,7 +49,7 @@ class Run:
         self.league = League(
             arena=Arena(env_id="connect_four-v0", options={}, seats=2),
             versions={name: self.publish(name, done) for name in recipe.learners},
-            start="tiny",
+            starts=dict.fromkeys(recipe.learners, "tiny"),
             opponents=OpponentSettings(),
             seed=3,
         )

@@ -1,0 +1,189 @@
+"""A league of two bases: trained, killed, resumed bit for bit, rated on one scale, exported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_agents.checkpoints import load as load_checkpoint
+from srl_agents.league.manager import FINAL
+from srl_agents.league.store import LeagueStore
+from srl_agents.memory.devices import target_of
+from srl_agents.memory.planner import plan
+from srl_agents.metrics.names import WALL_CLOCK
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+from srl_envs.settings import build
+from tests.training_runs import metrics_of, train_run
+
+RECIPE = """
+name: two
+models:
+  deep: {model: tiny, learners: [alice, bob]}
+  shallow: {model: tiny-shallow, learners: [carol], lora: {rank: 4, alpha: 8}}
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 4
+lora: {rank: 2, alpha: 4}
+coordination: {kind: federated, every: 2}
+sharing: {kind: sft, every: 2, top: 2}
+rollout: {start_states: 1, group_size: 4, max_new_tokens: 6}
+opponents: {mirror: 0, live: 1, past: 1}
+training: {learning_rate: 0.01, kl_coef: 0.1}
+evaluation: {every: 2, pairs: 1, final_pairs: 1, bots: [random]}
+snapshot_every: 2
+checkpoint_every: 1
+"""
+
+
+def recipe_in(folder: Path, *settings: str, text: str = RECIPE) -> LeagueRecipe:
+    path = folder / "two.yaml"
+    path.write_text(text)
+    return load(LeagueRecipe, path, settings)
+
+
+def left_by(run: Path) -> tuple[str, list[dict[str, Any]], Mapping[str, Any]]:
+    """Matches, metrics but for times, and all that the last checkpoint holds."""
+    with LeagueStore(run / "league.db", mode="read") as store:
+        matches = store.content_digest()
+    metrics = read_lines(run / "metrics.jsonl")
+    for line in metrics:
+        for name in WALL_CLOCK:
+            line["run"].pop(name, None)
+        line["run"] = {k: v for k, v in line["run"].items() if "/" not in k}
+    last = load_checkpoint(run / "checkpoints/step-00000004")
+    tensors = {
+        f"{group}/{name}": tensor
+        for group, own in last.tensors.items()
+        for name, tensor in own.items()
+    }
+    return matches, metrics, {"state": last.state, **tensors}
+
+
+@pytest.mark.slow
+def test_two_bases_meet_are_killed_resumed_bit_for_bit_rated_and_exported(tmp_path: Path) -> None:
+    recipe = recipe_in(tmp_path)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    train_run(recipe, whole)
+    command = [sys.executable, "-W", "ignore", "-m", "srl_agents.cli.main", "train"]
+    process = subprocess.Popen(
+        [*command, str(tmp_path / "two.yaml"), "--out", str(killed)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while process.poll() is None and not (killed / "checkpoints/step-00000002").is_dir():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    train_run(recipe, killed)
+
+    (matches, metrics, expected), (same, told, found) = left_by(whole), left_by(killed)
+    assert same == matches
+    assert told == metrics
+    assert found["state"] == expected["state"]
+    assert all(
+        torch.equal(found[key], tensor) for key, tensor in expected.items() if key != "state"
+    )
+    with LeagueStore(whole / "league.db", mode="read") as store:
+        agents = {agent.agent_id: agent for agent in store.agents()}
+        seats = {frozenset(spec.seats) for spec, _ in store.matches(split="train")}
+        rated = store.pairs("connect_four-v0", options=recipe.match_options, schedule=FINAL)
+    assert {"deep", "shallow", "bot:random"} <= set(rated.agents)
+    assert {agent.parent for agent in agents.values() if agent.parent} == {"deep", "shallow"}
+    lineages = {frozenset(name.partition("@")[0] for name in pair) for pair in seats}
+    assert {"alice", "carol"} in lineages or {"bob", "carol"} in lineages
+    ranks = {
+        name: json.loads((whole / f"adapters/{name}/adapter_config.json").read_text())["r"]
+        for name in recipe.learners
+    }
+    assert ranks == {"alice": 2, "bob": 2, "carol": 4}
+    assert "tiny-shallow" in (whole / "adapters/carol/README.md").read_text()
+    shared = [line["learners"]["carol"] for line in told if "shared" in line["learners"]["carol"]]
+    assert any(key.startswith("shared_from:") for line in shared for key in line)
+
+
+@pytest.mark.slow
+def test_bases_that_take_turns_in_memory_learn_the_same(tmp_path: Path) -> None:
+    settings = ("updates=1", "sharing=null", "evaluation.every=0")
+    free, bound = tmp_path / "free", tmp_path / "bound"
+    train_run(recipe_in(tmp_path, *settings), free)
+    train_run(recipe_in(tmp_path, *settings, "memory.budget_gib=8"), bound)
+
+    assert metrics_of(bound) == metrics_of(free)
+    for name in ("alice", "carol"):
+        place = f"checkpoints/step-00000001/{name}.adapter.safetensors"
+        own, expected = load_file(bound / place), load_file(free / place)
+        assert all(torch.equal(own[key], tensor) for key, tensor in expected.items())
+    roles = {
+        line["phase"]: line["roles"]
+        for line in map(json.loads, (bound / "memory.jsonl").read_text().splitlines())
+    }
+    assert "base of shallow" not in roles["gradients: deep"]
+    assert {"base of deep", "base of shallow"} <= set(roles["play"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            ("models.deep.learners=1",),
+            "federated.*different bases cannot be merged.*deep has deep_1",
+        ),
+        (("model=tiny",), "model: .*one of the two"),
+        (("models.shallow.learners=[alice]",), "a name twice"),
+        (("models.shallow.model=tyni",), "models.shallow: no model 'tyni'"),
+        (("models.shallow.parameters=full",), "models.shallow: lora: with parameters 'full'"),
+        (("sharing.kind=dpo",), "sharing.kind 'dpo', models"),
+        (("reward_model={weight: 0.1}",), "reward_model, models"),
+        (("init_adapter=some/folder",), "init_adapter: an adapter is of one base"),
+        (("learners=[zoe]",), "learners: with `models` each base names its own"),
+    ],
+)
+def test_what_several_bases_cannot_do_is_refused_by_name(
+    settings: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=f"(?s){words}"):
+        recipe_in(tmp_path, *settings)
+
+
+def test_learners_are_counted_and_named() -> None:
+    one = {"name": "n", "env": "nim-v0"}
+    counted = build(LeagueRecipe, {**one, "model": "tiny", "learners": 3}, "recipe")
+    assert counted.learners == ("alice", "bob", "carol")
+    on = {"deep": {"model": "tiny", "learners": 2}, "small": {"model": "tiny-shallow"}}
+    several = build(LeagueRecipe, {**one, "models": on}, "recipe")
+    assert several.learners == ("deep_1", "deep_2", "small_1")
+    for wrong in (0, 9, []):
+        with pytest.raises(ConfigError, match="learners"):
+            build(LeagueRecipe, {**one, "model": "tiny", "learners": wrong}, "recipe")
+
+
+def test_a_plan_of_two_bases_holds_both_in_play_and_lets_one_wait_under_a_budget(
+    tmp_path: Path,
+) -> None:
+    target = target_of("24GB")
+    made, turns = (
+        plan(describe(recipe_in(tmp_path, *more), accelerator=True), target)
+        for more in ((), ("memory.budget_gib=8",))
+    )
+    parts = {phase.name: set(phase.parts) for phase in made.phases}
+    assert {"base of deep", "base of shallow"} <= parts["rollout"]
+    assert {"base of deep", "base of shallow"} <= parts["train"]
+    waits = {phase.name: set(phase.parts) for phase in turns.phases}["train"]
+    assert len(waits & {"base of deep", "base of shallow"}) == 1
+    assert made.numbers()["bases"]["shallow"]["learners"] == 1
