@@ -312,6 +312,26 @@ class Episode:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Extent:
+    """How much there is in a batch, for means over it."""
+
+    rows: int
+    tokens: float
+    """Completion tokens that are learned."""
+
+
+def cut_evenly(sizes_N: NDArray[np.integer[Any]], parts: int) -> NDArray[np.intp]:
+    """(N,) which part each of N things belongs to, in order and with sums as equal as that allows.
+
+    Args:
+        sizes_N: above 0.
+        parts: how many; some are empty where there are fewer things.
+    """
+    middles_N = np.cumsum(sizes_N) - sizes_N / 2
+    return (middles_N * parts / sizes_N.sum()).astype(np.intp)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingBatch:
     """Rows for one learner's update, one row per turn that the learner's policy wrote.
 
@@ -332,11 +352,33 @@ class TrainingBatch:
     """Sampling log-probabilities, 0 where nothing is learned."""
     advantages_RT: NDArray[np.float32]
     """0 where nothing is learned."""
+    whole: Extent | None = None
+    """What these rows are a share of; None where they are all of it."""
 
     @property
     def rows(self) -> int:
         """R."""
         return len(self.prompt_ids_RP)
+
+    @property
+    def extent(self) -> Extent:
+        """What the loss is a mean over: the whole batch, also of a share."""
+        return self.whole or Extent(rows=self.rows, tokens=float(self.learned_RT.sum()))
+
+    def share(self, part: int, parts: int) -> Self | None:
+        """The rows of one of several processes; None where there are too few for all.
+
+        Rows that begin alike stay together as far as shares of like length allow. The gradients of all
+        shares add up to that of the whole.
+
+        Args:
+            part: which share, from 0.
+            parts: how many there are.
+        """
+        lengths_R = self.prompt_mask_RP.sum(axis=1) + self.completion_mask_RT.sum(axis=1)
+        order_R = np.lexsort(self.prompt_ids_RP.T[::-1])
+        rows_r = np.sort(order_R[cut_evenly(lengths_R[order_R], parts) == part])
+        return replace(self.take(rows_r), whole=self.extent) if len(rows_r) else None
 
     def take(self, rows_r: NDArray[np.intp]) -> Self:
         """The batch of these rows, as wide as it was."""

@@ -1,4 +1,4 @@
-"""Matches per second into a league store, by size of batch, and back out as rating input.
+"""Matches per second into a league store, by size of batch, leased from it, and back out as rating input.
 
     python -m benchmarks.league.store_rate [--matches 40000] [--json FILE]
 
@@ -23,6 +23,7 @@ from srl_agents.records import MatchResult, MatchSpec
 
 AGENTS = 100
 BATCHES = (1000, 100, 10, 1)
+LEASED, LEASE_BATCH = 8000, 8
 
 
 def matches(count: int) -> list[tuple[MatchSpec, MatchResult]]:
@@ -66,6 +67,16 @@ def measure(rows: list[tuple[MatchSpec, MatchResult]], batch: int) -> dict[str, 
     }
 
 
+def measure_leases(rows: list[tuple[MatchSpec, MatchResult]], batch: int) -> dict[str, float]:
+    """Matches per second that are leased, in batches."""
+    with tempfile.TemporaryDirectory() as folder, LeagueStore(f"{folder}/league.db") as store:
+        cpu, wall = time.process_time(), time.monotonic()
+        for start in range(0, len(rows), batch):
+            store.lease([spec for spec, _ in rows[start : start + batch]], "worker", 60.0)
+        cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+    return {"batch": batch, "per_cpu_s": len(rows) / cpu, "per_s": len(rows) / wall}
+
+
 def main() -> None:
     """Print one row per batch size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -83,6 +94,10 @@ def main() -> None:
             f"{row['read_pairs_per_cpu_s']:11,.0f}",
             flush=True,
         )
+    leases = found["lease"] = measure_leases(rows[:LEASED], LEASE_BATCH)
+    print(
+        f"leased in batches of {LEASE_BATCH}: {leases['per_cpu_s']:,.0f} a CPU s, {leases['per_s']:,.0f} a s"
+    )
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
 

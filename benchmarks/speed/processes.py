@@ -1,9 +1,11 @@
 """One training run in one process and in several, under torchrun: seconds per update and memory.
 
-    python -m benchmarks.speed.processes [--processes 1 2] [--updates 8] [--rounds 2] [--json FILE]
+    python -m benchmarks.speed.processes [--processes 1 2] [--learners 2] [--updates 8] [--rounds 2]
+                                         [--json FILE]
 
 Every contestant is the same `srl train` of the quickstart without its evaluation, each process with one
-torch thread; rounds alternate. An update's seconds are those of play and training in the run's own
+torch thread; rounds alternate. Where learners do not come out even, such as one in two processes, each
+process computes a share of their rows. An update's seconds are those of play and training in the run's own
 metrics, waiting for the others included; the first update of a run warms up and does not count. The
 ratio means something only where as many cores are free as there are processes: see the column of cores
 that a contestant got.
@@ -34,6 +36,7 @@ SETTINGS = (
     "snapshot_every=100",
     "checkpoint_every=100",
 )
+LEARNERS = ("alice", "bob", "carol", "dave")
 POLL_S = 0.1
 
 
@@ -52,7 +55,7 @@ class Cost:
 
 
 def run_once(
-    processes: int, updates: int, folder: Path
+    processes: int, learners: int, updates: int, folder: Path
 ) -> tuple[list[dict[str, float]], float, float]:
     """Train once.
 
@@ -65,7 +68,8 @@ def run_once(
     spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [sys.executable, *(spread if processes > 1 else []), "-m", "srl_agents.cli.main"]
     command += ["train", "quickstart-tiny", "--out", str(folder)]
-    for setting in (*SETTINGS, f"updates={updates}"):
+    names = ", ".join(LEARNERS[:learners])
+    for setting in (*SETTINGS, f"updates={updates}", f"learners=[{names}]"):
         command += ["--set", setting]
     log, peak = folder.with_suffix(".log"), 0.0
     before, started = os.times(), time.perf_counter()
@@ -102,6 +106,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--learners", type=int, default=2, choices=range(1, len(LEARNERS) + 1))
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
@@ -115,7 +120,7 @@ def main() -> None:
         for number in range(options.rounds):
             for count in options.processes:
                 folder = Path(scratch) / f"{count}-{number}"
-                updates, got, peak = run_once(count, options.updates, folder)
+                updates, got, peak = run_once(count, options.learners, options.updates, folder)
                 seen[count] += updates
                 cores[count].append(got)
                 peaks[count].append(peak)
@@ -138,6 +143,7 @@ def main() -> None:
         )
     if options.json:
         record = {
+            "learners": options.learners,
             "updates": options.updates - 1,
             "rounds": options.rounds,
             "python": platform.python_version(),

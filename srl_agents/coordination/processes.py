@@ -1,9 +1,10 @@
 """One run in several processes: each holds every learner, does a share of the work, and tells the rest.
 
-Every process plays a part of the matches and computes the gradients of some learners; what they found
-goes round, and all then take the same decisions and the same steps. So a coordinator meets all members
-in every process, and no process is special but the first, which owns the run's folder. Started by
-``torchrun``, whose environment variables say who is who.
+Every process plays a part of the matches and computes the gradients of some learners, or of a share of
+every learner's rows where learners do not come out even. What they found goes round, and all then take the
+same decisions and the same steps. So a coordinator meets all members in every process, and no process is
+special but the first, which owns the run's folder. Started by ``torchrun``, whose environment variables
+say who is who.
 """
 
 from __future__ import annotations
@@ -101,6 +102,41 @@ class Processes:
         parts = self.gather(list(mine))
         total = sum(map(len, parts))
         return [parts[number % self.size][number // self.size] for number in range(total)]
+
+    def sum(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Sums over all processes, bit for bit the same in each; who lacks a tensor adds 0.
+
+        Args:
+            tensors: on the CPU; tensors of one name have one shape in all processes.
+
+        Returns:
+            All names that any process gave; float32, or float64 where that came in.
+        """
+        shapes: dict[str, torch.Size] = {}
+        wide = False
+        for given, double in self.gather(
+            (
+                {name: tensor.shape for name, tensor in tensors.items()},
+                any(tensor.dtype == torch.float64 for tensor in tensors.values()),
+            )
+        ):
+            shapes |= given
+            wide |= double
+        dtype = torch.float64 if wide else torch.float32
+        parts = [
+            tensors[name].flatten().to(dtype)
+            if name in tensors
+            else torch.zeros(shape.numel(), dtype=dtype)
+            for name, shape in sorted(shapes.items())
+        ]
+        flat = torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
+        if self._group is not None and len(flat):
+            self._group.allreduce([flat]).wait()
+        split = flat.split([shape.numel() for shape in (shapes[name] for name in sorted(shapes))])
+        return {
+            name: part.reshape(shapes[name])
+            for name, part in zip(sorted(shapes), split, strict=True)
+        }
 
     def require_equal(self, what: str, tensors: Mapping[str, torch.Tensor]) -> None:
         """Stop before processes that went different ways go on.

@@ -8,12 +8,12 @@ their credit (`rank_pairs`), and rivals at one start state, ordered by outcome (
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
 
-from srl_agents.records import Episode, Turn, digest
+from srl_agents.records import Episode, Extent, Turn, cut_evenly, digest
 from srl_envs.errors import ConfigError, nearest
 
 Tokens = tuple[int, ...]
@@ -98,11 +98,28 @@ class PreferenceBatch:
 
     learner: str
     pairs: tuple[Preference, ...]
+    whole: Extent | None = None
+    """What these pairs are a share of; None where they are all of it."""
 
     @property
     def rows(self) -> int:
         """How many replies there are, two per pair."""
         return 2 * len(self.pairs)
+
+    @property
+    def extent(self) -> Extent:
+        """What the loss is a mean over: the whole batch, also of a share."""
+        tokens = sum(len(pair.chosen_ids) + len(pair.rejected_ids) for pair in self.pairs)
+        return self.whole or Extent(rows=self.rows, tokens=tokens)
+
+    def share(self, part: int, parts: int) -> PreferenceBatch | None:
+        """See `TrainingBatch.share`; pairs stay whole."""
+        lengths = [
+            2 * len(p.prompt_ids) + len(p.chosen_ids) + len(p.rejected_ids) for p in self.pairs
+        ]
+        owners = cut_evenly(np.array(lengths), parts)
+        own = tuple(p for p, owner in zip(self.pairs, owners, strict=True) if owner == part)
+        return replace(self, pairs=own, whole=self.extent) if own else None
 
 
 def rank_answers(episodes: Sequence[Episode], rows: Sequence[tuple[Turn, float]]) -> list[Answer]:

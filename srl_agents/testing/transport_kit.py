@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 
-from srl_agents.models.digests import version_of
+from srl_agents.models.digests import tensors_sha256, version_of
 from srl_agents.records import WeightUpdate
 from srl_agents.testing.advice import Promise, hold, require
 from srl_agents.transports.protocol import Transport
@@ -28,20 +29,26 @@ Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
 _KILLS = 10
 _START_S = 60.0
-"""Most seconds until a publisher that is to be killed begins."""
+"""Most seconds until another process begins, or answers."""
+_READERS = 5
+_REFUSED = "ModelError"
+"""What a reader answers where it opened nothing."""
 
 
-def check_transport(make: Make, folder: Path) -> None:
+def check_transport(make: Make, folder: Path, *, crosses_processes: bool = False) -> None:
     """Run all checks, each with a transport and a folder of its own.
 
     Args:
         make: builds the transport.
         folder: for scratch; need not exist.
+        crosses_processes: other processes open what was published, which is checked, too.
 
     Raises:
         ConformanceError: the first promise that is broken, and what to do about it.
     """
     hold("transport", CHECKS, make, folder)
+    if crosses_processes:
+        hold("transport between processes", CROSSING, make, folder)
 
 
 def check_round_trip(make: Make, scratch: Path) -> None:
@@ -224,6 +231,83 @@ CHECKS: dict[str, Promise[[Make, Path]]] = {
 """Name -> check."""
 
 
+def check_other_process(make: Make, scratch: Path) -> None:
+    """Another process opens each version as it was published, in any order, and no other one."""
+    folder = _folder(scratch, "other_process")
+    transport = make(folder)
+    updates = [_publish(transport, number) for number in range(3)]
+    transport.release(updates[1].version)
+    for number in (2, 0):
+        with _Elsewhere(make, folder, updates[number]) as reader:
+            told = reader.answer()
+        require(told == _hashed(_tensors(number)), f"version {number} arrives as {told}")
+    with _Elsewhere(make, folder, updates[1]) as reader:
+        told = reader.answer()
+    require(told == _REFUSED, f"a released version is opened elsewhere: {told}")
+    transport.close()
+
+
+def check_reader_killed(make: Make, scratch: Path) -> None:
+    """A reader that is killed while it opens disturbs neither the publisher nor the next reader."""
+    folder = _folder(scratch, "reader_killed")
+    transport, tensors = make(folder), _large()
+    update = transport.publish(version_of("alice", 1, tensors), tensors)
+    began = time.monotonic()
+    with _Elsewhere(make, folder, update) as reader:
+        require(reader.answer() == _hashed(tensors), "a large version arrives as another")
+    lasts_s = time.monotonic() - began
+    for number in range(_READERS):
+        with _Elsewhere(make, folder, update) as reader:
+            time.sleep(lasts_s * number / _READERS)
+    with _Elsewhere(make, folder, update) as reader:
+        require(reader.answer() == _hashed(tensors), "after killed readers a version is another")
+    _require_opens(transport, _publish(transport, 2), _tensors(2), "after killed readers")
+    transport.close()
+
+
+def check_publisher_killed(make: Make, scratch: Path) -> None:
+    """A publisher that is killed while others read leaves them right tensors or an error, soon."""
+    folder, tensors = _folder(scratch, "publisher_killed"), _large()
+    version = version_of("alice", 1, tensors)
+    context = multiprocessing.get_context("fork")
+    for number in range(_READERS):
+        ours, theirs = context.Pipe()
+
+        def work(pipe: Any = theirs) -> None:
+            torch.set_num_threads(1)
+            pipe.send(make(folder).publish(version, tensors))
+            pipe.recv()  # waits until it is killed
+
+        publisher = context.Process(target=work)
+        publisher.start()
+        require(ours.poll(_START_S), "a publisher in another process does not publish")
+        with _Elsewhere(make, folder, ours.recv()) as reader:
+            time.sleep(0.05 * number)
+            publisher.kill()
+            publisher.join()
+            told = reader.answer()
+        require(told in (_REFUSED, _hashed(tensors)), f"a killed publisher left a reader {told}")
+    transport = make(folder)
+    update = transport.publish(version, tensors)
+    with _Elsewhere(make, folder, update) as reader:
+        require(reader.answer() == _hashed(tensors), "the next publisher's version is another")
+    transport.close()
+
+
+CROSSING: dict[str, Promise[[Make, Path]]] = {
+    "other_process": Promise(
+        check_other_process, "let a transport of the same folder open what another one published."
+    ),
+    "reader_killed": Promise(
+        check_reader_killed, "keep nothing per reader that its death could break."
+    ),
+    "publisher_killed": Promise(
+        check_publisher_killed, "give every wait an end, and raise ModelError where it comes."
+    ),
+}
+"""Name -> check, of transports that cross processes."""
+
+
 # --- what the checks use -----------------------------------------------------------------------
 
 
@@ -246,6 +330,54 @@ def _tensors(seed: int) -> dict[str, torch.Tensor]:
 def _publish(transport: Transport, number: int) -> WeightUpdate:
     tensors = _tensors(number)
     return transport.publish(version_of("alice", number, tensors), tensors)
+
+
+def _large() -> dict[str, torch.Tensor]:
+    """16 MiB."""
+    return {f"part{k}": torch.full((1024, 1024), float(k)) for k in range(4)}
+
+
+def _hashed(tensors: dict[str, torch.Tensor]) -> str:
+    return tensors_sha256(tensors)
+
+
+class _Elsewhere:
+    """A process that opens an update; killed at the end of the block.
+
+    Args:
+        make: builds its transport.
+        folder: of the transport.
+        update: to open.
+    """
+
+    def __init__(self, make: Make, folder: Path, update: WeightUpdate) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+
+        def work() -> None:
+            torch.set_num_threads(1)  # a fork has no threads but its first
+            try:
+                theirs.send(_hashed(make(folder).open(update)))
+            except ModelError:
+                theirs.send(_REFUSED)
+
+        self._process = context.Process(target=work)
+        self._process.start()
+
+    def answer(self) -> str:
+        """SHA-256 of what it opened, or that it was refused."""
+        require(self._pipe.poll(_START_S), f"a reader has no answer after {_START_S:g} s")
+        try:
+            return str(self._pipe.recv())
+        except EOFError:
+            return "the reader ended without an answer"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
 
 
 def _damaged(content: bytes) -> dict[str, bytes]:

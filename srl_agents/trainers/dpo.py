@@ -93,16 +93,15 @@ class DPOLearner(AdapterLearner[PreferenceBatch]):
             return PairTrainer(self.base, self.name, config)
 
     def _backward(self, batch: PreferenceBatch) -> tuple[float, dict[str, float]]:
-        """Add the gradient of the mean loss over the pairs.
+        """Add the gradient of the mean loss over the pairs, of which these may be a share.
 
         Returns:
-            The loss, and means over the pairs of TRL's ``rewards/chosen``, ``rewards/rejected``
+            The loss, and means over all pairs of TRL's ``rewards/chosen``, ``rewards/rejected``
             (kl_coef times the log-ratio to the reference), ``rewards/margins`` and
             ``rewards/accuracies`` (chosen above rejected; with an offset: by more than that), and
             over the tokens of ``entropy`` (nats).
         """
-        count = len(batch.pairs)
-        tokens = sum(len(pair.chosen_ids) + len(pair.rejected_ids) for pair in batch.pairs)
+        count, tokens = batch.extent.rows // 2, batch.extent.tokens
         loss, sums, entropy = 0.0, dict.fromkeys(_REPORTED, 0.0), 0.0
         for pairs in self._micro_batches(batch.pairs):
             inputs = self._inputs(pairs)

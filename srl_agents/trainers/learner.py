@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -41,6 +41,14 @@ class Batch(Protocol):
     @property
     def rows(self) -> int:
         """How much of it there is."""
+
+
+@runtime_checkable
+class DivisibleBatch(Batch, Protocol):
+    """Experience whose gradient is the sum of its shares' gradients."""
+
+    def share(self, part: int, parts: int) -> Batch | None:
+        """One of so many shares; None where there is too little for all."""
 
 
 B = TypeVar("B", bound=Batch)
@@ -154,9 +162,19 @@ class AdapterLearner(ABC, Generic[B]):
             MemoryLimitError: it does not fit into memory.
         """
         self.begin(batch)
+        return self.checked(*self.add_gradients(batch))
+
+    def add_gradients(self, batch: B) -> tuple[float, dict[str, float]]:
+        """Add the gradient of the loss over a batch, or a share of one, after `begin`.
+
+        Returns:
+            The loss and metrics; of a share, what it adds to those of the whole.
+
+        Raises:
+            MemoryLimitError: it does not fit into memory.
+        """
         with self.memory_limit(f"update on {batch.rows} rows"):
-            loss, metrics = self._backward(batch)
-        return self.checked(loss, metrics)
+            return self._backward(batch)
 
     def begin(self, batch: B) -> None:
         """Be ready for gradients on a batch.
@@ -391,6 +409,26 @@ class AdapterLearner(ABC, Generic[B]):
                 self._extras[name].copy_(tensor)
         self._set_rates()
         self.version = int(state["version"])
+
+
+def joined_shares(
+    told: Iterable[tuple[float, dict[str, float]]],
+) -> tuple[float, dict[str, float]]:
+    """Loss and metrics of a batch from what `AdapterLearner.add_gradients` told of its shares.
+
+    Metrics are shares of means, but for those called ``.../max``.
+    """
+    whole, metrics = 0.0, dict[str, float]()
+    for loss, values in told:
+        whole += loss
+        for key, value in values.items():
+            if key not in metrics:
+                metrics[key] = value
+            elif key.endswith("/max"):
+                metrics[key] = max(metrics[key], value)
+            else:
+                metrics[key] += value
+    return whole, metrics
 
 
 def _sound(tensors: Iterable[torch.Tensor]) -> bool:

@@ -388,17 +388,18 @@ def reference_adapter(base: BaseModel, name: str, reference: str, kl_coef: float
 def backward_batch(
     trainer: RowTrainer, batch: TrainingBatch, micro_batch_rows: int
 ) -> tuple[float, dict[str, float]]:
-    """Add the gradient of the loss over a batch, micro-batch by micro-batch.
+    """Add the gradient of the loss over a batch, or a share of it, micro-batch by micro-batch.
 
     Returns:
-        The loss, and means over the batch's tokens of ``kl`` (to the reference; only with a
+        The loss, and means over the whole batch's tokens of ``kl`` (to the reference; only with a
         coefficient; ``kl/max`` is the largest), ``entropy`` (nats), ``clip_fraction`` and
         ``sampler_kl`` (absolute difference between the log-probabilities now and when sampled).
     """
-    rows, tokens = batch.rows, float(batch.learned_RT.sum())
-    sums = TokenSums(tokens)
+    whole = batch.extent
+    sums = TokenSums(whole.tokens)
     for _, part in micro_batches(batch, micro_batch_rows, trainer.base.device, share=trainer.share):
-        sums.add(*trainer.backward(part, rows, tokens))
+        if part["tool_mask"].any():  # rows of which nothing is learned have no gradient
+            sums.add(*trainer.backward(part, whole.rows, whole.tokens))
     return sums.loss, sums.means
 
 

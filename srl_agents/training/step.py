@@ -8,7 +8,7 @@ from typing import Any
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.models.device_memory import empty_cache
 from srl_agents.recipes.base_settings import Base
-from srl_agents.trainers.learner import Batch
+from srl_agents.trainers.learner import Batch, DivisibleBatch, joined_shares
 from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
 from srl_agents.training.memory_roles import phase_on
 from srl_agents.training.parts import Learning, Parts
@@ -112,10 +112,17 @@ def _gradients(
 ) -> dict[str, tuple[dict[str, float], Finding | None]]:
     """Put its gradient on every learner of one base; returns what they say of it, or what is wrong.
 
-    Each process computes those of some learners, and hears of the others.
+    Each process computes those of some learners, and hears of the others. Where that would leave a
+    process idle, each computes a share of every learner's rows instead.
     """
     computed = _together(parts, batches)
-    own = [n for i, n in enumerate(batches) if n not in computed and parts.processes.mine(i)]
+    divided = {
+        name: _divided(parts, name, batch)
+        for name, batch in batches.items()
+        if len(batches) % parts.processes.size and isinstance(batch, DivisibleBatch)
+    }
+    whole = [name for name in batches if name not in computed.keys() | divided.keys()]
+    own = [name for number, name in enumerate(whole) if parts.processes.mine(number)]
     for name in own:
         metrics, finding = _gradient(parts, name, batches[name])
         computed[name] = (metrics, finding, {})
@@ -127,10 +134,10 @@ def _gradients(
         for part in parts.processes.gather(computed)
         for name, gradients in part.items()
     }
-    for name in batches:
+    for name in whole:
         if name not in computed:
             parts.learners[name].import_gradients(everywhere[name][2])
-    return {name: everywhere[name][:2] for name in batches}
+    return {name: divided.get(name) or everywhere[name][:2] for name in batches}
 
 
 def _together(
@@ -150,17 +157,57 @@ def _together(
 
 
 def _gradient(parts: Learning, name: str, batch: Batch) -> tuple[dict[str, float], Finding | None]:
-    """One learner's; in smaller parts where memory runs out, if the recipe wants that.
+    """One learner's.
+
+    Raises:
+        MemoryLimitError: not even one row at a time fits.
+    """
+    try:
+        return parts.learners[name].checked(*_added(parts, name, batch, batch)), None
+    except FaultError as error:
+        return {}, Finding(fault=error.fault, told=str(error), learner=name)
+
+
+def _divided(
+    parts: Learning, name: str, batch: DivisibleBatch
+) -> tuple[dict[str, float], Finding | None]:
+    """One learner's, of which every process computes a share.
+
+    Raises:
+        MemoryLimitError: not even one row at a time fits.
+    """
+    learner, processes = parts.learners[name], parts.processes
+    learner.begin(batch)
+    own, told = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
+    if own is not None:
+        told = _added(parts, name, batch, own)
+    whole = joined_shares(processes.gather(told))
+    learner.import_gradients(processes.sum(learner.exported_gradients()))
+    try:
+        return learner.checked(*whole), None
+    except FaultError as error:
+        return {}, Finding(fault=error.fault, told=str(error), learner=name)
+
+
+def _added(
+    parts: Learning, name: str, batch: Batch, share: Batch
+) -> tuple[float, dict[str, float]]:
+    """Add one learner's gradient; in smaller parts where memory runs out, if the recipe wants that.
+
+    Args:
+        parts: of the run.
+        name: of the learner.
+        batch: all of its rows.
+        share: those of them that are read here.
 
     Raises:
         MemoryLimitError: not even one row at a time fits.
     """
     learner = parts.learners[name]
     while True:
+        learner.begin(batch)
         try:
-            return learner.compute_gradients(batch), None
-        except FaultError as error:
-            return {}, Finding(fault=error.fault, told=str(error), learner=name)
+            return learner.add_gradients(share)
         except MemoryLimitError as error:
             rows = learner.micro_batch_rows
             halve = parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch"

@@ -6,12 +6,14 @@ section, and it makes the transport.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from srl_agents.kinds import Kinds, Section, settings_of
+from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from srl_agents.transports.protocol import Transport
@@ -63,12 +65,64 @@ class FilesSettings(TransportSettings):
         return FilesTransport(folder)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostMemorySettings(TransportSettings):
+    """Memory that the processes of this machine share: written once, mapped by readers."""
+
+    crosses_processes: ClassVar[bool] = True
+    kind: str = "host_memory"
+
+    def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
+        """See `TransportSettings`.
+
+        Raises:
+            ConfigError: the machine has no file system in memory where Linux has it.
+        """
+        from srl_agents.transports.host_memory import MEMORY, HostMemoryTransport  # noqa: PLC0415
+
+        if not os.access(MEMORY, os.W_OK):
+            raise ConfigError(
+                f"transport.kind='host_memory': {MEMORY} is absent or not writable. Use 'files'."
+            )
+        return HostMemoryTransport(folder)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectiveSettings(TransportSettings):
+    """The collective library, from the publisher's memory to each reader's."""
+
+    crosses_processes: ClassVar[bool] = True
+    kind: str = "collective"
+    host: str = "127.0.0.1"
+    """Name or address of the trainer's machine, as readers reach it."""
+    backend: Literal["gloo", "nccl"] = "gloo"
+    """``gloo`` for the CPU. ``nccl`` between GPUs takes the same way and was never run."""
+    patience_s: float = 60.0
+    """Seconds of silence after which the other side counts as gone."""
+
+    def __post_init__(self) -> None:
+        if self.backend not in ("gloo", "nccl"):
+            raise ConfigError(f"backend={self.backend!r}: use 'gloo' or 'nccl'.")
+        if not 0 < self.patience_s < 86_400:
+            raise ConfigError(f"patience_s={self.patience_s}: use more than 0, less than a day.")
+
+    def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
+        """See `TransportSettings`; the folder holds the trainer's address."""
+        from srl_agents.transports.collective import CollectiveTransport  # noqa: PLC0415
+
+        return CollectiveTransport(
+            folder, host=self.host, backend=self.backend, patience_s=self.patience_s
+        )
+
+
 TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(
     what="transport",
     group="srl_agents.transports",
     built_in={
         "shared": "srl_agents.transports.settings:SharedSettings",
         "files": "srl_agents.transports.settings:FilesSettings",
+        "host_memory": "srl_agents.transports.settings:HostMemorySettings",
+        "collective": "srl_agents.transports.settings:CollectiveSettings",
     },
     fault=settings_of(TransportSettings, "kind"),
 )

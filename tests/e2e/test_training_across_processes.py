@@ -106,6 +106,32 @@ def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
     assert transcripts[0]
 
 
+@pytest.mark.parametrize(
+    ("processes", "settings"),
+    [
+        (2, ("training={algorithm: ppo, optimizer: sgd, learning_rate: 0.1, critic: shared}",)),
+        (4, ("rollout={start_states: 1, group_size: 5, max_new_tokens: 6}",)),
+    ],
+    ids=["two, ppo", "four, grpo"],
+)
+def test_the_rows_of_one_learner_are_divided(
+    tmp_path: Path, processes: int, settings: tuple[str, ...]
+) -> None:
+    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    settings = ("learners=[alice]", "opponents={mirror: 1, past: 1}", *settings)
+    train(alone, settings, 1)
+    train(spread, settings, processes)
+    weights, other = last_weights(alone, "alice"), last_weights(spread, "alice")
+    assert weights.keys() == other.keys()
+    for key, tensor in weights.items():
+        torch.testing.assert_close(other[key], tensor, atol=1e-6, rtol=0)
+    assert any(tensor.abs().max() > 1e-3 for key, tensor in weights.items() if "lora_B" in key)
+    told = [read_lines(run / "metrics.jsonl") for run in (alone, spread)]
+    for name in ("loss", "grad_norm", "entropy", "reward"):
+        of_one, of_many = ([line["learners"]["alice"][name] for line in lines] for lines in told)
+        assert of_many == pytest.approx(of_one, rel=1e-3, abs=1e-6)
+
+
 def test_a_run_goes_on_in_another_number_of_processes(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(run, ("updates=1",), 2)

@@ -55,6 +55,22 @@ def test_shared_out_work_comes_back_in_its_order(count: int) -> None:
     assert work(Processes()) == expected
 
 
+def test_sums_are_the_same_everywhere_also_of_tensors_that_some_lack() -> None:
+    def work(processes: Processes) -> dict[str, torch.Tensor]:
+        own = {f"of {processes.rank}": torch.full((2, 3), 2.0), "all": torch.full((5,), 0.1)}
+        return processes.sum(own)
+
+    found = together(3, work)
+    expected = {f"of {rank}": torch.full((2, 3), 2.0) for rank in range(3)}
+    expected["all"] = torch.full((5,), 0.3)
+    for sums in found:
+        assert sums.keys() == expected.keys()
+        for name, tensor in sums.items():
+            torch.testing.assert_close(tensor, expected[name])
+            assert torch.equal(tensor, found[0][name])
+    assert Processes().sum({}) == {}
+
+
 def test_different_weights_are_found_in_every_process() -> None:
     def work(processes: Processes) -> None:
         weights = {"a": torch.zeros(3), "b": torch.ones(2, dtype=torch.bfloat16)}

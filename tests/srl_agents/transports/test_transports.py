@@ -1,4 +1,4 @@
-"""Both transports keep the contract; what only one of them promises is tested here."""
+"""All transports keep the contract; what only one of them promises is tested here."""
 
 from __future__ import annotations
 
@@ -12,22 +12,65 @@ import torch
 
 from srl_agents.models.digests import version_of
 from srl_agents.testing import check_transport
+from srl_agents.transports.collective import CollectiveTransport
 from srl_agents.transports.files import MANIFEST, WEIGHTS, FilesTransport
+from srl_agents.transports.host_memory import HostMemoryTransport
 from srl_agents.transports.protocol import Transport
+from srl_agents.transports.settings import TRANSPORTS, HostMemorySettings
 from srl_agents.transports.shared import SharedTransport
 from srl_envs.errors import ModelError
 
 MAKE: dict[str, Callable[[Path], Transport]] = {
     "shared": lambda _: SharedTransport(),
     "files": FilesTransport,
+    "host_memory": lambda folder: HostMemoryTransport(folder, memory=folder),
+    "collective": lambda folder: CollectiveTransport(folder, patience_s=3.0),
 }
 TENSORS = {"a": torch.arange(4.0), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
 VERSION = version_of("alice", 3, TENSORS)
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name == "collective" else []) for name in MAKE],
+)
 def test_shipped_transports_keep_the_contract(name: str, tmp_path: Path) -> None:
-    check_transport(MAKE[name], tmp_path)
+    crosses = TRANSPORTS.find(name).crosses_processes
+    check_transport(MAKE[name], tmp_path, crosses_processes=crosses)
+
+
+def test_a_machines_memory_is_mapped_and_given_back(tmp_path: Path) -> None:
+    settings = HostMemorySettings()
+    transport = settings.make_transport(tmp_path, whole_weights=False)
+    update = transport.publish(VERSION, TENSORS)
+    path = Path(update.handle)
+    assert path.is_relative_to("/dev/shm")
+    reader = settings.make_transport(tmp_path, whole_weights=False)
+    opened = reader.open(update)
+    reader.close()
+    assert path.is_file()
+    transport.close()
+    assert not path.parent.exists()
+    assert torch.equal(opened["a"], TENSORS["a"])
+
+
+def test_a_full_memory_is_said_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = HostMemoryTransport(tmp_path, memory=tmp_path)
+    full = os.statvfs_result((4096, 4096, 10, 0, 0, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    with pytest.raises(ModelError, match=r"MiB of shared memory, and .* has 0 MiB free"):
+        transport.publish(VERSION, TENSORS)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_collective_without_a_publisher_is_refused_at_once(tmp_path: Path) -> None:
+    transport = CollectiveTransport(tmp_path)
+    update = transport.publish(VERSION, TENSORS)
+    transport.close()
+    with pytest.raises(ModelError, match="did not arrive from the publisher"):
+        CollectiveTransport(tmp_path).open(update)
 
 
 def test_an_alias_that_the_trainer_overwrote_is_refused() -> None:

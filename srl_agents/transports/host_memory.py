@@ -1,0 +1,114 @@
+"""Weights in memory that the processes of one machine share: written once, mapped by every reader.
+
+A version is one file on the machine's memory file system. It gets its name when it is whole and is never
+written again, so a reader maps it without a copy, verifies its digest, and keeps it when the name goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.transports.protocol import Shown, Tensors
+from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_envs.errors import ModelError
+
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps POSIX shared memory."""
+_TEMPORARY = ".tmp-"
+_SPARE = 2**20
+"""Bytes of headers and blocks that a file needs beside its tensors, at most."""
+
+
+class HostMemoryTransport:
+    """Publishes into memory of this machine.
+
+    Args:
+        folder: of the run; processes that name the same one see the same versions.
+        memory: file system in memory.
+    """
+
+    def __init__(self, folder: Path, memory: Path = MEMORY) -> None:
+        key = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
+        self.folder = memory / f"srl-{os.getuid()}-{key}"
+        self._publishes = False
+
+    def publish(
+        self,
+        version: WeightVersion,
+        tensors: Tensors,
+        previous: WeightVersion | None = None,
+        shown: Shown = (),
+    ) -> WeightUpdate:
+        """See `Transport`.
+
+        Raises:
+            ModelError: the digest is another one, or the machine's shared memory is full.
+        """
+        headers = headers_of(tensors)
+        require_version(version, tensors, shown, "publish")
+        final = self.folder / str(version)
+        update = WeightUpdate(
+            version=version,
+            previous=previous,
+            shown=tuple(shown),
+            tensors=headers,
+            handle=str(final),
+        )
+        self._publishes = True
+        try:
+            self.open(update)
+        except ModelError:
+            self._write(final, tensors)
+        return update
+
+    def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
+        """See `Transport`; the tensors are the published bytes themselves, mapped."""
+        path = Path(update.handle)
+        if path != self.folder / str(update.version):
+            raise ModelError(f"{path} is not where {update.version} lies: {self.folder}.")
+        if path.is_symlink() or not path.is_file():
+            raise ModelError(
+                f"{update.version} is not in this machine's memory: it was released, or its publisher ended."
+            )
+        try:
+            tensors: dict[str, torch.Tensor] = load_file(path)
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            raise ModelError(f"{path} cannot be read: {error}.") from error
+        require_update(update, tensors, str(path))
+        return tensors
+
+    def release(self, version: WeightVersion) -> None:
+        """See `Transport`; whoever has mapped it keeps it."""
+        (self.folder / str(version)).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Give the memory back, if it was published from here."""
+        if self._publishes:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, final: Path, tensors: Tensors) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self.folder.glob(f"{_TEMPORARY}*"):  # of a publisher that was killed
+            path.unlink(missing_ok=True)
+        size = sum(tensor.nbytes for tensor in tensors.values()) + _SPARE
+        free = os.statvfs(self.folder)
+        if size > free.f_bavail * free.f_frsize:
+            raise ModelError(
+                f"{final.name} needs {size / 2**20:,.0f} MiB of shared memory, and {self.folder.parent} has "
+                f"{free.f_bavail * free.f_frsize / 2**20:,.0f} MiB free. Make it larger, or use transport "
+                "'files'."
+            )
+        work = final.with_name(f"{_TEMPORARY}{final.name}")
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, work)
+        work.chmod(0o400)
+        if final.is_dir():
+            shutil.rmtree(final)
+        work.rename(final)
