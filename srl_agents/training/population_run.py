@@ -121,11 +121,13 @@ class PopulationRun:
                 batch, wanted = wanted[: self.recipe.batch], wanted[self.recipe.batch :]
                 if batch:
                     self._give(owner, self.store.lease(batch, owner, self.recipe.lease_s))
-            for owner, matches in self._collect():
+            came = self._collect()
+            # one transaction for all workers: it costs as much as some matches
+            self.store.report_many(match for _, matches in came for match in matches or ())
+            for owner, matches in came:
                 if matches is None:
                     wanted = self._lost(owner) + wanted
                 else:
-                    self.store.report_many(matches)
                     self._count(matches)
                     if told is not None:
                         told(self)
