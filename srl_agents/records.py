@@ -328,7 +328,8 @@ def cut_evenly(sizes_N: NDArray[np.integer[Any]], parts: int) -> NDArray[np.intp
         parts: how many; some are empty where there are fewer things.
     """
     middles_N = np.cumsum(sizes_N) - sizes_N / 2
-    return (middles_N * parts / sizes_N.sum()).astype(np.intp)
+    owners_N: NDArray[np.intp] = (middles_N * parts / sizes_N.sum()).astype(np.intp)
+    return owners_N
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

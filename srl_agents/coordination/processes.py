@@ -132,7 +132,7 @@ class Processes:
         flat = torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
         if self._group is not None and len(flat):
             self._group.allreduce([flat]).wait()
-        split = flat.split([shape.numel() for shape in (shapes[name] for name in sorted(shapes))])
+        split = torch.split_with_sizes(flat, [shapes[name].numel() for name in sorted(shapes)])
         return {
             name: part.reshape(shapes[name])
             for name, part in zip(sorted(shapes), split, strict=True)

@@ -35,6 +35,8 @@ _LOST_S = 1.0
 """After which a reader that drew a number and asked nothing is passed over."""
 _BUCKET = 2**26
 """Bytes in one message, about."""
+_library: Any = distributed
+"""Its stores have no types."""
 Backend = Literal["gloo", "nccl"]
 
 
@@ -132,11 +134,11 @@ class CollectiveTransport:
             sizes = [found[name].nbytes for name in names]
             flat = torch.empty(sum(sizes), dtype=torch.uint8, device=place)
             group.recv([flat], 0, 0).wait()
-            for name, part in zip(names, flat.split(sizes), strict=True):
+            for name, part in zip(names, torch.split_with_sizes(flat, sizes), strict=True):
                 _bytes(found[name]).copy_(part)
         return {name: tensor.cpu() for name, tensor in found.items()}
 
-    def _send(self, store: distributed.Store, number: int, name: str) -> None:
+    def _send(self, store: Any, number: int, name: str) -> None:
         """Answer one reader; one that is gone is forgotten."""
         tensors = self._held.get(name, (None, None))[1]
         store.set(f"told/{number}", "gone" if tensors is None else "comes")
@@ -147,15 +149,15 @@ class CollectiveTransport:
             flat = torch.cat([_bytes(tensors[key].contiguous()) for key in names])
             group.send([flat], 1, 0).wait()
 
-    def _group(self, store: distributed.Store, number: int, rank: int) -> Any:
+    def _group(self, store: Any, number: int, rank: int) -> Any:
         """Publisher (0) and reader (1)."""
-        own = distributed.PrefixStore(f"pair/{number}", store)
+        own = _library.PrefixStore(f"pair/{number}", store)
         patience = timedelta(seconds=self._patience_s)
         if self._backend == "gloo":
-            return distributed.ProcessGroupGloo(own, rank, 2, patience)
-        options = distributed.ProcessGroupNCCL.Options()
+            return _library.ProcessGroupGloo(own, rank, 2, patience)
+        options = _library.ProcessGroupNCCL.Options()
         options._timeout = patience
-        return distributed.ProcessGroupNCCL(own, rank, 2, options)
+        return _library.ProcessGroupNCCL(own, rank, 2, options)
 
 
 class _Server:
@@ -163,7 +165,7 @@ class _Server:
 
     def __init__(self, transport: CollectiveTransport) -> None:
         self._transport, self._ends = transport, threading.Event()
-        self._store = distributed.TCPStore(
+        self._store = _library.TCPStore(
             transport._host,
             0,
             is_master=True,
@@ -208,12 +210,10 @@ class _Server:
             self._transport._send(self._store.clone(), number, name)
 
 
-def _store(host: str, port: int, patience_s: float) -> distributed.TCPStore:
+def _store(host: str, port: int, patience_s: float) -> Any:
     """A reader's connection."""
     patience = timedelta(seconds=patience_s)
-    return distributed.TCPStore(
-        host, port, is_master=False, wait_for_workers=False, timeout=patience
-    )
+    return _library.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=patience)
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
