@@ -116,7 +116,7 @@ ARENAS: Mapping[str, Arena] = MappingProxyType(
             recipe="""
 model: tiny
 env: math_duel-v0
-env_options: {difficulty: 2, problems: 1, max_retries: 0}
+env_options: {difficulty: 2, problems: 1}
 learners: [alice, bob]
 updates: 12
 lora: {rank: 8, alpha: 16}

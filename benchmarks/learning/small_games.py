@@ -53,7 +53,7 @@ class SmallGame:
     """What a training-only head has to tell at which places of an observation; see `Sample.notes`."""
 
 
-_HANABI = {"colours": 1, "hand": 2, "clues": 3}
+_HANABI = {"colours": 1, "hand": 2, "clues": 3, "max_retries": 0}
 GAMES: Mapping[str, SmallGame] = MappingProxyType(
     {
         "kuhn_poker-v0": SmallGame(options={"hands": 1}, samples=1600, skill=0.1),
@@ -74,7 +74,7 @@ cards with the pile."""
 PUBLIC_GOODS: Mapping[str, SmallGame] = MappingProxyType(
     {
         "public_goods-v0": SmallGame(
-            options={"rounds": 1, "cuts_from": 0},
+            options={"rounds": 1, "cuts_from": 0, "max_retries": 0},
             samples=4000,
             skill=0.1,
             skilled=("free_rider", "punisher"),
