@@ -71,8 +71,9 @@ imports: install
 pytest: install
 	$(BIN)/pytest -n 3 --dist loadfile
 
+# In the order of the tree: else files of one long test come last, and the other processors wait for them.
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -n 3 --dist loadfile -m "slow and not gpu and not vllm"
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu
