@@ -30,6 +30,11 @@ NOTHING_KEPT = "nothing kept"
 """The cell without a cache between calls."""
 STEPS_IN_LINE = "steps in line"
 """The cell that steps one environment at a time."""
+NOT_PACKED, MKL = "weights not packed", "MKL"
+"""The cell without weights in oneDNN's layout, and the one that leaves products to torch."""
+ADAPTERS, ADAPTERS_APART = "4 adapters", "4 adapters apart"
+"""The cells in which four versions play: all in one pass, and a pass each."""
+VERSIONS = 4
 
 
 def main() -> None:
@@ -50,16 +55,17 @@ def main() -> None:
 
 
 def specs_of(options: argparse.Namespace) -> list[Any]:
-    """Both seats are the base; all ways play the same start states with the same random numbers."""
+    """All seats are the base, or the versions in turn; all ways play the same start states."""
     records = importlib.import_module("srl_agents.records")
     envs = importlib.import_module("srl_envs")
     seats = len(envs.make(options.env).possible_agents)
+    players = VERSIONS if options.cell in (ADAPTERS, ADAPTERS_APART) else 1
     return [
         records.MatchSpec(
             env_id=options.env,
             seed=number // GROUP,
             split="eval",
-            seats=(BASE,) * seats,
+            seats=tuple(f"{BASE}{(number + seat) % players or ''}" for seat in range(seats)),
             purpose="eval",
             cluster=str(number // GROUP),
             schedule="generation",
@@ -97,27 +103,54 @@ def counts(episodes: list[Any]) -> dict[str, float]:
 
 def ours(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:
     """The embedded engine, in either order of play."""
+    import torch
+
     from srl_agents.agents.players import ModelPolicy
     from srl_agents.engines.decoding_settings import DecodingSettings
     from srl_agents.engines.protocol import SamplingSettings
     from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.models import playing_model
     from srl_agents.models.base_model import BaseModel
     from srl_agents.rollouts import Rollouts
 
+    if options.cell == NOT_PACKED:
+        playing_model.PACKED_SHARE = 0.0
+    if options.cell == MKL:
+        torch.backends.mkldnn.is_available = lambda: False
+    if options.cell == ADAPTERS_APART:
+        playing_model.LoRAPlaying.mixes = False
+    base = BaseModel.load(options.model, device="cpu")
+    versions = versions_of(base) if options.cell in (ADAPTERS, ADAPTERS_APART) else [None]
     engine = TransformersEngine(
-        BaseModel.load(options.model, device="cpu"),
+        base,
         SamplingSettings(max_new_tokens=options.tokens),
         max_batch_rows=options.rows,
         cache_bytes=0 if options.cell == NOTHING_KEPT else None,
         decoding=DecodingSettings(**ABLATIONS.get(options.cell, {})),
     )
     rollouts = Rollouts(
-        {BASE: ModelPolicy(engine)},
+        {f"{BASE}{n or ''}": ModelPolicy(engine, version) for n, version in enumerate(versions)},
         root_seed=0,
         order="exact" if options.cell == "exact" else "free",
         step_threads=1 if options.cell == STEPS_IN_LINE else None,
     )
     return rollouts.play
+
+
+def versions_of(base: Any) -> list[Any]:
+    """Versions of small random factors, so that each writes something else."""
+    import torch
+
+    versions = []
+    for number in range(VERSIONS):
+        name = f"learner{number}"
+        base.add_adapter(name, number)
+        with torch.no_grad():
+            for key, parameter in base.trainable_parameters(name).items():
+                if "lora_B" in key:
+                    parameter.normal_(std=0.01, generator=torch.Generator().manual_seed(number))
+        versions.append(base.freeze_adapter(name))
+    return versions
 
 
 def baseline(options: argparse.Namespace) -> Callable[[Sequence[Any]], list[Any]]:

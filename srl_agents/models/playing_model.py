@@ -23,7 +23,7 @@ from srl_envs.errors import ModelError
 Tensors = dict[str, torch.Tensor]
 _ATTENTION = "srl_rows"
 """The name under which transformers finds our attention function."""
-_PACKED_SHARE = 1 / 16
+PACKED_SHARE = 1 / 16
 """Of all memory, for weights in oneDNN's layout."""
 _IGNORED = frozenset({"dropout", "position_ids", "use_cache", "is_causal"})
 """What models hand to attention and ours has no need of: it knows what each token sees."""
@@ -113,7 +113,7 @@ def _pack(tree: Any) -> None:
     Of all memory and not of what is free, because a layout changes the rounding.
     """
     layers = [m for m in tree.modules() if isinstance(m, _CPULinear) and m.packs]
-    if sum(m.weight.nbytes for m in layers) <= _PACKED_SHARE * memory_of(tree.device).total:
+    if sum(m.weight.nbytes for m in layers) <= PACKED_SHARE * memory_of(tree.device).total:
         for layer in layers:
             layer.pack()
 
