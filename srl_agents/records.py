@@ -248,6 +248,11 @@ class Turn:
     """How many of the last thought tokens the engine wrote, because the budget was used up."""
     masked: bool = False
     """Whether nothing is learned from it, though what it earned counts in baselines."""
+    references: dict[str, Any] = field(default_factory=dict)
+    """What decided whether the move was right, for the rewards of a recipe that ask for it; no prompt holds
+    it. Empty where nobody asked or the move answered no question."""
+    answer: str | None = None
+    """With references, the move as a plain reply; None where the game accepted none."""
 
     def learned(self, *, thoughts: bool) -> tuple[bool, ...]:
         """Which completion tokens are the policy's own choice.

@@ -147,6 +147,8 @@ class Game(ABC, Generic[State, Action]):
     max_action_chars: int = 4096
     """Longest body of an action block; code games use 8192."""
     max_observation_chars: int = 8192
+    reference_names: tuple[str, ...] = ()
+    """Names of what `references` tells; an instance may have others than its class."""
 
     @abstractmethod
     def new(self, streams: Streams) -> State:
@@ -210,6 +212,19 @@ class Game(ABC, Generic[State, Action]):
         The names are the same in every state and for every seat: a recipe may give them weights.
         """
         return {}
+
+    def references(self, state: State, seat: int) -> Mapping[str, Any]:
+        """What decides whether the seat's next move is right, for judges that players never meet.
+
+        ``answer`` is what `AnswerScorer` compares with, ``calls`` or ``tests`` what `CodeScorer` runs; JSON
+        values, named as `reference_names` says. Empty where the move answers no question. No observation
+        and no info holds it.
+        """
+        return {}
+
+    def answered(self, body: str) -> str:
+        """An accepted action body as a plain reply to the question, without what else the move says."""
+        return body
 
     def forfeit(self, state: State, seat: int) -> tuple[float, ...]:
         """Outcome per seat when ``seat`` forfeits: it gets the worst, the others share its loss.

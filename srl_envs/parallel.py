@@ -297,6 +297,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
             info["forfeited"] = seat in self.forfeited
         return info
 
+    def references(self, agent: str) -> dict[str, Any]:
+        """What decides whether the agent's next move is right; no player may see it.
+
+        See `Game.references`. Observations, infos and transcripts are without it.
+        """
+        return dict(self.game.references(self._state, self._seat_of[agent]))
+
     def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
         """A random legal action body for a seat on move, drawn from ``rng``."""
         return self.game.sample(self._state, seat, rng)

@@ -22,7 +22,8 @@ DESCRIPTION = """Score a JSONL file of replies by a rubric.
 
 Each line is an object with the reply and the fields that the rubric reads, such as
 {"reply": "... \\\\boxed{4}", "answer": "4"}. A rubric is a YAML file, or a shipped one by name:
-math (the final answer), form-and-math (and think/answer tags), humaneval (assert tests).
+math (the final answer), form-and-math (and think/answer tags), humaneval (assert tests),
+program-calls (calls and what they give).
 
 Examples:
   srl score replies.jsonl --rubric math

@@ -24,6 +24,8 @@ class Surroundings:
     """Components that its rewards are the sum of."""
     statistics: tuple[str, ...]
     """Components that it tells at the end."""
+    references: tuple[str, ...]
+    """What decides whether a move is right, by name; only rewards read it."""
 
 
 def surroundings(
@@ -43,6 +45,7 @@ def surroundings(
             wrappers=tuple(env.options.get("wrappers", ())),
             paid=env.paid_names,
             statistics=env.statistic_names,
+            references=env.unwrapped.game.reference_names,
         )
 
 

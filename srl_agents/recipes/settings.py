@@ -492,6 +492,13 @@ class LeagueRecipe:
             ),
         )
 
+    @property
+    def judges_answers(self) -> bool:
+        """Whether a reward compares replies with what the game knows to be right."""
+        return self.rewards is not None and any(
+            term.references for term in self.rewards.terms.values()
+        )
+
     def _check_environment(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""
         known = spec(self.env)
@@ -499,7 +506,9 @@ class LeagueRecipe:
         object.__setattr__(self, "wrappers", around.wrappers)
         seats = around.seats
         if self.rewards is not None:
-            self.rewards.check(around.paid, around.statistics, self.rollout.max_new_tokens)
+            self.rewards.check(
+                around.paid, around.statistics, around.references, self.rollout.max_new_tokens
+            )
         resolve(self.opponents, known.mode, seats)
         sizes = {self.teams.count(team) for team in self.teams}
         require(

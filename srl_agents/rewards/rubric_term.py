@@ -21,8 +21,8 @@ FIELDS = ("observation", "seat")
 class RubricTerm(RewardTerm):
     """What a rubric makes of a seat's replies; see ``docs/guides/rewards.md``.
 
-    The rubric reads the whole reply and the fields in `FIELDS`. Games tell nobody their reference
-    answers, so a rubric that reads one is refused.
+    The rubric reads the reply, the fields in `FIELDS`, and what the game knows to be right
+    (`Turn.references`). Where it reads the latter, only moves that answer a question are judged.
     """
 
     kind: str = "rubric"
@@ -33,27 +33,40 @@ class RubricTerm(RewardTerm):
     """``each``: the mean over the seat's replies. ``last``: its last reply. ``accepted``: the last reply
     that the game accepted; nothing where it accepted none."""
 
+    reads: Literal["reply", "move"] = "reply"
+    """``reply``: all that was written. ``move``: the answer in the move that the game accepted, nothing
+    where it accepted none; for rubrics that read what the game knows to be right."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.rubric, str):
             object.__setattr__(self, "rubric", read_yaml(find_rubric(self.rubric)))
         self._built()
+        if self.reads == "move" and not self.references:
+            raise ConfigError(
+                "reads='move' is for rubrics that read what the game knows to be right; leave it out."
+            )
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """See `RewardTerm`."""
+        return tuple(name for name in self._built().fields if name not in FIELDS)
 
     def judge(self, max_new_tokens: int) -> Judge:
         """See `RewardTerm`."""
-        rubric = self._built()
+        rubric, asks = self._built(), bool(self.references)
 
         def scored(played: Sequence[Played]) -> list[list[float | None]]:
-            chosen = [(p, k) for p, own in enumerate(played) for k in self._chosen(own)]
+            chosen = [(p, k) for p, own in enumerate(played) for k in self._chosen(own, asks)]
             turns = [played[p].trajectory.turns[k] for p, k in chosen]
             rows = [
-                {"observation": turn.observation, "seat": played[p].seat}
+                {**turn.references, "observation": turn.observation, "seat": played[p].seat}
                 for (p, _), turn in zip(chosen, turns, strict=True)
             ]
-            scores = rubric.score_many([turn.reply for turn in turns], rows)
+            scores = rubric.score_many([self._text(turn) for turn in turns], rows)
             values: list[list[float | None]] = [[0.0] * len(p.trajectory.turns) for p in played]
             for (p, k), score in zip(chosen, scores, strict=True):
-                share = 1.0 if self.replies != "each" else 1 / len(self._chosen(played[p]))
+                share = 1.0 if self.replies != "each" else 1 / len(self._chosen(played[p], asks))
                 values[p][k] = None if score.reward is None else score.reward * share
             return values
 
@@ -64,19 +77,19 @@ class RubricTerm(RewardTerm):
             raise ConfigError(
                 "rubric: give the name of a shipped one, a YAML file, or `parts:` as in such a file."
             )
-        rubric = Rubric.from_config(self.rubric)
-        for name in rubric.fields:
-            if name not in FIELDS:
-                raise ConfigError(
-                    f"rubric reads {name!r}, which no game gives: games keep their reference answers to "
-                    "themselves and pay right answers with the component `outcome`. In a recipe a rubric "
-                    f"reads the reply and {', '.join(FIELDS)}; files with references are for `srl score`."
-                )
-        return rubric
+        return Rubric.from_config(self.rubric)
 
-    def _chosen(self, played: Played) -> list[int]:
-        """Numbers of the seat's turns whose replies count; a turn that nobody wrote does not."""
-        written = [k for k, turn in enumerate(played.trajectory.turns) if turn.completion_ids]
+    def _text(self, turn: Turn) -> str:
+        return turn.reply if self.reads == "reply" else turn.answer or ""
+
+    def _chosen(self, played: Played, asks: bool) -> list[int]:
+        """Numbers of the seat's turns whose replies count: not those that nobody wrote, and where the rubric
+        asks what is right, not those that answer no question."""
+        written = [
+            k
+            for k, turn in enumerate(played.trajectory.turns)
+            if turn.completion_ids and (turn.references or not asks)
+        ]
         if self.replies == "accepted":
             written = [k for k in written if _accepted(played.trajectory.turns[k])]
         return written if self.replies == "each" else written[-1:]

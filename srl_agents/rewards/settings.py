@@ -44,21 +44,26 @@ class RewardSettings:
                 )
 
     def check(
-        self, paid: Sequence[str], statistics: Sequence[str], max_new_tokens: int
+        self,
+        paid: Sequence[str],
+        statistics: Sequence[str],
+        references: Sequence[str],
+        max_new_tokens: int,
     ) -> dict[str, float]:
         """Compare with the environment.
 
         Args:
             paid: components that its rewards are the sum of.
             statistics: components that it tells at the end.
+            references: what it knows to be right, by name.
             max_new_tokens: limit of a reply.
 
         Returns:
             The weight of every component that counts.
 
         Raises:
-            ConfigError: a component is unknown, a term bears the name of one or does not fit, or every
-                reward would be 0.
+            ConfigError: a component is unknown, a term bears the name of one, needs a reference that the
+                game does not have or does not fit, or every reward would be 0.
         """
         known = (*paid, *statistics)
         for name in self.weights:
@@ -72,6 +77,13 @@ class RewardSettings:
                 raise ConfigError(
                     f"rewards.terms: {name!r} is a component of the environment; choose another name."
                 )
+            for needed in term.references:
+                if needed not in references:
+                    raise ConfigError(
+                        f"rewards.terms.{name} reads {needed!r}, which this environment does not have: "
+                        f"it knows {', '.join(references) or 'no right answers'}. "
+                        "docs/guides/rewards.md lists what each game knows."
+                    )
             try:
                 term.judge(max_new_tokens)
             except ConfigError as error:

@@ -51,6 +51,11 @@ class RewardTerm(ABC):
         if not math.isfinite(self.weight) or self.weight == 0:
             raise ConfigError(f"weight={self.weight}: use a finite number other than 0.")
 
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Names of `Turn.references` that it reads; a recipe of a game without them is refused."""
+        return ()
+
     @abstractmethod
     def judge(self, max_new_tokens: int) -> Judge:
         """Build what judges replies; called once when a recipe is checked and once in a run.

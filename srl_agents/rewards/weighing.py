@@ -24,6 +24,7 @@ class RecipeRewards:
         settings: of the recipe.
         paid: components that the environment's rewards are the sum of.
         statistics: components that it tells at the end.
+        references: what it knows to be right, by name.
         max_new_tokens: limit of a reply.
 
     Raises:
@@ -36,10 +37,11 @@ class RecipeRewards:
         *,
         paid: Sequence[str],
         statistics: Sequence[str],
+        references: Sequence[str] = (),
         max_new_tokens: int,
     ) -> None:
         self.settings = settings
-        self._weights = settings.check(paid, statistics, max_new_tokens)
+        self._weights = settings.check(paid, statistics, references, max_new_tokens)
         self._statistics = frozenset(statistics)
         self._judges: dict[str, Judge] = {
             name: term.judge(max_new_tokens) for name, term in settings.terms.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, Generation, GenerationRequest
@@ -43,6 +43,8 @@ class _Turn:
     invalid: str | None = None
     reward: float = 0.0
     components: dict[str, float] = field(default_factory=dict)
+    references: dict[str, Any] = field(default_factory=dict)
+    answer: str | None = None
 
     def freeze(self) -> Turn:
         written = self.generation
@@ -62,6 +64,8 @@ class _Turn:
             thoughts="" if written is None else written.thoughts,
             thought_tokens=0 if written is None else written.thought_tokens,
             forced_tokens=0 if written is None else written.forced_tokens,
+            references=self.references,
+            answer=self.answer,
         )
 
     def earlier(self) -> EarlierTurn:
@@ -86,6 +90,7 @@ class Match:
         env: made for it; free again when `ended` is there.
         policies: policy version id -> policy.
         key: first part of its replies' keys; see `srl_agents.rollouts.seeds`.
+        references: whether turns of learning seats keep what decides whether they are right.
     """
 
     ended: tuple[Episode, Transcript] | None
@@ -100,11 +105,14 @@ class Match:
         env: GameEnv,
         policies: Mapping[str, Policy],
         key: tuple[int, ...],
+        *,
+        references: bool = False,
     ) -> None:
         self.index, self.spec, self.env = index, spec, env
         self.ended, self.env_is_free = None, True
         self._begun = False
         self._key = key
+        self._judged_seats = frozenset(spec.learner_seats if references else ())
         self._policies = [policies[name] for name in spec.seats]
         self._bots: dict[int, TextPolicy] = {}
         self._turns: list[list[_Turn]] = [[] for _ in spec.seats]
@@ -204,6 +212,8 @@ class Match:
         self._texts = {}
         for seat, text in texts.items():
             turn = _Turn(self._count, self._text(seat), text, written.get(seat))
+            if seat in self._judged_seats:
+                turn.references = self.env.references(agents[seat])
             self._turns[seat].append(turn)
             self._count += 1
         result = self.env.step({agents[seat]: text for seat, text in texts.items()})
@@ -211,12 +221,17 @@ class Match:
         self._observations, rewards, _, _, infos = result
         for seat, agent in enumerate(agents):
             if seat in texts:
-                self._turns[seat][-1].invalid = infos[agent]["invalid"]
+                self._book_move(self._turns[seat][-1], infos[agent])
             if self._turns[seat]:
                 last = self._turns[seat][-1]
                 last.reward += rewards[agent]
                 for name, value in infos[agent]["reward_components"].items():
                     last.components[name] = last.components.get(name, 0.0) + value
+
+    def _book_move(self, turn: _Turn, info: Mapping[str, Any]) -> None:
+        turn.invalid = info["invalid"]
+        if turn.references and turn.invalid is None and info["played"] is not None:
+            turn.answer = self.env.unwrapped.game.answered(info["played"])
 
     def _episode(self, transcript: Transcript, fault: str = "") -> Episode:
         if fault:

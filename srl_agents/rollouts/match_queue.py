@@ -71,6 +71,7 @@ class MatchQueue:
         contents: policy version id -> digest of its contents.
         envs: to play in.
         finished: see `Finished`.
+        references: see `Match`.
 
     Raises:
         ConfigError: a spec names a policy that is not there, has a wrong number of seats, or wants to
@@ -86,9 +87,11 @@ class MatchQueue:
         contents: Mapping[str, str],
         envs: IdleEnvs,
         finished: Finished | None,
+        references: bool = False,
     ) -> None:
         self._specs, self._policies, self._envs = specs, policies, envs
         self._root_seed, self._contents, self._finished = root_seed, contents, finished
+        self._references = references
         self._next = 0
         self._episodes: dict[int, Episode] = {}
         for spec in specs:
@@ -121,7 +124,8 @@ class MatchQueue:
     def _match(self, index: int) -> Match:
         spec = self._specs[index]
         key = match_key(self._root_seed, spec, self._contents)
-        return Match(index, spec, self._envs.take(spec), self._policies, key)
+        env = self._envs.take(spec)
+        return Match(index, spec, env, self._policies, key, references=self._references)
 
 
 def _check_seats(spec: MatchSpec, policies: Mapping[str, Policy]) -> None:

@@ -37,6 +37,8 @@ class Rollouts:
             belong to what they are; the others' belong to their ids.
         loop: runs the event loop that the engines belong to; one of its own if absent. Whoever
             installs versions on the same engines uses the same one.
+        references: whether turns of learning seats keep what decides whether they are right, for judges
+            that need it; see `Turn.references`.
         step_threads: environments that step at once; a few more than there are cores if absent.
         step_deadline_s: seconds for one step of a match, which is void if it takes longer.
         reply_deadline_s: seconds for one reply, above what the engine allows itself; then all ends.
@@ -55,6 +57,7 @@ class Rollouts:
         concurrency: int = 128,
         contents: Mapping[str, str] | None = None,
         loop: asyncio.Runner | None = None,
+        references: bool = False,
         step_threads: int | None = None,
         step_deadline_s: float = 600.0,
         reply_deadline_s: float = 3600.0,
@@ -69,6 +72,7 @@ class Rollouts:
         self.order = order
         self.concurrency = concurrency
         self.contents = contents or {}
+        self.references = references
         self._loop = asyncio.Runner() if loop is None else loop
         self._own_loop = loop is None
         self._steps = StepPool(
@@ -117,6 +121,7 @@ class Rollouts:
             contents=self.contents,
             envs=self._envs,
             finished=finished,
+            references=self.references,
         )
         order = play_exact if self.order == "exact" else play_free
         try:

@@ -214,6 +214,7 @@ def generate(folder: Path) -> None:
             order=recipe.rollout.order,
             concurrency=recipe.rollout.concurrency,
             contents=drawn_as,
+            references=recipe.judges_answers,
             loop=loop,
             trace=make_request_trace(recipe, folder),
         )

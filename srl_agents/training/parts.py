@@ -308,6 +308,7 @@ def _with_players(learning: Learning) -> Parts:
         order=recipe.rollout.order,
         concurrency=recipe.rollout.concurrency,
         contents=drawn_as,
+        references=recipe.judges_answers,
         loop=loop,
         reply_deadline_s=recipe.survival.reply_deadline_s,
         trace=None if buffer is not None else make_request_trace(recipe, learning.folder),

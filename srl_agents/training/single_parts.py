@@ -220,6 +220,7 @@ def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
         recipe.rewards,
         paid=around.paid,
         statistics=around.statistics,
+        references=around.references,
         max_new_tokens=recipe.rollout.max_new_tokens,
     )
 

@@ -143,6 +143,10 @@ class Wrapper(GameEnv):
         """What one agent was told by the last `start` or `advance`."""
         return self._returned[2][agent]
 
+    def references(self, agent: str) -> dict[str, Any]:
+        """Those of the environment inside."""
+        return self.env.references(agent)
+
     def sample_legal(self, seat: int, rng: np.random.Generator) -> str:
         """A random legal action body for a seat on move."""
         return self.env.sample_legal(seat, rng)

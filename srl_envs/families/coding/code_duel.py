@@ -23,7 +23,7 @@ from srl_envs.families.coding.options import (
     check_whole,
     task_source,
 )
-from srl_envs.families.coding.submissions import MAX_ATTACKS, read_attacks, read_program
+from srl_envs.families.coding.submissions import MAX_ATTACKS, fenced, read_attacks, read_program
 from srl_envs.families.coding.task import Task
 from srl_envs.families.coding.wording import (
     LIMIT_RULE,
@@ -123,6 +123,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
             )
         self.attack_rounds = attack_rounds
         self.max_turns = 1 + attack_rounds
+        self.reference_names = self._tasks.reference_names
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> CodeDuelState:
@@ -189,6 +190,16 @@ class CodeDuel(Game[CodeDuelState, Action]):
         count = int(rng.integers(MAX_ATTACKS + 1))
         drawn = [task.draw_small(rng) for _ in range(count) if isinstance(task, GeneratedTask)]
         return json.dumps(drawn)
+
+    def references(self, state: CodeDuelState, seat: int) -> Mapping[str, Any]:
+        """The hidden tests, while programs are written."""
+        if state.programs:
+            return {}
+        return self._task(state).references(state.hidden)
+
+    def answered(self, body: str) -> str:
+        """The program in a code fence."""
+        return fenced(body)
 
     def components(self, state: CodeDuelState, seat: int) -> Mapping[str, float]:
         """Share of hidden tests passed, and of the possible attacks that scored; 0 until the end."""

@@ -53,6 +53,19 @@ class GeneratedTask(Task):
         """A small input."""
         return self.family.draw_input(rng, self.parameters, "small")
 
+    def references(self, tests: Sequence[str]) -> dict[str, Any]:
+        """Calls with the reference's answers."""
+        return {
+            "calls": [
+                {
+                    "function": self.function,
+                    "args": [json.loads(test)],
+                    "expected": self.answer(test),
+                }
+                for test in tests
+            ]
+        }
+
     def example_block(self, examples: Sequence[str]) -> str:
         """One call and its answer a line."""
         lines = "\n".join(f"solve({text}) -> {json.dumps(self.answer(text))}" for text in examples)
@@ -103,6 +116,8 @@ class GeneratedTasks(TaskSource):
         difficulty: 1 to 5.
         hidden_inputs: tests per task; one in five is large.
     """
+
+    reference_names = ("calls",)
 
     def __init__(self, families: Sequence[str], difficulty: int, hidden_inputs: int) -> None:
         self.families = tuple(families)

@@ -27,7 +27,7 @@ import numpy as np
 from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.options import DIFFICULTY, HIDDEN_INPUTS, check_whole, task_source
-from srl_envs.families.coding.submissions import read_program
+from srl_envs.families.coding.submissions import fenced, read_program
 from srl_envs.families.coding.task import Task
 from srl_envs.families.coding.wording import LIMIT_RULE, how_to_send, quoted_program, task_block
 from srl_envs.messages import clean_message, quoted
@@ -139,6 +139,7 @@ class PairProgramming(Game[PairState, str]):
         )
         self.exchanges, self.message_chars = exchanges, message_chars
         self.max_turns = 2 * exchanges
+        self.reference_names = self._tasks.reference_names
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> PairState:
@@ -248,6 +249,16 @@ class PairProgramming(Game[PairState, str]):
         if seat == NAVIGATOR:
             return random_message(rng)
         return self._task(state).sample_program(rng)
+
+    def references(self, state: PairState, seat: int) -> Mapping[str, Any]:
+        """The hidden tests, for the seat that writes the program."""
+        if seat != DRIVER:
+            return {}
+        return self._task(state).references(state.hidden)
+
+    def answered(self, body: str) -> str:
+        """The program in a code fence."""
+        return fenced(body)
 
     def components(self, state: PairState, seat: int) -> Mapping[str, float]:
         """Share of tests that the first and the last program pass, and exchanges used."""

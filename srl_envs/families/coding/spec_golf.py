@@ -26,7 +26,7 @@ from srl_envs.families.coding.golf_names import MODULES
 from srl_envs.families.coding.golf_size import FLOAT_BYTES, program_size
 from srl_envs.families.coding.judging import Judge
 from srl_envs.families.coding.options import DIFFICULTY, HIDDEN_INPUTS, check_whole, task_source
-from srl_envs.families.coding.submissions import read_program
+from srl_envs.families.coding.submissions import fenced, read_program
 from srl_envs.families.coding.task import Instance, Task
 from srl_envs.families.coding.wording import LIMIT_RULE, how_to_send, task_block
 from srl_envs.sandbox import CodeExecutor
@@ -118,6 +118,7 @@ class SpecGolf(Game[GolfState, str]):
             each=rounds,
         )
         self.max_turns = rounds
+        self.reference_names = self._tasks.reference_names
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> GolfState:
@@ -210,6 +211,16 @@ class SpecGolf(Game[GolfState, str]):
     def sample(self, state: GolfState, seat: int, rng: np.random.Generator) -> str:
         """A program that returns a constant or its input."""
         return self._task(state).sample_program(rng)
+
+    def references(self, state: GolfState, seat: int) -> Mapping[str, Any]:
+        """The hidden tests of the present task."""
+        if not self.to_move(state):
+            return {}
+        return self._task(state).references(state.tasks[len(state.attempts)].hidden)
+
+    def answered(self, body: str) -> str:
+        """The program in a code fence."""
+        return fenced(body)
 
     def components(self, state: GolfState, seat: int) -> Mapping[str, float]:
         """``right``: share of rounds with a right program; ``size``: mean over those, 0 without."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import threading
 import warnings
 from typing import Any, NoReturn
@@ -104,6 +105,14 @@ def _without_fence(body: str) -> str:
     require_action(bool(mark), "the code fence ``` is never closed")
     require_action(not after.strip(), "nothing may stand after the code fence")
     return inside
+
+
+def fenced(body: str) -> str:
+    """The program of an accepted action body in a code fence of its own."""
+    program = _without_fence(body.strip())
+    longest = max((len(run) for run in re.findall("`+", program)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}python\n{program}\n{mark}"
 
 
 def syntax_tree(program: str) -> ast.Module:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,10 @@ class Task(ABC):
         return f"def {self.signature}:\n    raise NotImplementedError"
 
     @abstractmethod
+    def references(self, tests: Sequence[str]) -> dict[str, Any]:
+        """The tests as `srl_envs.rewards.CodeScorer` reads them, by field."""
+
+    @abstractmethod
     def example_block(self, examples: Sequence[str]) -> str:
         """The shown tests, under a heading; "" where there are none."""
 
@@ -99,6 +103,9 @@ class Task(ABC):
 
 class TaskSource(ABC):
     """Where a game's tasks come from."""
+
+    reference_names: tuple[str, ...]
+    """Names of `Task.references`."""
 
     @abstractmethod
     def draw(self, streams: Streams) -> Instance:

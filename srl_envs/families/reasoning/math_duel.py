@@ -212,6 +212,7 @@ class MathDuel(Game[Duel, Move]):
     mode = "competitive"
     simultaneous = True
     max_action_chars = 100
+    reference_names = ("answer",)
 
     def __init__(
         self,
@@ -310,6 +311,16 @@ class MathDuel(Game[Duel, Move]):
     def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:
         """A pass one time in ten, else a small number with any stake."""
         return random_body(rng)
+
+    def references(self, state: Duel, seat: int) -> Mapping[str, Any]:
+        """The answer of the present problem."""
+        if not self.to_move(state):
+            return {}
+        return {"answer": state.problems[len(state.rounds)].answer}
+
+    def answered(self, body: str) -> str:
+        """The answer without the stake; empty for a pass."""
+        return parse_move(body).answer or ""
 
     def swap_hidden(self, state: Duel, seat: int, other: Duel) -> Duel:
         """The answer of the present problem, and the problems to come."""

@@ -47,7 +47,7 @@ def test_shaping_by_a_wrapper_is_a_component_like_the_others() -> None:
         (("rewards.terms.format={rubric: action-alone}",), "'format' is a component"),
         (("rewards.terms.std={rubric: action-alone}",), "'std' must be"),
         (("rewards.terms={'a b': {rubric: action-alone}}",), "'a b' must be"),
-        (("rewards.terms.x={rubric: math}",), "rewards: terms.x: rubric reads 'answer'"),
+        (("rewards.terms.x={rubric: math}",), "rewards.terms.x reads 'answer'"),
         (("rewards.terms.x={rubric: action-alone, weight: 0}",), "weight=0"),
         (("rewards.terms.x={kind: overlong, buffer: 4000}",), "rewards.terms.x: buffer=4000"),
         (("rewards.terms.x={kind: overlongs}",), "no reward 'overlongs'. Did you mean"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recorded import episode, turn
 
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Turn
 from srl_agents.rewards.rubric_term import RubricTerm
 from srl_agents.rewards.terms import Played
 from srl_envs.errors import ConfigError
 from srl_envs.rewards import Score
+from srl_envs.settings import build
 
 RIGHT, WRONG = "<action>1</action>", "maybe <action>1</action>"
 PLAYED = episode(
@@ -76,13 +80,71 @@ def test_a_file_becomes_part_of_the_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rubric", "says"),
     [
-        ("math", "reads 'answer', which no game gives"),
-        ("humaneval", "reads 'tests', which no game gives"),
         ("action-alon", "Did you mean 'action-alone'"),
         ({}, "give the name of a shipped one"),
         ({"part": {}}, "part"),
     ],
 )
-def test_a_rubric_that_no_game_can_serve_is_refused(rubric: Any, says: str) -> None:
+def test_what_is_no_rubric_is_refused(rubric: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         RubricTerm(rubric=rubric)
+
+
+def asked(reply: str, answer: str | None, reference: str = "42") -> Turn:
+    return replace(turn(reply, 3), references={"answer": reference}, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("reads", "values"),
+    [("reply", [0.5, 0.0, 0.0, 0.0]), ("move", [0.5, 0.0, 0.0, 0.0])],
+)
+def test_an_answer_is_compared_with_what_the_game_knows(reads: Any, values: list[float]) -> None:
+    """The second reply is wrong, the third nobody wrote, the last answers no question."""
+    boxed, wrong = "\\boxed{42} <action>42; 1</action>", "\\boxed{41} <action>41; 3</action>"
+    nobody = replace(asked("", None), completion_ids=())
+    seat = Played(episode(asked(boxed, "42"), asked(wrong, "41"), nobody, turn("on", 2)), 0)
+    term = RubricTerm(rubric="math", reads=reads)
+    assert term.references == ("answer",)
+    assert term.judge(8)([seat]) == [values]
+
+
+def test_a_move_that_was_not_accepted_is_no_answer() -> None:
+    seat = Played(episode(asked("\\boxed{42}", None)), 0)
+    assert RubricTerm(rubric="math").judge(8)([seat]) == [[1.0]]
+    assert RubricTerm(rubric="math", reads="move").judge(8)([seat]) == [[0.0]]
+
+
+def test_reading_moves_is_for_rubrics_that_ask_what_is_right() -> None:
+    with pytest.raises(ConfigError, match="reads='move'"):
+        RubricTerm(rubric="action-alone", reads="move")
+
+
+@pytest.mark.parametrize(
+    ("env", "rubric", "says"),
+    [
+        (
+            "nim-v0",
+            "math",
+            "reads 'answer', which this environment does not have: it knows no right",
+        ),
+        ("math_duel-v0", "humaneval", "reads 'tests', .* it knows answer"),
+        ("code_duel-v0", "math", "reads 'answer', .* it knows calls"),
+    ],
+)
+def test_a_game_without_the_reference_is_refused_by_name(env: str, rubric: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"rewards.terms.right {says}"):
+        build(LeagueRecipe, recipe(env, rubric), "recipe")
+    fitting = {"math_duel-v0": "math"}.get(env)
+    if fitting:
+        assert build(LeagueRecipe, recipe(env, fitting), "recipe").judges_answers
+    assert not build(LeagueRecipe, recipe(env, "action-alone"), "recipe").judges_answers
+
+
+def recipe(env: str, rubric: str) -> dict[str, Any]:
+    return {
+        "name": "known",
+        "model": "tiny",
+        "env": env,
+        "updates": 1,
+        "rewards": {"terms": {"right": {"rubric": rubric}}},
+    }

@@ -10,6 +10,7 @@ import ast
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,6 +82,10 @@ class RecordedTask(Task):
         """The preamble, then the function to define."""
         return with_preamble(self.row.preamble, super().given_code)
 
+    def references(self, tests: Sequence[str]) -> dict[str, Any]:
+        """Test code, and what stands before a program."""
+        return {"tests": "\n\n".join(tests), "preamble": self.row.preamble}
+
     def example_block(self, examples: Sequence[str]) -> str:
         """The asserts that are shown; many statements hold examples of their own."""
         return "Examples:\n" + "\n".join(examples) if examples else ""
@@ -112,6 +117,8 @@ class RecordedTask(Task):
 
 class RecordedTasks(TaskSource):
     """Draws among the rows of the split, all equally likely."""
+
+    reference_names = ("tests", "preamble")
 
     def __init__(self, report: TaskReport[RecordedRow]) -> None:
         self.report = report
