@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # torch comes with the second
     from srl_agents.engines.transformers_engine import TransformersEngine
 
 MODELS = ("tiny", "tiny-shallow", "smollm2-135m")
+Activation = Literal["start", "reply"]
 Shape = tuple[int, float]
 """Rank and alpha of an adapter."""
 NO_ADAPTER: Shape = (8, 16.0)
@@ -107,6 +108,8 @@ class EngineKey:
     shape: Shape
     head: Prompt
     """All of the prompt but its examples."""
+    activation: Activation = "start"
+    """From which token on its adapters act."""
 
 
 def known_name(text: str, env_id: str) -> AgentName:
@@ -207,6 +210,12 @@ def check_adapter(name: ModelName) -> Shape:
     return shape
 
 
+def _activation(folder: Path) -> Activation:
+    """From which token on the adapter acts."""
+    config = json.loads((folder / _CONFIG).read_text())
+    return "reply" if config.get("alora_invocation_tokens") else "start"
+
+
 def adapter_shape(folder: Path) -> Shape:
     """(rank, alpha) that the adapter was made with.
 
@@ -295,6 +304,7 @@ def load_engine(key: EngineKey, playing: Playing) -> TransformersEngine:
         key.model,
         lora_rank=rank,
         lora_alpha=alpha,
+        lora_activation=key.activation,
         dtype=playing.dtype,
         device=playing.device,
         prompt=key.head,
@@ -408,8 +418,9 @@ def _keys(models: Mapping[str, tuple[ModelName, PromptSettings]]) -> dict[str, E
     lent: dict[tuple[str, Prompt], EngineKey] = {}
     for label, (name, prompt) in models.items():
         if name.adapter:
-            shape = adapter_shape(Path(name.adapter).expanduser())
-            own[label] = EngineKey(name.model, shape, prompt.head())
+            folder = Path(name.adapter).expanduser()
+            shape, activation = adapter_shape(folder), _activation(folder)
+            own[label] = EngineKey(name.model, shape, prompt.head(), activation)
             lent[name.model, prompt.head()] = own[label]
     for label, (name, prompt) in models.items():
         alone = EngineKey(name.model, NO_ADAPTER, prompt.head())

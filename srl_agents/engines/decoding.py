@@ -51,6 +51,8 @@ class Row:
     """Whether a reply without its thoughts ends with its last token."""
     message_ends: Collection[int] = ()
     """Tokens that end it in its thoughts, too."""
+    base_tokens: int = 0
+    """First tokens of its prompt that the base reads for every version; 0: its version reads all."""
     thinking: Thinking | None = None
     """None: it has no thoughts."""
     reply: list[int] = field(default_factory=list)
@@ -226,8 +228,10 @@ class Decoder:
             row = self._next_row()
             if row is None:
                 break
-            owner = row.version if self._settings.share_prefixes else row
-            row.end, row.cached = self._tree.enter(owner, row.prompt[:-1])
+            alone = None if self._settings.share_prefixes else row
+            row.end, row.cached = self._tree.enter(
+                alone or row.version, row.prompt[:-1], base=alone, base_tokens=row.base_tokens
+            )
             new_tokens += len(row.prompt) - row.cached
             self.rows.append(row)
             fresh.append(row)
@@ -366,7 +370,7 @@ class Decoder:
                     shape = (m.layers, 2, m.kv_heads, size, m.head_width)
                     node.kv = torch.empty(shape, dtype=m.dtype, device=m.device)
                     stretches.append(Stretch(node, begin, path[:depth]))
-                    owners.append((row.version, size))
+                    owners.append((row.version if node.start >= row.base_tokens else None, size))
                     begin += size
         return stretches, owners
 

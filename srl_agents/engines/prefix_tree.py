@@ -29,8 +29,10 @@ class Node:
     """Tokens before it."""
     kv: torch.Tensor | None = None
     """(layers, 2, K, S, D) keys and values; None until a pass has computed them."""
-    children: dict[int, Node] = field(default_factory=dict)
-    """By their first token."""
+    branch: Hashable = None
+    """Under which its parent has it: its first token, or who reads from there on and that token."""
+    children: dict[Hashable, Node] = field(default_factory=dict)
+    """By their `branch`."""
     rows: int = 0
     """Live rows whose prompts go through it."""
     readers: dict[Reader, None] = field(default_factory=dict)
@@ -119,30 +121,33 @@ class PrefixTree:
         """Of those that live rows read in place."""
         return self.read_tokens * self._per_token
 
-    def enter(self, version: Hashable, tokens: Tokens) -> tuple[Node, int]:
+    def enter(
+        self, version: Hashable, tokens: Tokens, *, base: Hashable = None, base_tokens: int = 0
+    ) -> tuple[Node, int]:
         """Lead a prompt into the tree; the caller then computes the nodes that have no values yet.
 
         Args:
             version: whose prompts share.
             tokens: of the prompt.
+            base: who reads the first tokens, whatever version reads the others; all versions share them.
+            base_tokens: how many these are; no node stands on both sides.
 
         Returns:
             The node with which the prompt ends, and how many of its tokens were there already.
         """
-        node = self._roots.setdefault(version, Node((), None, 0))
-        place = 0
-        while place < len(tokens):
-            child = node.children.get(tokens[place])
-            if child is None:
-                break
-            shared = _shared(child.tokens, tokens, place)
-            node = child if shared == len(child.tokens) else self._split(child, shared)
-            place += shared
-        if place < len(tokens):
-            child = Node(tokens[place:], node, place)
-            node.children[tokens[place]] = child
-            self._tokens += len(child.tokens)
-            node = child
+        node = self._roots.setdefault(base if base_tokens else version, Node((), None, 0))
+        border = min(base_tokens, len(tokens))
+        node, place = self._walk(node, tokens[:border], 0, tokens[0] if border else None)
+        if place == border < len(tokens):
+            first = (version, tokens[border]) if border else tokens[0]
+            node, place = self._walk(node, tokens, border, first)
+        for start, stop in ((place, border), (max(place, border), len(tokens))):
+            if start < stop:
+                first = (version, tokens[start]) if 0 < start == border else tokens[start]
+                child = Node(tokens[start:stop], node, start, branch=first)
+                node.children[first] = child
+                self._tokens += len(child.tokens)
+                node = child
         for visited in reversed(node.path()):
             self._order.touch(visited)
             visited.rows += 1
@@ -183,15 +188,44 @@ class PrefixTree:
         """Drop what was computed with a version that has no live rows."""
         root = self._roots.pop(version, None)
         waiting = [] if root is None else list(root.children.values())
+        for node in self._behind_base(version):
+            if node.parent is not None:
+                del node.parent.children[node.branch]
+            waiting.append(node)
         while waiting:
             node = waiting.pop()
             waiting += node.children.values()
             self._order.remove(node)
             self._tokens -= len(node.tokens)
 
+    def _behind_base(self, version: Hashable) -> list[Node]:
+        """The first nodes that this version reads behind what all share."""
+        found: list[Node] = []
+        waiting = list(self._roots.values())
+        while waiting:
+            for child in waiting.pop().children.values():
+                if not isinstance(child.branch, tuple):
+                    waiting.append(child)
+                elif child.branch[0] == version:
+                    found.append(child)
+        return found
+
+    def _walk(self, node: Node, tokens: Tokens, place: int, first: Hashable) -> tuple[Node, int]:
+        """Go down as far as there are nodes, from ``place`` on, the first of them under ``first``."""
+        branch = first
+        while place < len(tokens):
+            child = node.children.get(branch)
+            if child is None:
+                break
+            shared = _shared(child.tokens, tokens, place)
+            node = child if shared == len(child.tokens) else self._split(child, shared)
+            place += shared
+            branch = tokens[place] if place < len(tokens) else None
+        return node, place
+
     def _drop(self, node: Node) -> None:
         if node.parent is not None:
-            del node.parent.children[node.tokens[0]]
+            del node.parent.children[node.branch]
         self._order.remove(node)
         self._tokens -= len(node.tokens)
 
@@ -200,9 +234,10 @@ class PrefixTree:
         parent = node.parent
         if parent is None:
             raise AssertionError("a root has no tokens to split")
-        upper = Node(node.tokens[:length], parent, node.start, rows=node.rows)
-        parent.children[node.tokens[0]] = upper
-        upper.children[node.tokens[length]] = node
+        upper = Node(node.tokens[:length], parent, node.start, branch=node.branch, rows=node.rows)
+        parent.children[node.branch] = upper
+        node.branch = node.tokens[length]
+        upper.children[node.branch] = node
         if node.kv is not None:
             # copies, so that dropping one gives its memory back
             upper.kv = node.kv[..., :length, :].clone()

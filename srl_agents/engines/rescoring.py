@@ -128,11 +128,14 @@ class Rescorer:
             ids[k, : len(row)], mask[k, : len(row)] = row, 1
         model: Any = base.model.get_base_model()
         base.model.eval()
-        hidden = model.base_model(
-            input_ids=torch.from_numpy(ids).to(base.device),
-            attention_mask=torch.from_numpy(mask).to(base.device),
-            use_cache=False,
-        ).last_hidden_state
+        begins = np.array([[len(reply.prompt_ids) - base.activated_tokens] for reply in replies])
+        places = torch.from_numpy(np.arange(width) >= begins).to(base.device)
+        with base.acting(places):
+            hidden = model.base_model(
+                input_ids=torch.from_numpy(ids).to(base.device),
+                attention_mask=torch.from_numpy(mask).to(base.device),
+                use_cache=False,
+            ).last_hidden_state
         row_N = np.repeat(np.arange(len(rows)), [len(reply.token_ids) for reply in replies])
         place_N = np.concatenate(
             [len(reply.prompt_ids) - 1 + np.arange(len(reply.token_ids)) for reply in replies]

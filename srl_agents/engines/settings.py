@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from srl_agents.engines.decoding_settings import DecodingSettings, Eviction
 from srl_agents.kinds import Kinds, Section, settings_of
@@ -44,6 +44,8 @@ class EngineSite:
 class EngineSettings(ABC):
     """What samples replies: the base of every engine's settings."""
 
+    activates: ClassVar[bool] = False
+    """Whether its adapters can act from the reply on (``lora.activation``)."""
     kind: str
     """Name of the engine, or its ``package.module:Class``."""
 
@@ -81,6 +83,7 @@ class TransformersSettings(EngineSettings):
     rounding at most.
     """
 
+    activates: ClassVar[bool] = True
     kind: str = "transformers"
     live_gib: float | None = None
     """GiB of keys and values of the replies that are being written, at most: a further reply waits where

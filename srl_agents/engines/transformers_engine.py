@@ -218,8 +218,14 @@ class TransformersEngine:
             uniforms=uniforms(request.key, most).astype(np.float32),
             ended=lambda reply: reply[-1] in ends or stops.ended(reply),
             message_ends=ends,
+            base_tokens=self._base_tokens(prompt, name),
             thinking=self._thinking,
         )
+
+    def _base_tokens(self, prompt: tuple[int, ...], version: str | None) -> int:
+        """Of a prompt whose version acts from the reply on."""
+        activated = self.base.activated_tokens
+        return len(prompt) - activated if activated and version is not None else 0
 
     def _prompt(self, request: GenerationRequest) -> tuple[int, ...]:
         """What is read, with as many earlier turns as leave room for the reply."""

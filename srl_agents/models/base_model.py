@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
@@ -30,6 +30,7 @@ from srl_agents.models.prompt import EarlierTurn, Example, Prompt
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 
+Activation = Literal["start", "reply"]
 _BASE = "__base__"
 """PEFT's word for no adapter."""
 
@@ -62,6 +63,7 @@ class BaseModel:
         lora_alpha: float,
         lora_targets: Targets = "all-linear",
         lora_excluded: tuple[str, ...] = (),
+        lora_activation: Activation = "start",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
     ) -> None:
@@ -75,6 +77,7 @@ class BaseModel:
             lora_alpha: LoRA scale; the update is multiplied by lora_alpha / lora_rank.
             lora_targets: layers that have LoRA factors.
             lora_excluded: names of modules in which no layer has them.
+            lora_activation: from which token on adapters act.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
         """
@@ -83,6 +86,8 @@ class BaseModel:
         tokenizer = chat.tokenizer
         self.device = torch.device(model.device)
         self.eos_token_ids = _eos_token_ids(model, tokenizer)
+        self.activated_tokens = 0
+        """Last tokens of each prompt on which adapters act, as on the reply; 0: they act on all."""
         pad = tokenizer.pad_token_id
         # Recipes in a hub model's generation_config (top_k, penalties) would change the sampling.
         model.generation_config = GenerationConfig(pad_token_id=pad)
@@ -92,8 +97,11 @@ class BaseModel:
                 model, tokenizer, ends, frozen_in_memory=frozen_in_memory
             )
         else:
+            opening = chat.reply_opening() if lora_activation == "reply" else ()
+            self.activated_tokens = len(opening)
             self._weights = LoRAWeights(
                 model,
+                opening=opening,
                 rank=lora_rank,
                 alpha=lora_alpha,
                 targets=lora_targets,
@@ -110,6 +118,7 @@ class BaseModel:
         lora_alpha: float = 16,
         lora_targets: Targets = "all-linear",
         lora_excluded: tuple[str, ...] = (),
+        lora_activation: Activation = "start",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
         dtype: Dtype = "auto",
@@ -126,6 +135,8 @@ class BaseModel:
             lora_alpha: LoRA scale.
             lora_targets: all linear layers but the output head, or names of layers (``q_proj``).
             lora_excluded: names of modules in which no layer has factors.
+            lora_activation: ``start`` lets adapters act on all tokens, ``reply`` from the template's words
+                before a reply on.
             parameters: what an adapter is: LoRA factors, or with ``full`` a copy of all weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch,
                 1 or more.
@@ -157,6 +168,7 @@ class BaseModel:
             lora_alpha=lora_alpha,
             lora_targets=lora_targets,
             lora_excluded=lora_excluded,
+            lora_activation=lora_activation,
             parameters=parameters,
             frozen_in_memory=frozen_in_memory,
         )
@@ -275,6 +287,17 @@ class BaseModel:
         for name in set(adapters):
             self.require(name)
         return self._weights.learning(adapters)
+
+    def acting(self, places_RL: torch.Tensor) -> AbstractContextManager[None]:
+        """Inside, adapters that wait for the reply act at these places; others act everywhere.
+
+        Args:
+            places_RL: (R, L) or (1, L) True where a token belongs to the last `activated_tokens` of a prompt,
+                or to a reply.
+        """
+        if isinstance(self._weights, LoRAWeights) and self.activated_tokens:
+            return self._weights.acting(places_RL[..., None])
+        return nullcontext()
 
     def playing(self) -> PlayingModel:
         """What one engine runs; it sees versions that are frozen later."""

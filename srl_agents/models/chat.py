@@ -100,6 +100,27 @@ class ChatTokenizer:
         spent = 0 if thoughts is None else thoughts.budget + len(self.thoughts_end)
         return spent + max_new_tokens
 
+    def reply_opening(self) -> tuple[int, ...]:
+        """The tokens with which every prompt ends: the template's words before a reply, thoughts' beginning.
+
+        Raises:
+            ConfigError: the chat template has no such words, or its tokens run over them.
+        """
+        chat = self.prompt.messages("?")
+        whole = self._text(chat).removesuffix(self._opening_of_template)
+        before: str = self.tokenizer.apply_chat_template(
+            chat, add_generation_prompt=False, tokenize=False, **self.prompt.template_arguments
+        )
+        words = self._tokens(whole.removeprefix(before))
+        if not whole.startswith(before) or self._tokens(before) + words != self._tokens(whole):
+            words = ()
+        if not words:
+            raise ConfigError(
+                "lora.activation='reply': the model's chat template has no words of its own before a reply, "
+                "from which an adapter could act. Use 'start'."
+            )
+        return words + self.opening
+
     def encode_reply(self, reply: str) -> tuple[int, ...]:
         """Token ids of a reply that somebody else wrote, as this model would write it.
 

@@ -50,6 +50,8 @@ class LoRAWeights(PolicyWeights):
         alpha: the update is multiplied by alpha / rank.
         targets: layers that have factors.
         excluded: names of modules in which no layer has factors.
+        opening: tokens that begin every reply, from which on adapters act (activated LoRA,
+            arXiv:2504.12397); nothing where they act on all tokens.
 
     Raises:
         ConfigError: a target is no layer that can have factors.
@@ -65,12 +67,16 @@ class LoRAWeights(PolicyWeights):
         alpha: float,
         targets: Targets = "all-linear",
         excluded: tuple[str, ...] = (),
+        opening: tuple[int, ...] = (),
     ) -> None:
         layers = target_layers(model, targets, excluded)
         require_useful_rank(model, layers, rank)
         self._config = LoraConfig(
             r=rank, lora_alpha=alpha, target_modules=layers, task_type="CAUSAL_LM"
         )
+        self.opening = opening
+        self._places: torch.Tensor | None = None
+        """(R, L, 1) or (1, L, 1) where adapters act in the passes to come; None: not said."""
         self._tree = second_tree(model)
         self.model = with_anchor(model, layers)
         self._layers: dict[str, Any] = {
@@ -134,6 +140,10 @@ class LoRAWeights(PolicyWeights):
                 draw = torch.rand(weight.shape, generator=generator, dtype=torch.float32)
                 weight.copy_((2 * draw - 1) * bound)
                 layer.lora_B[name].weight.zero_()
+                if self.opening:
+                    layer.lora_B[name].register_forward_hook(
+                        lambda _layer, _inputs, output: self._acted(output)
+                    )
 
     def remove(self, name: str) -> None:
         """See `PolicyWeights`."""
@@ -165,6 +175,33 @@ class LoRAWeights(PolicyWeights):
         if name is None:
             for parameter in self.trainable(ANCHOR).values():
                 parameter.requires_grad_(False)
+
+    @contextmanager
+    def acting(self, places: torch.Tensor) -> Iterator[None]:
+        """Inside, adapters act at these places alone.
+
+        Args:
+            places: (R, L, 1) or (1, L, 1), 1 where they act and 0 elsewhere.
+        """
+        before, self._places = self._places, places
+        try:
+            yield
+        finally:
+            self._places = before
+
+    def _acted(self, part: torch.Tensor) -> torch.Tensor:
+        """(R, L, outputs) of an adapter, and 0 where it does not act.
+
+        Raises:
+            ModelError: nobody said where.
+        """
+        if not self.opening:
+            return part
+        if self._places is None:
+            raise ModelError(
+                "lora.activation='reply': this pass does not say where replies begin. Use 'start'."
+            )
+        return part * self._places.to(part.dtype)
 
     @contextmanager
     def through(self, name: str | None) -> Iterator[None]:
@@ -202,7 +239,7 @@ class LoRAWeights(PolicyWeights):
         def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             down, up = (frozen[f"{keys[layer]}.lora_{part}.weight"] for part in ("A", "B"))
             low = linear(inputs[0].to(down.dtype), down)
-            return (output + linear(low, up) * scaling).to(output.dtype)
+            return (output + self._acted(linear(low, up)) * scaling).to(output.dtype)
 
         self._hooks = [layer.register_forward_hook(add) for layer in self._layers.values()]
 
@@ -218,7 +255,8 @@ class LoRAWeights(PolicyWeights):
                 down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
                 rows = inputs[0][begin:end].to(down.dtype)
                 parts.append(linear(linear(rows, down), up))
-            return torch.add(output, torch.cat(parts).to(output.dtype), alpha=scaling)
+            acted = self._acted(torch.cat(parts))
+            return torch.add(output, acted.to(output.dtype), alpha=scaling)
 
         trained = [p for name in set(names) for p in self.trainable(name).values()]
         before = [parameter.requires_grad for parameter in trained]
@@ -259,6 +297,7 @@ class LoRAWeights(PolicyWeights):
         except (OSError, ValueError):
             return tensors  # factors alone; their shapes are compared elsewhere
         self._check_scale(folder, config)
+        self._check_activation(folder, config)
         return tensors | self._left_out(config, tensors)
 
     def _left_out(self, config: Any, tensors: Tensors) -> Tensors:
@@ -286,11 +325,27 @@ class LoRAWeights(PolicyWeights):
                 f"{self._config.lora_alpha}: it would act {own / told:g} times as strongly. Use the same."
             )
 
+    def _check_activation(self, folder: Path, config: Any) -> None:
+        """Refuse factors that learned to act on other tokens.
+
+        Raises:
+            ModelError: the folder's configuration says so.
+        """
+        told = config.get("alora_invocation_tokens") if isinstance(config, dict) else None
+        if tuple(told or ()) != self.opening:
+            acts = "tokens that begin a reply" if told else "the first token"
+            raise ModelError(
+                f"{folder} was made to act from {acts} on ({told or 'plain LoRA'}), and is read to act "
+                f"otherwise ({list(self.opening) or 'plain LoRA'}). Set lora.activation as it was made."
+            )
+
     def save(self, name: str, folder: Path) -> None:
         """Write ``adapter_model.safetensors`` and ``adapter_config.json``, loadable by PEFT."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file(self.tensors(name), folder / _FILE)
-        self.model.peft_config[name].save_pretrained(str(folder))
+        config = copy.copy(self.model.peft_config[name])
+        config.alora_invocation_tokens = list(self.opening) or None
+        config.save_pretrained(str(folder))
 
 
 def _runs_of(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:

@@ -63,6 +63,9 @@ class LoRASettings:
     exclude_modules: tuple[str, ...] = ()
     """Modules whose layers have no factors though ``target_modules`` names them, such as [gate,
     shared_expert] or layers."""
+    activation: Literal["start", "reply"] = "start"
+    """From which token on adapters act: ``start``, all; ``reply``, from the template's words before a reply
+    on, so that prompts are read by the base, once for all learners and versions. Source: arXiv:2504.12397."""
 
     def __post_init__(self) -> None:
         require(self.target_modules != (), "target_modules: name a layer, or leave it out.")

@@ -22,6 +22,7 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.metrics.trackers import TrackerName
+from srl_agents.recipes.activation import check_activation
 from srl_agents.recipes.base_settings import (
     NAMED,
     NAMES,
@@ -339,6 +340,8 @@ class LeagueRecipe:
                 "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
             )
             self._check_thoughts(base)
+            if base.lora.activation == "reply":
+                check_activation(base, self)
         except ConfigError as error:
             raise ConfigError(f"{within}{error}") from None
 

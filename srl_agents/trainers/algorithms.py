@@ -47,6 +47,8 @@ class AlgorithmSettings(UpdateSettings, ABC):
 
     learns_rows: ClassVar[bool] = True
     """Whether its batches are `TrainingBatch`, whose rows say which version wrote them."""
+    activates: ClassVar[bool] = False
+    """Whether it can train adapters that act from the reply on (``lora.activation``)."""
     algorithm: str
     """Name of the algorithm, or its ``package.module:Class``."""
 

@@ -95,11 +95,13 @@ def check_reach(base: BaseModel, reach: AttentionReach) -> None:
     try:
         with torch.no_grad():
             inputs = reach.inputs(layout, backbone.dtype)
-            shared = layout.rows(backbone(**inputs, use_cache=False).last_hidden_state).float()
+            with base.acting(layout.acted_GL):
+                shared = layout.rows(backbone(**inputs, use_cache=False).last_hidden_state).float()
             rows = np.stack([np.concatenate(row) for row in zip(prompts, replies, strict=True)])
             ids = torch.from_numpy(rows).to(base.device)
             plain = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            alone = backbone(**plain, use_cache=False).last_hidden_state[:, -5:-1].float()
+            with base.acting(torch.ones_like(ids, dtype=torch.bool)):
+                alone = backbone(**plain, use_cache=False).last_hidden_state[:, -5:-1].float()
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise ConfigError(
             f"share_prefixes: {base.name} ({config.model_type}) cannot read an attention mask per token: "

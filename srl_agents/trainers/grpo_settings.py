@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from srl_agents.trainers.algorithms import AlgorithmSettings, Plan, check_group_size
 from srl_agents.trainers.update_settings import (
@@ -72,6 +72,7 @@ VARIANTS: dict[Variant | None, Loss] = {
 class GRPOSettings(AlgorithmSettings):
     """Group-relative updates without a critic. Names are ours; `to_trl` translates them."""
 
+    activates: ClassVar[bool] = True
     algorithm: Literal["grpo"] = "grpo"
     variant: Variant | None = None
     """A published combination of the six below, which it sets where they are None: see `VARIANTS`.

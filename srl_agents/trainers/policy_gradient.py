@@ -131,9 +131,10 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             layout = self._layout(input_ids, attention_mask, logits_to_keep)
             logps, entropy = self._over_shared_prefixes(model, layout, self._reach)
         else:
-            logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
+            with self.base.acting(self._acted(input_ids.shape[1], logits_to_keep)):
+                logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
+                    model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+                )
         self._seen = logps.detach(), None if entropy is None else entropy.detach()
         return logps, entropy, auxiliary
 
@@ -143,7 +144,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         """(R, T) log-probabilities and entropies."""
         self._used_layout = layout
         inputs = reach.inputs(layout, model.dtype)
-        with self.accelerator.autocast():
+        with self.accelerator.autocast(), self.base.acting(layout.acted_GL):
             output = model(**inputs, shift_labels=layout.labels_GL, fused_lm_head=True)
         return layout.rows(output.log_probs), layout.rows(output.entropy)
 
@@ -158,7 +159,13 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             ),
             width=self.base.model.config.get_text_config().hidden_size,
             device=input_ids.device,
+            activated_tokens=self.base.activated_tokens,
         )
+
+    def _acted(self, columns: int, reply_columns: int) -> torch.Tensor:
+        """(1, L) the places of replies and of what begins them, of prompts that are padded on the left."""
+        first = columns - reply_columns - self.base.activated_tokens
+        return (torch.arange(columns, device=self.base.device) >= first)[None]
 
     def last_hidden(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
         """(R, T, H) the state of the model from which each completion token was written."""

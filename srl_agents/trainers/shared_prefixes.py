@@ -38,6 +38,8 @@ class SharedPrefixes:
     """Whether a place (second axis) may see another (third)."""
     labels_GL: torch.Tensor
     """The token that a place predicts; -100 where none."""
+    acted_GL: torch.Tensor
+    """Whether an adapter that waits for the reply acts at a place."""
     place_RT: torch.Tensor
     """Where a completion token is predicted, counted through all sequences; 0 where masked."""
     mask_RT: torch.Tensor
@@ -65,7 +67,12 @@ class SharedPrefixes:
 
 
 def share_prefixes(
-    prompts: Sequence[Tokens], replies: Sequence[Tokens], *, width: int, device: torch.device
+    prompts: Sequence[Tokens],
+    replies: Sequence[Tokens],
+    *,
+    width: int,
+    device: torch.device,
+    activated_tokens: int = 0,
 ) -> SharedPrefixes:
     """Lay out rows, each a prompt and its reply.
 
@@ -74,9 +81,12 @@ def share_prefixes(
         replies: as many, of one token or more.
         width: of the model's hidden states; it says what a long sequence costs.
         device: that the layout is put on.
+        activated_tokens: last ones of each prompt on which adapters act that act on nothing before; these
+            are never shared. 0: adapters act on all tokens.
     """
+    own = max(1, activated_tokens)
     order = sorted(range(len(prompts)), key=lambda row: prompts[row].tolist())
-    shared = [0] + [_common(prompts[before], prompts[row]) for before, row in pairwise(order)]
+    shared = [0] + [_common(prompts[before], prompts[row], own) for before, row in pairwise(order)]
     sizes = [len(prompts[row]) - 1 + len(replies[row]) for row in order]
     sequences = _sequences(sizes, shared, width)
     length = max(_length(sizes, shared, sequence) for sequence in sequences)
@@ -86,6 +96,7 @@ def share_prefixes(
     labels = np.full(shape, -100, dtype=np.int64)
     # a place that sees nothing has no attention weights: padding sees itself
     visible = np.broadcast_to(np.eye(length, dtype=bool), (*shape, length)).copy()
+    acted = np.full(shape, activated_tokens == 0)
     place_RT = np.zeros((len(replies), max(map(len, replies))), dtype=np.int64)
     mask_RT = np.zeros(place_RT.shape, dtype=bool)
     for g, sequence in enumerate(sequences):
@@ -101,17 +112,18 @@ def share_prefixes(
             visible[g, start:stop, path[:kept]] = True
             visible[g, start:stop, start:stop] = np.tri(stop - start, dtype=bool)
             labels[g, written:stop] = reply
+            acted[g, written + 1 - own : stop] = True
             place_RT[order[number], : len(reply)] = g * length + np.arange(written, stop)
             mask_RT[order[number], : len(reply)] = True
             path = np.concatenate([path[:kept], np.arange(start, written)])
             start = stop
-    arrays = (input_ids, positions, visible, labels, place_RT, mask_RT)
+    arrays = (input_ids, positions, visible, labels, acted, place_RT, mask_RT)
     return SharedPrefixes(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def _common(first: Tokens, second: Tokens) -> int:
-    """Tokens that two prompts begin with alike, their last ones not counted."""
-    most = min(len(first), len(second)) - 1
+def _common(first: Tokens, second: Tokens, own: int) -> int:
+    """Tokens that two prompts begin with alike, their ``own`` last ones not counted."""
+    most = min(len(first), len(second)) - own
     different = np.flatnonzero(first[:most] != second[:most])
     return int(different[0]) if len(different) else most
 

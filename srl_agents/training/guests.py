@@ -44,7 +44,8 @@ def seat_loaded(recipe: LeagueRecipe, bases: Sequence[PlayingBase]) -> dict[str,
         alike = alike and not had.lora.exclude_modules and not had.prompt.examples
         if alike and isinstance(engine, TransformersEngine):
             shape = (had.lora.rank, float(had.lora.alpha))
-            own.setdefault(EngineKey(had.model, shape, had.prompt.head()), engine)
+            head, acts = had.prompt.head(), had.lora.activation
+            own.setdefault(EngineKey(had.model, shape, head, acts), engine)
     return seat(loaded, _playing(recipe), own)
 
 

@@ -103,6 +103,12 @@ def _check(base: Base, path: str) -> None:
         )
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     _check_kind(folder, config)
+    acts = "reply" if config.get("alora_invocation_tokens") else "start"
+    if acts != lora.activation:
+        raise ConfigError(
+            f"init_adapter: {folder} was made with lora.activation={acts!r}, and the recipe says "
+            f"{lora.activation!r}. Set lora.activation={acts!r}."
+        )
     _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
     _check_layers(folder, base)
 

@@ -60,6 +60,7 @@ def _load(own: Base, budget: int) -> BaseModel:
         lora_alpha=own.lora.alpha,
         lora_targets=own.lora.target_modules,
         lora_excluded=own.lora.exclude_modules,
+        lora_activation=own.lora.activation,
         parameters=own.parameters,
         frozen_in_memory=own.full.snapshots_in_memory,
         dtype=own.dtype,

@@ -60,6 +60,30 @@ def test_a_prompt_finds_the_longest_beginning_of_its_version_and_its_own_keys(
 
 
 @settings(max_examples=200, deadline=None)
+@given(prompts=PROMPTS, own=st.integers(1, 4))
+def test_versions_share_what_the_base_reads_and_nothing_behind_it(
+    prompts: list[tuple[str, tuple[int, ...]]], own: int
+) -> None:
+    tree = PrefixTree(1, 10**6)
+    known: set[tuple[str, tuple[int, ...], int]] = set()
+    for version, tokens in prompts:
+        border = max(0, len(tokens) - own)
+        end, cached = tree.enter(version, tokens, base_tokens=border)
+        # a token is the same where reader, text before it and the border before it are
+        mine = [
+            ("", tokens[:n], 0) if n <= border else (version, tokens[:n], border)
+            for n in range(1, len(tokens) + 1)
+        ]
+        assert cached == sum(token in known for token in mine)
+        assert [t for node in end.path() for t in node.tokens] == list(tokens)
+        assert all(n.start >= border or n.start + len(n.tokens) <= border for n in end.path())
+        known |= set(mine)
+    assert tree.bytes == len(known)
+    tree.forget("a")
+    assert tree.bytes == sum(token[0] != "a" for token in known)
+
+
+@settings(max_examples=200, deadline=None)
 @given(prompts=PROMPTS, limit=st.integers(0, 12), reading=st.integers(0, 4095))
 def test_what_is_kept_is_bounded_and_what_is_read_stays(
     prompts: list[tuple[str, tuple[int, ...]]], limit: int, reading: int
