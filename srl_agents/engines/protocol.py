@@ -91,6 +91,8 @@ class GenerationRequest:
     """What the reply is for; equal keys get equal random numbers."""
     sampling: SamplingSettings | None = None
     """None: the engine's own."""
+    priority: float = 0.0
+    """Lower ones go first where several engines share the work; matches near their end are low."""
     deadline_s: float | None = None
     """Seconds from `generate` on until it raises `DeadlineError`; None: the engine's own."""
 

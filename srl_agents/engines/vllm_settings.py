@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srl_agents.caching.blocks import block_hashes
 from srl_agents.engines.settings import EngineSettings, EngineSite
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_agents.engines.protocol import Engine
+    from srl_agents.engines.protocol import Engine, GenerationRequest
     from srl_agents.engines.vllm_engine import ServedAdapters
     from srl_agents.models.base_model import BaseModel
 
+BLOCK = 16
+"""Tokens by which prompts are compared where ``block_tokens`` is not said; vLLM's own on a GPU."""
 LOG = "vllm.log"
 """Of a server that a run starts, in the run's folder."""
 
@@ -31,6 +35,9 @@ class VLLMSettings(EngineSettings):
     kind: str = "vllm"
     url: str = ""
     """Address of a server that ``srl serve`` runs, such as http://127.0.0.1:8000; empty starts one."""
+    urls: tuple[str, ...] = ()
+    """Addresses of further servers of the same model: each reply is asked of the one that has most of its
+    prompt in its prefix cache and not too much to do. All hold every version."""
     python: str = ""
     """Interpreter with vLLM, of a server that the run starts; empty takes SRL_VLLM_PYTHON."""
     max_versions: int = 16
@@ -60,8 +67,11 @@ class VLLMSettings(EngineSettings):
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
         if self.url and self.python:
             raise ConfigError("url, python: a server at an address is not started; leave out one.")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise ConfigError(f"url={self.url!r}: give an address such as http://127.0.0.1:8000.")
+        if self.urls and not self.url:
+            raise ConfigError("urls: name the first server as url.")
+        for url in filter(None, (self.url, *self.urls)):
+            if not url.startswith(("http://", "https://")):
+                raise ConfigError(f"url={url!r}: give an address such as http://127.0.0.1:8000.")
 
     def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""
@@ -79,6 +89,7 @@ class VLLMSettings(EngineSettings):
             ModelError: the server ends before it replies.
             DeadlineError: it does not reply in time.
         """
+        from srl_agents.engines.conducted import ConductedEngine  # noqa: PLC0415
         from srl_agents.engines.vllm_engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
         from srl_agents.engines.vllm_http import HTTPLink  # noqa: PLC0415
         from srl_agents.engines.vllm_server import (  # noqa: PLC0415
@@ -112,21 +123,39 @@ class VLLMSettings(EngineSettings):
             )
             server = VLLMServer(settings, site.folder / LOG)
             server.start()
-        engine: Engine = VLLMEngine(
-            HTTPLink(server, ends_server=True),
-            base.chat,
-            site.sampling,
-            context_length=context,
-            adapters=adapters,
-            open_update=site.open_update,
-            max_versions=self.max_versions,
-            concurrency=self.concurrency,
+        engines: list[Engine] = [
+            VLLMEngine(
+                HTTPLink(one, ends_server=True),
+                base.chat,
+                site.sampling,
+                context_length=context,
+                adapters=adapters,
+                open_update=site.open_update,
+                max_versions=self.max_versions,
+                concurrency=self.concurrency,
+            )
+            for one in (server, *self.urls)
+        ]
+        if len(engines) == 1:
+            return engines[0]
+        return ConductedEngine(
+            engines, _blocks_of(base, self.block_tokens or BLOCK), places=self.concurrency
         )
-        return engine
 
     def alone_because(self) -> str:
         """See `EngineSettings`; the server counts the versions of one process."""
         return "its server holds the versions of one process. Use kind 'transformers'"
+
+
+def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tuple[int, ...]]:
+    """Names of the blocks of a request's prompt, as its version reads them."""
+
+    def blocks(request: GenerationRequest) -> tuple[int, ...]:
+        prompt = base.encode_prompt(request.observation, request.examples, request.earlier)
+        version = "" if request.version is None else str(request.version)
+        return block_hashes(prompt, size, model=version)
+
+    return blocks
 
 
 def served_adapters(base: BaseModel) -> ServedAdapters:

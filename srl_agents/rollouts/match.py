@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
@@ -197,7 +197,7 @@ class Match:
         if isinstance(policy, ModelPolicy):
             key = (*self._key, seat, len(self._turns[seat]))
             earlier = tuple(turn.earlier() for turn in self._turns[seat])
-            request = policy.request(text, key, earlier)
+            request = replace(policy.request(text, key, earlier), priority=-float(self._count))
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)

@@ -1,0 +1,138 @@
+"""Which of several instances answers a request, and in which order each takes what waits for it.
+
+It asks no instance: it keeps, per instance, what that must have read, in the same eviction policies that the
+simulator runs. So its choice costs microseconds, and is wrong only as far as an instance forgets otherwise.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from srl_agents.caching.cache_policy import CachePolicy
+from srl_agents.caching.recency import LRU
+from srl_envs.errors import ConfigError
+
+Blocks = Sequence[Hashable]
+
+
+@dataclass(eq=False, slots=True)
+class Placed:
+    """A request at an instance."""
+
+    instance: int
+    blocks: Blocks
+    cost: float
+    """Blocks that the instance has to read for it, and one for its reply."""
+    priority: float
+    """Lower ones are taken first."""
+    taken: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Instance:
+    known: CachePolicy[Hashable, bool]
+    waiting: list[tuple[float, int, Placed]] = field(default_factory=list)
+    running: int = 0
+    load: float = 0.0
+    """Costs of what waits and runs."""
+    alive: bool = True
+
+
+class Conductor:
+    """Places requests where their prefix is, unless the work that waits there is worth more than that.
+
+    Args:
+        instances: how many there are.
+        places: requests that one instance works on at once.
+        capacity: blocks that an instance keeps.
+        patience: a request is placed behind so many times the work that its prefix saves.
+        policy: makes what is kept of each instance, from its capacity.
+
+    Raises:
+        ConfigError: a number is too small.
+    """
+
+    def __init__(
+        self,
+        instances: int,
+        *,
+        places: int,
+        capacity: int = 2**17,
+        patience: float = 1.0,
+        policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
+    ) -> None:
+        if instances < 1 or places < 1:
+            raise ConfigError(f"instances={instances}, places={places}: use 1 or more of each.")
+        if not patience >= 0:
+            raise ConfigError(f"patience={patience}: use 0 or more.")
+        self._instances = [_Instance(policy(capacity)) for _ in range(instances)]
+        self._places, self._patience = places, patience
+        self._number = 0
+
+    @property
+    def alive(self) -> list[int]:
+        """Instances that requests may go to."""
+        return [number for number, one in enumerate(self._instances) if one.alive]
+
+    def place(self, blocks: Blocks, priority: float = 0.0, without: Collection[int] = ()) -> Placed:
+        """Choose an instance, which then has the request's blocks; `take` says when it may begin.
+
+        Args:
+            blocks: names of the prompt's blocks, each covering all before it.
+            priority: lower ones overtake higher ones at their instance.
+            without: instances that it must not go to.
+
+        Raises:
+            ConfigError: no instance is alive.
+        """
+        alive = [number for number in self.alive if number not in without]
+        if not alive:
+            raise ConfigError("no instance is left to place a request on.")
+        depth = {number: self._depth(number, blocks) for number in alive}
+        best = min(alive, key=lambda n: (self._instances[n].load - self._patience * depth[n], n))
+        one = self._instances[best]
+        for key in blocks[depth[best] :]:
+            one.known.insert(key, True)
+        one.known.touch(blocks)
+        over = len(one.known) - one.known.capacity
+        if over > 0:
+            one.known.evict(over)
+        placed = Placed(best, blocks, len(blocks) - depth[best] + 1.0, priority)
+        one.load += placed.cost
+        self._number += 1
+        heapq.heappush(one.waiting, (priority, self._number, placed))
+        return placed
+
+    def take(self, instance: int) -> list[Placed]:
+        """Those that begin now at an instance: as many as it has places left, lowest priority first."""
+        one, begun = self._instances[instance], []
+        while one.waiting and one.running < self._places:
+            placed = heapq.heappop(one.waiting)[2]
+            placed.taken = True
+            one.running += 1
+            begun.append(placed)
+        return begun
+
+    def end(self, placed: Placed) -> None:
+        """A request is answered, or nobody waits for it any more."""
+        one = self._instances[placed.instance]
+        one.load -= placed.cost
+        if placed.taken:
+            one.running -= 1
+        else:
+            one.waiting = [entry for entry in one.waiting if entry[2] is not placed]
+            heapq.heapify(one.waiting)
+
+    def lose(self, instance: int) -> None:
+        """An instance has died: nothing more goes there, and what it had is gone."""
+        self._instances[instance].alive = False
+        self._instances[instance].known.clear()
+
+    def _depth(self, instance: int, blocks: Blocks) -> int:
+        """Blocks from the start on that the instance must have."""
+        known, depth = self._instances[instance].known, 0
+        while depth < len(blocks) and known.get(blocks[depth]) is not None:
+            depth += 1
+        return depth

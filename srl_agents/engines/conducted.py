@@ -1,0 +1,104 @@
+"""Several engines as one: a conductor says which of them writes a reply, and all hold every version."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+
+from srl_agents.caching.conductor import Conductor, Placed
+from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
+from srl_agents.engines.tasks import all_of
+from srl_agents.records import WeightUpdate, WeightVersion
+from srl_envs.errors import DeadlineError, ModelError
+
+
+class ConductedEngine:
+    """Instances with equal capabilities, each with a prefix cache of its own.
+
+    An instance that fails a request that another one answers is not asked again; its requests go to others.
+
+    Args:
+        instances: two or more engines; closed with this one.
+        blocks_of: names of the blocks of a request's prompt, each covering all before it.
+        places: requests that one instance works on at once.
+        patience: see `Conductor`.
+    """
+
+    def __init__(
+        self,
+        instances: Sequence[Engine],
+        blocks_of: Callable[[GenerationRequest], Sequence[Hashable]],
+        *,
+        places: int,
+        patience: float = 1.0,
+    ) -> None:
+        self._instances, self._blocks_of = tuple(instances), blocks_of
+        self._conductor = Conductor(len(self._instances), places=places, patience=patience)
+        self._begun: dict[Placed, asyncio.Event] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See `Engine`."""
+        return self._instances[0].capabilities
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See `Engine`; another instance is asked where one fails."""
+        blocks = self._blocks_of(request)
+        failed: set[int] = set()
+        while True:
+            placed = self._conductor.place(blocks, request.priority, failed)
+            try:
+                async with asyncio.timeout(request.deadline_s):
+                    reply = await self._at(placed, request)
+            except TimeoutError:
+                raise DeadlineError(
+                    f"no reply of {len(self._conductor.alive)} engines within {request.deadline_s} s. Allow "
+                    "more, or ask for fewer at once."
+                ) from None
+            except ModelError:
+                failed.add(placed.instance)
+                if failed.issuperset(self._conductor.alive):
+                    raise
+                continue
+            for instance in failed:
+                self._conductor.lose(instance)
+            return reply
+
+    async def install(self, update: WeightUpdate) -> None:
+        """See `Engine`; on every instance that is alive."""
+        await all_of(instance.install(update) for instance in self._alive())
+
+    async def retire(self, version: WeightVersion) -> None:
+        """See `Engine`."""
+        await all_of(instance.retire(version) for instance in self._alive())
+
+    async def sleep(self) -> None:
+        """See `Engine`."""
+        await all_of(instance.sleep() for instance in self._alive())
+
+    async def wake(self) -> None:
+        """See `Engine`."""
+        await all_of(instance.wake() for instance in self._alive())
+
+    async def close(self) -> None:
+        """See `Engine`."""
+        await all_of(instance.close() for instance in self._instances)
+
+    def _alive(self) -> list[Engine]:
+        return [self._instances[number] for number in self._conductor.alive]
+
+    async def _at(self, placed: Placed, request: GenerationRequest) -> Generation:
+        """The reply, once the instance has a place for it."""
+        begun = self._begun[placed] = asyncio.Event()
+        try:
+            self._start(placed.instance)
+            await begun.wait()
+            return await self._instances[placed.instance].generate(request)
+        finally:
+            self._begun.pop(placed, None)
+            self._conductor.end(placed)
+            self._start(placed.instance)
+
+    def _start(self, instance: int) -> None:
+        for placed in self._conductor.take(instance):
+            self._begun[placed].set()

@@ -1,0 +1,147 @@
+"""Several engines as one: all hold every version, replies do not depend on who writes them, one may die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from srl_agents.engines.conducted import ConductedEngine
+from srl_agents.engines.protocol import Generation, GenerationRequest
+from srl_agents.engines.settings import ENGINE
+from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.models.catalog import TINY
+from srl_agents.models.chat import ChatTokenizer
+from srl_agents.transports.files import FilesTransport
+from srl_envs.errors import ConfigError, DeadlineError, ModelError
+from tests.srl_agents.engines.test_vllm_engine import ask, engine, published
+from tests.vllm_stub import VLLMStub, vllm_stub
+
+
+@pytest.fixture
+def stubs() -> Iterator[list[VLLMStub]]:
+    with vllm_stub() as one, vllm_stub() as other:
+        yield [one, other]
+
+
+@pytest.fixture
+def transport(tmp_path: Path) -> FilesTransport:
+    return FilesTransport(tmp_path / "versions")
+
+
+def blocks(request: GenerationRequest) -> tuple[str, ...]:
+    words = request.observation.split()
+    return tuple(" ".join(words[: n + 1]) for n in range(len(words)))
+
+
+def conducted(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> tuple[ConductedEngine, VLLMEngine]:
+    """Two instances as one, and a third engine on the first server alone."""
+    chat = ChatTokenizer.load(TINY)
+    both = [engine(stub, chat, transport) for stub in stubs]
+    return ConductedEngine(both, blocks, places=4), engine(stubs[0], chat, transport)
+
+
+def test_every_instance_holds_a_version_and_replies_are_those_of_one(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> None:
+    update = published(transport, 1)
+
+    async def play() -> tuple[list[Generation], list[Generation]]:
+        engines = conducted(stubs, transport)
+        told = []
+        for each in engines:
+            await each.install(update)
+            asked = [ask(n, update.version) for n in range(12)]
+            told.append(list(await asyncio.gather(*map(each.generate, asked))))
+        assert all(len(stub.adapters) >= 2 for stub in stubs)
+        for each in engines:
+            await each.retire(update.version)
+            await each.close()
+        return told[0], told[1]
+
+    together, alone = asyncio.run(play())
+    assert together == alone
+    assert all(stub.asked for stub in stubs)
+    assert not any(stub.adapters for stub in stubs)
+
+
+def test_turns_of_one_match_stay_at_one_instance(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        engines = conducted(stubs, transport)
+        for turn in range(1, 8):
+            text = " ".join(f"move{n}" for n in range(turn))
+            request = GenerationRequest(observation=text, version=None, key=(1, turn))
+            await engines[0].generate(request)
+        for each in engines:
+            await each.close()
+
+    asyncio.run(play())
+    assert sorted(len(stub.asked) for stub in stubs) == [0, 7]
+
+
+def test_requests_of_an_instance_that_died_go_to_the_other(transport: FilesTransport) -> None:
+    class Dead(VLLMEngine):
+        async def generate(self, request: GenerationRequest) -> Generation:
+            await asyncio.sleep(0.02)
+            raise ModelError("it died.")
+
+    chat = ChatTokenizer.load(TINY)
+    with vllm_stub() as stub:
+
+        async def play() -> list[Generation]:
+            living, dead = engine(stub, chat, transport), engine(stub, chat, transport)
+            dead.__class__ = Dead
+            both = ConductedEngine([dead, living], blocks, places=2)
+            told = await asyncio.gather(*(both.generate(ask(n)) for n in range(6)))
+            await both.close()
+            return list(told)
+
+        assert len(asyncio.run(play())) == 6
+
+
+def test_what_every_instance_refuses_is_refused_and_costs_no_instance(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        both, alone = conducted(stubs, transport)
+        with pytest.raises(ModelError):
+            await both.generate(ask(0, published(transport, 1).version))
+        await both.generate(ask(0))
+        await both.install(published(transport, 2))
+        assert all(stub.adapters for stub in stubs)
+        await both.close()
+        await alone.close()
+
+    asyncio.run(play())
+
+
+def test_the_deadline_holds_while_a_request_waits_for_a_place(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        both, alone = conducted(stubs, transport)
+        for stub in stubs:
+            stub.delay_s = 0.5
+        busy = [asyncio.create_task(both.generate(ask(n))) for n in range(8)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(DeadlineError):
+            await both.generate(ask(99, deadline_s=0.1))
+        await asyncio.gather(*busy)
+        await both.close()
+        await alone.close()
+
+    asyncio.run(play())
+
+
+def test_further_servers_need_a_first_one() -> None:
+    kind = ENGINE.kinds.find("vllm")
+    with pytest.raises(ConfigError, match="urls"):
+        kind(urls=("http://127.0.0.1:1",))
+    with pytest.raises(ConfigError, match="address"):
+        kind(url="http://127.0.0.1:1", urls=("somewhere",))
