@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from srl_agents.league.settings import require
 
 if TYPE_CHECKING:
+    from srl_agents.recipes.base_settings import Base
     from srl_agents.recipes.settings import LeagueRecipe
 
 
-def check_activation(recipe: LeagueRecipe) -> None:
+def check_activation(base: Base, recipe: LeagueRecipe) -> None:
     """Refuse parts that would let such adapters act on whole prompts.
 
     Raises:
@@ -18,20 +19,17 @@ def check_activation(recipe: LeagueRecipe) -> None:
     """
     what = "lora.activation='reply'"
     require(
-        recipe.parameters == "lora", f"{what}, parameters='full': there is no adapter. Use 'start'."
-    )
-    require(
-        recipe.engine.activates,
-        f"{what}, engine.kind={recipe.engine.kind!r}: it lets adapters act on whole prompts. Use kind "
+        base.engine.activates,
+        f"{what}, engine.kind={base.engine.kind!r}: it lets adapters act on whole prompts. Use kind "
         "'transformers', or activation 'start'.",
     )
     require(
-        recipe.training.activates,
-        f"{what}, training.algorithm={recipe.training.algorithm!r}: it trains adapters on whole prompts. Use "
+        base.training.activates,
+        f"{what}, training.algorithm={base.training.algorithm!r}: it trains adapters on whole prompts. Use "
         "'grpo', or activation 'start'.",
     )
     require(
-        not recipe.training.gradient_checkpointing,
+        not base.training.gradient_checkpointing,
         f"{what}, training.gradient_checkpointing: layers would run again without knowing where replies "
         "begin. Leave out one of the two.",
     )
