@@ -42,7 +42,7 @@ def test_the_environment_of_the_guide_plays(
     (package / "__init__.py").touch()
     (package / "guess.py").write_text(game)
     (package / "held.py").write_text(
-        f"from my_package.guess import Guess, State, Streams\n\n\nclass Held(Guess):\n{held}\n{known}"
+        f"from my_package.guess import Guess, State, Streams\n\n\nclass Held(Guess):\n{held}\n\n{known}"
     )
     (package / "guess_numbers.py").write_text(twin)
     monkeypatch.syspath_prepend(tmp_path)
@@ -54,9 +54,9 @@ def test_the_environment_of_the_guide_plays(
         names: dict[str, object] = {}
         exec(compile(register, "guide", "exec"), names)
         policies = {seat: lambda text: "<action>5</action>" for seat in (0, 1)}
-        held_game = importlib.import_module("my_package.held").Held()
-        start = held_game.new(srl_envs.core.Streams(1, 2, 1, 3))
-        assert held_game.references(start, 0) == {"answer": str(start.secret)}
+        told = importlib.import_module("my_package.held")
+        start = told.Held().new(srl_envs.core.Streams(1, 2, 1, 3))
+        assert told.AnsweredGuess().references(start, 0) == {"answer": str(start.secret)}
         assert srl_envs.play(names["env"], policies, seed=3).outcomes == (0.0, 0.0)  # type: ignore[arg-type]
         exec(compile(checked.replace('-v0")', '-v0", episodes=2)'), "guide", "exec"), names)
     finally:
