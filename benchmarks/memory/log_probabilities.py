@@ -81,6 +81,8 @@ def learner_way(way: str, folder: Path) -> Callable[[], torch.Tensor]:
         logprobs_RT=np.full(replies.shape, -12.0, dtype=np.float32),
         advantages_RT=np.repeat(rng.normal(size=(8, 1)), 64, axis=1).astype(np.float32),
     )
+    # on policy, so that no ratio is clipped
+    batch.logprobs_RT[:] = learner.token_logprobs(batch, "learner")
     return lambda: torch.tensor(learner.compute_gradients(batch)["grad_norm"])
 
 

@@ -32,6 +32,8 @@ SHAPE = {"hidden": 768, "layers": 10, "vocab": 16_000, "num_attention_heads": 12
          "num_key_value_heads": 4, "head_dim": 64, "context": 2048, "kind": "qwen3"}  # fmt: skip
 LARGE_VOCABULARY = SHAPE | {"hidden": 640, "layers": 4, "vocab": 151_936, "tied": True,
                             "num_attention_heads": 10, "num_key_value_heads": 2, "kind": "qwen2"}  # fmt: skip
+SMALL = {"hidden": 64, "layers": 2, "vocab": 512, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 16, "context": 2048, "kind": "qwen3"}  # fmt: skip
 ROWS, PROMPT, REPLY = 4, 192, 96
 """Of the second update; the first has short rows, so that optimizer states are there in the second."""
 PPO = {"algorithm": "ppo", "iterations": 1, "minibatches": 1}
@@ -54,18 +56,27 @@ CASES: dict[str, dict[str, Any]] = {
     "PPO, critic on the base": {"training": PPO | {"critic": "base"}},
     "PPO, critic with an adapter": {"training": PPO | {"critic": "adapter"}},
     "DPO, LoRA": {"training": {"algorithm": "dpo"}},
-    "GRPO, 2 adapters of rank 64": {"learners": ["a", "b"], "lora": {"rank": 64}},
-    "GRPO, 8 adapters of rank 64": {"learners": [*"abcdefgh"], "lora": {"rank": 64}},
+    "GRPO, 2 adapters of rank 64": {
+        "learners": ["a", "b"],
+        "lora": {"rank": 64},
+        "training": {"mix_learners": False},
+    },
+    "GRPO, 8 adapters of rank 64": {
+        "learners": [*"abcdefgh"],
+        "lora": {"rank": 64},
+        "training": {"mix_learners": False},
+    },
     "GRPO, 8 adapters of rank 64, 8-bit AdamW": {
         "learners": [*"abcdefgh"],
         "lora": {"rank": 64},
-        "training": {"optimizer": "adamw_8bit"},
+        "training": {"optimizer": "adamw_8bit", "mix_learners": False},
     },
     "GRPO, vocabulary of 151,936, tiles": {"shape": LARGE_VOCABULARY},
     "GRPO, vocabulary of 151,936, TRL's head": {
         "shape": LARGE_VOCABULARY,
         "training": {"log_probabilities": "trl"},
     },
+    "GRPO, LoRA, two layers of width 64": {"shape": SMALL},
 }
 
 
@@ -211,6 +222,7 @@ def planned_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 vocab_size=shape.pop("vocab"),
                 max_position_embeddings=shape.pop("context"),
                 tie_word_embeddings=shape.pop("tied", False),
+                dtype="float32",
                 **shape,
             )
             config.save_pretrained(scratch)

@@ -40,6 +40,8 @@ class Architecture:
     """Of attention's output layer."""
     head_norms: bool
     """Queries and keys are normalised per head."""
+    stored: str = ""
+    """Type of the weights in its files; empty: not said."""
 
     @property
     def query(self) -> int:
@@ -150,6 +152,7 @@ def from_config(name: str, config: Mapping[str, Any]) -> Architecture:
             input_bias=kind == "qwen2" or biased,
             output_bias=kind != "qwen2" and biased,
             head_norms=kind == "qwen3",
+            stored=str(config.get("dtype") or config.get("torch_dtype") or ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{name}: is no decoder's config.json ({error!r}).") from error

@@ -28,6 +28,8 @@ class Traffic:
     mean_reply_tokens: float
     own_prompt_tokens: int = 0
     """By how much prompts differ: where rows share what they begin with, each has so many of its own."""
+    new_prompt_tokens: float | None = None
+    """Mean tokens of a prompt after what it has in common with the likest other; None: all."""
     source: str
     """Where the lengths come from."""
 
@@ -66,13 +68,17 @@ class Description:
     reward_model: bool = False
     """An adapter and a head on the base judge replies."""
     judge: Architecture | None = None
-    """A reward model of another size, in bfloat16, resident all the time."""
+    """The reward model's own base, in memory only while replies are judged and while it learns."""
+    judge_type: BaseType = "bfloat16"
+    judge_rank: int = 8
     iterations: int = 1
     """Passes over a batch."""
     micro_batch_rows: int = 16
     shared_by: int = 1
     """Rows that begin with one prompt, which is then read once; 1: every row reads its own."""
     checkpointing: bool = False
+    checkpointing_by_plan: bool = False
+    """On where the run does not fit without it."""
     autocast: bool = False
     head: Head = "trl"
     """How tokens are scored: over tiles of the vocabulary, or with full logits."""
@@ -90,7 +96,10 @@ class Description:
     cache_bytes: float | None = None
     """Most keys and values that are kept for later prompts; None: the engine's share of free memory."""
     keeps_cache: bool = False
-    """Whether they stay while learners train, as in order ``free``."""
+    """Whether they stay while learners train, as in order ``free``; else they last as long as the replies of
+    one call."""
+    concurrency: int = 128
+    """Matches that are live at once, and most prompts of one call."""
     pairs: bool = False
     """Rows are trained on in pairs, as in DPO."""
     base: str = ""
@@ -99,6 +108,8 @@ class Description:
     """The other bases of the run, each without others."""
     takes_turns: bool = False
     """The other bases leave memory while one of them learns."""
+    mixes: bool = False
+    """Rows of all learners share passes."""
 
     def __post_init__(self) -> None:
         for name in ("learners", "rank", "micro_batch_rows", "batch_rows", "iterations"):
@@ -119,9 +130,14 @@ class Description:
         return own if self.written_replies is None else self.written_replies
 
     @property
+    def pass_rows(self) -> int:
+        """Rows among which passes are divided: one learner's, or those of all."""
+        return self.traffic.rows * (self.learners if self.mixes else 1)
+
+    @property
     def micro_rows(self) -> int:
         """Rows in one pass; a batch may be smaller, and a pair is two."""
-        rows = min(self.micro_batch_rows, self.traffic.rows)
+        rows = min(self.micro_batch_rows, self.pass_rows)
         return max(2, rows - rows % 2) if self.pairs else rows
 
     @property

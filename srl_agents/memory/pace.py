@@ -66,11 +66,11 @@ def _alone(plan: Description, target: Target) -> Pace:
     forward = flops(model, width) * rows
     rate = target.peak_flops * target.mfu
     seconds = {"rollout": _rollout(plan, target)}
-    passes = (
-        (1 if plan.reference else 0) + (1 if plan.critic else 0) + (1 if plan.reward_model else 0)
-    )
+    passes = forward * ((1 if plan.reference else 0) + (1 if plan.critic else 0))
+    if plan.reward_model:  # it judges, and learns: three times a pass
+        passes += 4 * flops(plan.judge or model, width) * rows
     if passes:
-        seconds["judge and reference"] = passes * forward / rate
+        seconds["judge and reference"] = passes / rate
     backward = 2.0 if plan.parameters == "full" else 1.0  # LoRA has no gradients of frozen weights
     again = 1.0 if plan.checkpointing else 0.0
     seconds["train"] = plan.iterations * forward * (1 + backward + again) / rate
@@ -78,7 +78,7 @@ def _alone(plan: Description, target: Target) -> Pace:
         passes_made = plan.iterations * (2 + again) * math.ceil(traffic.rows / plan.micro_rows)
         moved = 2.5 * model.linear_parameters * plan.learners * passes_made
         seconds["train"] += moved / target.memory_bytes_per_s
-    useful = plan.iterations * forward * (1 + backward) + passes * forward
+    useful = plan.iterations * forward * (1 + backward) + passes
     useful += flops(model, width) * plan.replies
     total = sum(seconds.values())
     return Pace(

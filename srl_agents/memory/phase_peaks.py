@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from srl_agents.memory import tensor_bytes as size
 from srl_agents.memory.description import Description
@@ -15,8 +16,6 @@ STEP_TOKENS = 4096
 """Prompt tokens of one pass of the embedded engine (`engine.step_tokens`)."""
 _LOGIT_COPIES = 4
 """Float32 tensors of the size of the logits while a token is drawn: logits, scaled, probabilities, sums."""
-_JUDGE_SHARE = 1.05
-"""Of a judge's weights: what its passes, which are short, hold beside them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,14 +98,18 @@ def _alone(plan: Description, target: Target) -> list[Phase]:
         "activations": size.forward_bytes_per_token(plan) * tokens,
         "logits": size.head_bytes(plan, rows, accelerator, learns=False),
     }
+    judge = _judging(plan, target)
     if plan.critic or plan.reward_model:
-        found.append(
-            Phase(name="judge", parts=held | kept | {"activations": forward["activations"]})
-        )
+        parts = judge | {"activations": max(forward["activations"], judge.get("activations", 0.0))}
+        found.append(Phase(name="judge", parts=held | kept | parts))
     if plan.reference:
         found.append(Phase(name="reference", parts=held | kept | forward))
     found.append(Phase(name="train", parts=held | kept | training(plan, accelerator=accelerator)))
     found.append(Phase(name="step", parts=held | kept | _step(plan, accelerator=accelerator)))
+    if plan.reward_model:
+        found.append(
+            Phase(name="reward learning", parts=held | kept | judge | _judge_learning(plan))
+        )
     if not accelerator:
         copied = held["adapters"] + held["optimizer"]
         found.append(Phase(name="checkpoint", parts=held | kept | {"copies": copied}))
@@ -132,20 +135,55 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
         held["reference"] = plan.learners * each
     if plan.critic:
         held["critic"] = plan.learners * _critic(plan, each)
-    if plan.reward_model:
+    if plan.reward_model and plan.judge is None:
         head = 4.0 * model.hidden
         held["reward model"] = each + head + size.optimizer_bytes(own, plan.optimizer)
-    if plan.judge is not None:
-        held["reward model"] = _JUDGE_SHARE * size.base_bytes(plan.judge, "bfloat16")
     if plan.reserved_share:
         held["engine server"] = plan.reserved_share * target.memory_bytes
     return held
 
 
+def _as_judge(plan: Description) -> Description:
+    """The run of the reward model: one learner that scores whole rows, with no head over the vocabulary."""
+    settings: dict[str, Any] = {"learners": 1, "critic": "", "mixes": False}
+    if plan.judge is not None:
+        settings |= {"model": plan.judge, "base_type": plan.judge_type, "rank": plan.judge_rank,
+                     "targets": "all-linear", "parameters": "lora"}  # fmt: skip
+    return replace(plan, **settings)
+
+
+def _judging(plan: Description, target: Target) -> dict[str, float]:
+    """What a reward model with a base of its own holds in its phases."""
+    if plan.judge is None:
+        return {}
+    run = _as_judge(plan)
+    own = size.trained_tensors(run.model, "lora", run.rank, run.targets)
+    return {
+        "reward model": size.base_bytes(run.model, run.base_type)
+        - _unread(run, target)
+        + 4.0 * (size.count(own) + run.model.hidden)
+        + size.optimizer_bytes(own, run.optimizer),
+        "activations": size.forward_bytes_per_token(run) * run.pass_tokens,
+    }
+
+
+def _judge_learning(plan: Description) -> dict[str, float]:
+    """What a pass of the reward model adds, of which no token is scored."""
+    run = _as_judge(plan)
+    saved = size.saved_bytes_per_layer(run, run.traffic.width) * run.pass_tokens
+    layers = 1 if run.checkpointing else run.model.layers
+    return {
+        "gradients": _gradients(run),
+        "activations": layers * saved + 4.0 * run.model.hidden * run.pass_tokens,
+        "backward": size.backward_bytes_per_token(run) * run.pass_tokens,
+    }
+
+
 def _unread(plan: Description, target: Target) -> float:
     """On a CPU weights are pages of the model's file: an embedding's rows are read where tokens name them."""
     model = plan.model
-    if target.accelerator or model.tied or plan.parameters == "full":
+    converted = model.stored not in ("", plan.base_type)  # read whole, and written into memory
+    if target.accelerator or model.tied or plan.parameters == "full" or converted:
         return 0.0
     return model.vocabulary * model.hidden * (4.0 if plan.base_type == "float32" else 2.0)
 
@@ -162,33 +200,47 @@ def _critic(plan: Description, adapter: float) -> float:
 
 
 def training(plan: Description, *, accelerator: bool) -> dict[str, float]:
-    """What one forward and backward pass adds, with the gradients of all learners."""
+    """What one forward and backward pass adds at its peak, with the gradients that exist then.
+
+    A pass has three moments: its tokens are scored, a critic with an adapter has its own pass on top, and
+    the gradient of a block is made. The largest counts.
+    """
     tokens = plan.pass_tokens
     layers = plan.model.layers
     saved = size.saved_bytes_per_layer(plan, plan.traffic.width) * tokens
     b = 4.0 if plan.base_type == "float32" else 2.0
     inputs = layers * b * plan.model.hidden * tokens
-    activations = inputs + saved if plan.checkpointing else layers * saved
+    kept = inputs if plan.checkpointing else layers * saved
     parts = {
         "gradients": _gradients(plan),
-        "activations": activations + 4.0 * plan.model.hidden * tokens,
-        "logits": 0.0,
-        "backward": 0.0,
+        "activations": kept + 4.0 * plan.model.hidden * tokens,
     }
-    # logits are scored before the backward pass of a block begins: only the larger one counts
-    head = size.head_bytes(plan, plan.micro_rows, accelerator, learns=True)
-    back = size.backward_bytes_per_token(plan) * tokens
-    if plan.checkpointing:  # while tokens are scored no block is recomputed
-        back += saved
-        parts["activations"] -= saved
-    parts["logits" if head > back else "backward"] = max(head, back)
+    # while tokens are scored, or a critic's pass is made, no block is recomputed
+    back = size.backward_bytes_per_token(plan) * tokens + (saved if plan.checkpointing else 0.0)
+    head = size.head_bytes(plan, plan.micro_rows, accelerator, learns=True) - _not_yet(plan)
+    moments = {"logits": head, "backward": back}
+    if plan.critic in ("base", "adapter"):
+        states = 2 * 4.0 * plan.model.hidden * tokens
+        again = (
+            kept + back if plan.critic == "adapter" else size.forward_bytes_per_token(plan) * tokens
+        )
+        moments["critic's pass"] = again + states
+    largest = max(moments, key=lambda name: moments[name])
+    parts[largest] = moments[largest]
+    if largest == "logits":
+        parts["gradients"] -= _not_yet(plan)
+        parts["logits"] += _not_yet(plan)
     copies = size.autocast_copy_bytes(plan)
     if copies:
         parts["autocast copies"] = copies / (layers if plan.checkpointing else 1)
-    if plan.critic in ("base", "adapter"):
-        second = layers * saved if plan.critic == "adapter" else 0.0
-        parts["critic's pass"] = second + 2 * 4.0 * plan.model.hidden * tokens
     return parts
+
+
+def _not_yet(plan: Description) -> float:
+    """Gradients that do not exist yet when the tokens of a learner's only pass are scored."""
+    if plan.pass_rows > plan.micro_rows:
+        return 0.0
+    return _gradients(plan) / (1 if plan.mixes else plan.learners)
 
 
 def _gradients(plan: Description) -> float:
@@ -225,10 +277,17 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
         cache_limit = plan.cache_bytes
     at_once = min(plan.batch_rows, max(1.0, plan.replies))
     one = each * plan.traffic.width
-    prompts = plan.replies * plan.traffic.mean_prompt_tokens * each
+    traffic = plan.traffic
+    prompts = plan.replies if plan.keeps_cache else min(plan.replies, plan.concurrency)
+    new = (
+        traffic.mean_prompt_tokens
+        if traffic.new_prompt_tokens is None
+        else traffic.new_prompt_tokens
+    )
+    kept = each * (traffic.mean_prompt_tokens + prompts * new)
     return {
         "keys and values": max(one, min(at_once * one, live_limit)),
-        "prefixes kept": min(prompts, cache_limit),
+        "prefixes kept": min(kept, cache_limit),
     }
 
 

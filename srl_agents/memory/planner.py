@@ -96,6 +96,9 @@ def plan(description: Description, target: Target) -> Plan:
         ConfigError: the run has an optimizer or layers that the planner does not know.
     """
     made = _without_advice(description, target)
+    if not made.fits and _by_plan(description):
+        description = _checkpointed(description)
+        made = _without_advice(description, target)
     return made if made.fits else replace(made, advice=tuple(_advice(description, target)))
 
 
@@ -106,6 +109,19 @@ def _without_advice(description: Description, target: Target) -> Plan:
         phases=tuple(phases(description, target)),
         pace=pace(description, target),
         advice=(),
+    )
+
+
+def _by_plan(description: Description) -> bool:
+    return any(d.checkpointing_by_plan for d in (description, *description.others))
+
+
+def _checkpointed(description: Description) -> Description:
+    """With activations recomputed wherever the plan may decide that."""
+    return replace(
+        description,
+        checkpointing=description.checkpointing or description.checkpointing_by_plan,
+        others=tuple(map(_checkpointed, description.others)),
     )
 
 

@@ -78,7 +78,7 @@ def _ppo_7b() -> list[Item]:
         autocast=True, checkpointing=True, micro_batch_rows=8,
     )  # fmt: skip
     parts = training(run, accelerator=True)
-    activations = 2 * (parts["activations"] + parts["backward"] + parts["logits"]) / GB
+    activations = 2 * _passing(parts) / GB
     weights = n * 2 / GB
     each = f"{n / 1e9:.2f} billion weights in bfloat16"
     roles = ("policy", "reference", "reward model", "value model")
@@ -116,7 +116,7 @@ def _reduced_7b() -> list[Item]:
         ("optimizer states", 4.0, size.optimizer_bytes(own, "adamw_8bit") / GB,
          "two bytes per weight of the adapter; 4 GB would be those of 2 billion weights"),
         ("gradients", None, count * 4 / GB, "left out: of the adapter, float32"),
-        ("activations", 8.0, (parts["activations"] + parts["backward"] + parts["logits"]) / GB,
+        ("activations", 8.0, _passing(parts) / GB,
          "with checkpointing, 8 rows of 1,024 tokens"),
     ]  # fmt: skip
     made = plan(run, DEVICES["a100-80gb"])
@@ -165,3 +165,8 @@ def _with_sum(
     lines = [Item(budget=budget, what=w, classical=c, planned=p, why=y) for w, c, p, y in rows]
     planned = sum(line.planned for line in lines)
     return [*lines, Item(budget=budget, what="all", classical=total, planned=planned, why=verdict)]
+
+
+def _passing(parts: dict[str, float]) -> float:
+    """Bytes of a pass at its peak, without the gradients of weights."""
+    return sum(parts.get(name, 0.0) for name in ("activations", "backward", "logits"))

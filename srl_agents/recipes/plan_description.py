@@ -5,6 +5,7 @@ Nothing is loaded: a tokenizer where one is on this machine, else a stated numbe
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -105,6 +106,8 @@ def _described(
     start = getattr(own, "reference", "base") != "base"
     matches = recipe.rollout.start_states * recipe.rollout.group_size
     traffic, seats = (traffic, 2) if traffic else _measured(recipe, base, matches)
+    judge = recipe.reward_model if base.name == recipe.bases[0].name else None
+    judge_model = None if judge is None or judge.model is None else architecture_of(judge.model)
     embedded = engine if isinstance(engine, TransformersSettings) else None
     return Description(
         name=recipe.name,
@@ -122,11 +125,15 @@ def _described(
         critic=own.critic if isinstance(own, PPOSettings) else "",
         critic_width=own.critic_width if isinstance(own, PPOSettings) else 0,
         reference=("adapter" if start else "base") if diverges else "",
-        reward_model=recipe.reward_model is not None,
+        reward_model=judge is not None,
+        judge=judge_model,
+        judge_type="float32" if judge_model is None else _judge_type(base, judge_model),
+        judge_rank=8 if judge is None else judge.rank,
         iterations=own.iterations,
         micro_batch_rows=own.micro_batch_rows,
         shared_by=recipe.rollout.group_size if getattr(own, "share_prefixes", False) else 1,
-        checkpointing=own.gradient_checkpointing,
+        checkpointing=own.gradient_checkpointing is True,
+        checkpointing_by_plan=own.gradient_checkpointing == "auto",
         autocast=own.autocast,
         attention=_ATTENTION.get(base.attention, "sdpa"),
         head=_head(base, model, accelerator),
@@ -139,8 +146,20 @@ def _described(
         live_bytes=_gib(embedded.live_gib) if embedded else None,
         cache_bytes=_gib(embedded.cache_gib) if embedded else None,
         keeps_cache=recipe.rollout.order == "free",
+        concurrency=recipe.rollout.concurrency,
         pairs=isinstance(own, DPOSettings),
+        mixes=_mixes(base, traffic.rows),
     )
+
+
+def _mixes(base: Base, rows: int) -> bool:
+    """Whether learners share passes, as `srl_agents.trainers.mixed_gradients` decides it."""
+    own, learners = base.training, len(base.learners)
+    if not isinstance(own, GRPOSettings) or base.parameters == "full":
+        return False
+    most = own.micro_batch_rows
+    fewer = math.ceil(learners * rows / most) < learners * math.ceil(rows / most)
+    return own.mix_learners and not own.share_prefixes and fewer
 
 
 def _gib(value: float | None) -> float | None:
@@ -153,6 +172,12 @@ def base_type_of(base: Base, model: Architecture) -> BaseType:
         return "nf4"
     large = model.parameters > _LARGE_MODEL and base.parameters == "lora"
     half = large if base.dtype == "auto" else base.dtype == "bfloat16"
+    return "bfloat16" if half else "float32"
+
+
+def _judge_type(base: Base, model: Architecture) -> BaseType:
+    """The type of a reward model's own base, which is never in 4 bits."""
+    half = model.parameters > _LARGE_MODEL if base.dtype == "auto" else base.dtype == "bfloat16"
     return "bfloat16" if half else "float32"
 
 
@@ -190,6 +215,7 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
     if bot is None:
         raise ConfigError(f"{recipe.env} has no bot that shows how long its prompts are.")
     prompts: list[int] = []
+    texts: list[str] = []
     turns: list[int] = []
     env: Any = make(recipe.env, **recipe.match_options)
     with closing(env):
@@ -201,6 +227,7 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
                 for seat, seen in observed.items():
                     text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
                     prompts.append(tokens_of(text))
+                    texts.append(text)
                     asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
 
             play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
@@ -213,8 +240,19 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
         mean_prompt_tokens=sum(prompts) / len(prompts),
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
+        new_prompt_tokens=_new_share(texts) * sum(prompts) / len(prompts),
         source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
     ), seats
+
+
+def _new_share(texts: list[str]) -> float:
+    """Share of texts that stands after what a text has in common with the one before it in order."""
+    ordered = sorted(texts)
+    common = sum(
+        sum(1 for _ in itertools.takewhile(bool, map(str.__eq__, one, other)))
+        for one, other in itertools.pairwise(ordered)
+    )
+    return 1 - common / max(1, sum(map(len, ordered)))
 
 
 def _counter(base: Base) -> tuple[Count, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
-from srl_agents.agents.resolver import known_name
+from srl_agents.agents.resolver import known_name, require_model
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
@@ -218,6 +218,8 @@ class LeagueRecipe:
             self.name.replace("-", "_").replace(".", "_").isidentifier(),
             f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
         )
+        if self.reward_model is not None and self.reward_model.model is not None:
+            require_model(self.reward_model.model)
         require(
             not self.scale_advantages or ESTIMATORS.find(self.credit.estimator).has_groups,
             f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
@@ -483,6 +485,14 @@ class LeagueRecipe:
             "sharing.dpo": self.sharing and self.sharing.dpo,
             "reward_model": self.reward_model,
         }
+        undecided = [
+            name for name, own in others.items() if own and own.gradient_checkpointing == "auto"
+        ]
+        require(
+            not undecided,
+            f"{', '.join(undecided)}.gradient_checkpointing='auto': only training has that; use true or "
+            "false.",
+        )
         return Plan(
             updates=self.updates,
             group_size=self.rollout.group_size,

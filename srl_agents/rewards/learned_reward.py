@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.credit.preferences import PreferenceBatch, paid_pairs
+from srl_agents.credit.preferences import Preference, PreferenceBatch, paid_pairs
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import Episode, Trajectory
 from srl_agents.trainers.reward_model import NAME, RewardLearner
@@ -16,6 +16,7 @@ from srl_agents.trainers.reward_model_settings import RewardModelSettings
 
 COMPONENT = "reward_model"
 """Name of the reward component that it adds."""
+Tokens = tuple[int, ...]
 _ADAPTER, _OPTIMIZER = "reward_model.adapter", "reward_model.optimizer"
 """Groups of a checkpoint's tensors."""
 
@@ -30,10 +31,17 @@ class LearnedReward:
         settings: of the recipe.
         base: gets the reward model's adapter.
         seed: of the adapter's first weights.
+        written_by: base of the learners, if that is another one.
     """
 
-    def __init__(self, settings: RewardModelSettings, base: BaseModel, seed: int) -> None:
-        self.settings, self.base = settings, base
+    def __init__(
+        self,
+        settings: RewardModelSettings,
+        base: BaseModel,
+        seed: int,
+        written_by: BaseModel | None = None,
+    ) -> None:
+        self.settings, self.base, self._written_by = settings, base, written_by
         self.learner = RewardLearner(base, settings, seed)
         self._learned = 0
 
@@ -67,7 +75,9 @@ class LearnedReward:
         if self._learned < self.settings.ready_pairs or not turns:
             return list(episodes), {}
         written = [episodes[e].trajectories[seat].turns[k] for e, seat, k in turns]
-        judgements = self.learner.judgements([(t.prompt_ids, t.completion_ids) for t in written])
+        judgements = self.learner.judgements(
+            [self._read(t.prompt_ids, t.completion_ids) for t in written]
+        )
         by_turn = dict(zip(turns, judgements.tolist(), strict=True))
         judged = list(episodes)
         for e, seat in seats:
@@ -97,7 +107,7 @@ class LearnedReward:
         metrics = {"reward_model/pairs": float(len(pairs))}
         if not pairs:
             return metrics
-        batch = PreferenceBatch(learner=NAME, pairs=tuple(pairs))
+        batch = PreferenceBatch(learner=NAME, pairs=tuple(map(self._read_pair, pairs)))
         for number, part in enumerate(self.learner.steps(batch)):
             seen = self.learner.compute_gradients(part)
             self.learner.apply_gradients()
@@ -107,6 +117,21 @@ class LearnedReward:
                 }
         self._learned += len(pairs)
         return metrics
+
+    def _read(self, prompt_ids: Tokens, reply_ids: Tokens) -> tuple[Tokens, Tokens]:
+        """Prompt and reply in tokens of the reward model's base."""
+        if self._written_by is None:
+            return prompt_ids, reply_ids
+        prompt = self.base.encode_prompt(self._written_by.decode(prompt_ids))
+        limit = self.base.context_length
+        reply = self.base.encode_reply(self._written_by.decode(reply_ids))[-limit:]
+        return prompt[max(0, len(prompt) + len(reply) - limit) :], reply
+
+    def _read_pair(self, pair: Preference) -> Preference:
+        prompt, chosen = self._read(pair.prompt_ids, pair.chosen_ids)
+        other_prompt, rejected = self._read(pair.prompt_ids, pair.rejected_ids)
+        shorter = min(prompt, other_prompt, key=len)
+        return replace(pair, prompt_ids=shorter, chosen_ids=chosen, rejected_ids=rejected)
 
     def state(self) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """What later updates depend on: named groups of tensors, and JSON values."""

@@ -22,7 +22,7 @@ from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.trainers import optimizer_state
 from srl_agents.trainers.update_settings import UpdateSettings
-from srl_envs.errors import CheckpointError, FaultError, ModelError, ShapeError
+from srl_envs.errors import CheckpointError, ConfigError, FaultError, ModelError, ShapeError
 
 _EXTRA = "extra/"
 """Begins the names of extras among a checkpoint's tensors."""
@@ -83,6 +83,10 @@ class AdapterLearner(ABC, Generic[B]):
             seed: of a new adapter's weights.
             extras: what else learns, clipped apart from the adapter; nothing if absent.
         """
+        if settings.gradient_checkpointing == "auto":
+            raise ConfigError(
+                "gradient_checkpointing='auto' needs the plan of a run; use true or false here."
+            )
         self.name = name
         self.base = base
         self.seed = seed

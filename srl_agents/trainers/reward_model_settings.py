@@ -22,6 +22,12 @@ class RewardModelSettings(UpdateSettings):
     preferred; ratings never hear of it. Source: arXiv:2203.02155 equation 1.
     """
 
+    model: str | None = None
+    """A base of its own, larger or smaller than the learners': a catalog name, hub id or folder. It is in
+    memory only while replies are judged and while it learns, reads what a learner read as text under its own
+    chat template, and where that is longer than its context, the end of it. None: the learners' base."""
+    rank: int = 8
+    """Of its LoRA factors on a base of its own; on the learners' base they have the recipe's shape."""
     learning_rate: float = 5e-4
     """Step size of the optimizer, after warm-up; of adapter and head."""
     weight: float = 0.2
@@ -36,7 +42,7 @@ class RewardModelSettings(UpdateSettings):
 
     def __post_init__(self) -> None:
         UpdateSettings.__post_init__(self)
-        check_positive(self, "weight", "ready_pairs")
+        check_positive(self, "weight", "ready_pairs", "rank")
         check_not_negative(self, "centering")
 
     def to_trl(self, output_dir: Path, *, seed: int, cpu: bool) -> Any:

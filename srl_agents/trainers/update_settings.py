@@ -54,9 +54,10 @@ class UpdateSettings:
     micro_batch_rows: int = 16
     """Rows in one forward and backward pass. Gradients accumulate over passes until the whole batch
     is read, so it changes memory and speed, not the result."""
-    gradient_checkpointing: bool = False
-    """Recompute activations: less memory, more time. On for the whole base once one asks."""
-
+    gradient_checkpointing: bool | Literal["auto"] = False
+    """Recompute activations: less memory, more time. On for the whole base once one asks. ``auto``, for the
+    learners of a run: on where `srl plan` says that the run does not fit without it, as memory is when it
+    begins."""
     autocast: bool = False
     """Forward passes in bfloat16 over weights of whatever type the base has; adapters and their
     gradients stay float32. The recipe's ``dtype`` is that of the base's weights."""
@@ -66,6 +67,7 @@ class UpdateSettings:
         check_not_negative(self, "weight_decay", "max_grad_norm", "warmup_updates")
         check_one_of("schedule", self.schedule, ("constant", "linear"))
         check_one_of("optimizer", self.optimizer, OPTIMIZERS)
+        check_one_of("gradient_checkpointing", self.gradient_checkpointing, (False, True, "auto"))
         check_positive(self, "min_8bit_size")
         if "8bit" not in self.optimizer:
             refuse_unread(

@@ -61,7 +61,13 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
             cut[base.name] = ModelSettings(
                 model=str(folder), dtype="float32" if base_type == "float32" else "bfloat16"
             )
-        training = LeagueTraining(_cut(recipe, cut), Path(scratch) / "run", view)
+        little = _cut(recipe, cut)
+        judge = recipe.reward_model
+        if judge is not None and judge.model is not None:
+            judged = Path(scratch) / "reward_model"
+            _write_model(judge.model, architecture_of(judge.model), judged, half=False)
+            little = replace(little, reward_model=replace(judge, model=str(judged)))
+        training = LeagueTraining(little, Path(scratch) / "run", view)
         try:
             training.take_update()
             stepped = {name: learner.version for name, learner in training.parts.learners.items()}

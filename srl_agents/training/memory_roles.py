@@ -78,50 +78,71 @@ def make_phase_manager(
     Args:
         bases: with their engines, all on one device where there is a budget.
         learners: by name.
-        judge: the reward model, if there is one; it is on the first base.
+        judge: the reward model, if there is one; on the first base, or on one of its own.
         wait: runs what engines are asked for.
-        budget_gib: see `MemorySettings`.
+        budget_gib: see `MemorySettings`; without one only a reward model's own base moves.
         folder: of the run; gets the trace and, while the run lasts, files of what left memory.
         opened: closes what must be closed.
 
     Raises:
         ConfigError: a budget for several devices.
     """
-    devices = devices_of(bases)
+    devices, first = devices_of(bases), bases[0]
+    own = judge is not None and judge.base is not first.model
+    needs = needs_of([base.settings.folder for base in bases], own_judge=own)
+    roles: dict[str, Role] = {}
     if budget_gib is None:
-        return PhaseManager({}, {}, gauge_of(devices[0]), trace=folder / TRACE)
+        if judge is not None and own:
+            files = Path(
+                opened.enter_context(TemporaryDirectory(dir=folder, prefix="left_memory_"))
+            )
+            roles = {
+                role_of(name, first.settings.folder): tensor_role(some, judge.base.device, files)
+                for name, some in _tensors_of_judge(judge, own_base=True).items()
+            }
+        return PhaseManager(roles, needs, gauge_of(devices[0]), trace=folder / TRACE)
     if len(devices) > 1:
         raise ConfigError(
             f"memory.budget_gib: bases are on {', '.join(map(str, devices))}, and a budget is of one device. "
             "Put them on one, or leave it out."
         )
-    roles: dict[str, Role] = {}
     for base in bases:
-        own: Learners = {name: learners[name] for name in base.settings.learners}
+        learning: Learners = {name: learners[name] for name in base.settings.learners}
         files = Path(opened.enter_context(TemporaryDirectory(dir=folder, prefix="left_memory_")))
-        found = {
-            name: tensor_role(some, base.model.device, files)
-            for name, some in _tensors(base.model, own, judge if base is bases[0] else None).items()
+        tensors = _tensors(base.model, learning)
+        if judge is not None and base is first:
+            tensors |= _tensors_of_judge(judge, own_base=own)
+        found: dict[str, Role] = {
+            name: tensor_role(some, base.model.device, files) for name, some in tensors.items()
         }
         found["engine"] = EngineRole(base.engine, wait)
         roles |= {role_of(name, base.settings.folder): role for name, role in found.items()}
     return PhaseManager(
         roles,
-        needs_of([base.settings.folder for base in bases]),
+        needs,
         gauge_of(devices[0]),
         budget=int(budget_gib * _GIB),
         trace=folder / TRACE,
     )
 
 
-def needs_of(bases: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Phase -> roles that it touches, of all bases; where there are several, phases of one base too."""
+def needs_of(bases: Sequence[str], *, own_judge: bool = False) -> dict[str, frozenset[str]]:
+    """Phase -> roles that it touches, of all bases; where there are several, phases of one base too.
+
+    Args:
+        bases: their folders; the reward model is the first one's.
+        own_judge: the reward model has a base of its own.
+    """
     in_turn = IN_TURN if len(bases) > 1 else ()
     needs = {
         phase: frozenset(role_of(name, base) for base in bases for name in roles)
         for phase, roles in NEEDS.items()
         if phase not in in_turn
     }
+    if own_judge:
+        judging = {role_of("reward base", bases[0]), role_of("reward model", bases[0])}
+        needs["judge"] = frozenset(judging)
+        needs["reward learning"] = frozenset(judging | {role_of("reward optimizer", bases[0])})
     return needs | {
         phase_on(phase, base): frozenset(role_of(name, base) for name in NEEDS[phase])
         for phase in in_turn
@@ -139,9 +160,16 @@ def phase_on(phase: str, base: str) -> str:
     return f"{phase}: {base}" if base else phase
 
 
-def _tensors(
-    base: BaseModel, learners: Learners, judge: LearnedReward | None
-) -> dict[str, Callable[[], Any]]:
+def _tensors_of_judge(judge: LearnedReward, *, own_base: bool) -> dict[str, Callable[[], Any]]:
+    learner = judge.learner
+    own = {"reward base": lambda: judge.base.frozen_parameters} if own_base else {}
+    return own | {
+        "reward model": lambda: [*learner.weights, *learner.critic_weights],
+        "reward optimizer": lambda: learner.optimizer_tensors,
+    }
+
+
+def _tensors(base: BaseModel, learners: Learners) -> dict[str, Callable[[], Any]]:
     """Role -> its tensors, at any moment."""
 
     def of_learners(part: str) -> Iterator[torch.Tensor]:
@@ -152,14 +180,10 @@ def _tensors(
         for name in base.frozen:
             yield from base.tensors_of(name).values()
 
-    tensors: dict[str, Callable[[], Any]] = {
+    return {
         "base": lambda: base.frozen_parameters,
         "adapters": lambda: of_learners("weights"),
         "critic": lambda: of_learners("critic_weights"),
         "optimizer state": lambda: of_learners("optimizer_tensors"),
         "versions": frozen,
     }
-    if judge is not None:
-        tensors["reward model"] = lambda: [*judge.learner.weights, *judge.learner.critic_weights]
-        tensors["reward optimizer"] = lambda: judge.learner.optimizer_tensors
-    return tensors

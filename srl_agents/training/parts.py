@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
+from srl_agents.trainers.algorithms import AlgorithmSettings
 from srl_agents.trainers.experience import Experience
 from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of
 from srl_agents.training.groups import CoordinationGroups, coordination_of, said_of_groups
@@ -41,6 +42,7 @@ from srl_agents.training.init_adapters import check_init_adapters, load_init_ada
 from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.memory_roles import make_phase_manager
+from srl_agents.training.plan_target import checkpointing_by_plan
 from srl_agents.training.run_changes import changed_before, keep_changes, repeats_since
 from srl_agents.training.run_folder import (
     CHECKPOINTS,
@@ -97,6 +99,8 @@ class Ground:
     bases: tuple[LoadedBase, ...]
     process: Supervised | None
     """Plays for later updates, if the recipe wants that; it loads meanwhile."""
+    checkpointing: bool
+    """What ``gradient_checkpointing: auto`` means in this run."""
     repeatable: bool
     """A match that was played since the last checkpoint, and is played again, ends alike: not with
     endpoints, in the order ``free``, in another process or with settings that round differently."""
@@ -194,6 +198,7 @@ def _on_ground(
             trackers.append(tracker)
     served = seat_served(recipe, view.say)
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
+    checkpointing = checkpointing_by_plan(recipe)
     bases = load_bases(recipe)
     if told := said_of_groups(recipe):
         view.say(told)
@@ -214,6 +219,7 @@ def _on_ground(
         served=served,
         bases=bases,
         process=_start_generation(recipe, folder, view, opened),
+        checkpointing=checkpointing,
         repeatable=repeatable,
     )
 
@@ -237,6 +243,13 @@ def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
     return repeats_since(folder, 0 if found is None else checkpoints.step_of(found))
 
 
+def _settled(settings: AlgorithmSettings, *, checkpointing: bool) -> AlgorithmSettings:
+    """With what was left to the plan."""
+    if settings.gradient_checkpointing != "auto":
+        return settings
+    return replace(settings, gradient_checkpointing=checkpointing)
+
+
 def _with_learners(ground: Ground) -> Learning:
     recipe, bases = ground.recipe, ground.bases
     seeds = seeds_of(recipe)
@@ -244,7 +257,7 @@ def _with_learners(ground: Ground) -> Learning:
     warm_start(recipe, bases, seeds, ground.folder, ground.view)
     temperature = recipe.rollout.temperature
     learners: Learners = {
-        name: base.settings.training.make_learner(
+        name: _settled(base.settings.training, checkpointing=ground.checkpointing).make_learner(
             name, base.model, temperature=temperature, seed=seeds[name]
         )
         for base in bases

@@ -7,6 +7,9 @@ from dataclasses import replace
 import torch
 
 from srl_agents.memory.devices import DEVICES, Target, target_of, this_machine
+from srl_agents.memory.planner import plan
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.settings import LeagueRecipe
 
 
 def target_for(device: str) -> Target:
@@ -24,3 +27,16 @@ def target_for(device: str) -> Target:
         if known.partition("-")[0].removeprefix("rtx").upper() in name:
             return replace(like, name=name, memory_bytes=float(free) + like.overhead_bytes)
     return replace(target_of(f"{free}B"), name=name)
+
+
+def checkpointing_by_plan(recipe: LeagueRecipe) -> bool:
+    """Whether a recipe with ``gradient_checkpointing: auto`` needs it here and now.
+
+    Raises:
+        ConfigError: a model is of a kind that cannot be planned.
+    """
+    if all(base.training.gradient_checkpointing != "auto" for base in recipe.bases):
+        return False
+    target = target_for(recipe.bases[0].device)
+    made = plan(describe(recipe, accelerator=target.accelerator), target).description
+    return made.checkpointing or any(other.checkpointing for other in made.others)

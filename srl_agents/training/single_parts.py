@@ -227,10 +227,25 @@ def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
 
 
 def make_learned_reward(recipe: LeagueRecipe, base: BaseModel) -> LearnedReward | None:
-    """The judge beside the rules, if the recipe has one."""
-    if recipe.reward_model is None:
+    """The judge beside the rules, if the recipe has one.
+
+    Raises:
+        ModelError: its own base cannot be fetched or loaded.
+    """
+    settings, seed = recipe.reward_model, _derived(recipe.seed, "reward_model")
+    if settings is None:
         return None
-    return LearnedReward(recipe.reward_model, base, _derived(recipe.seed, "reward_model"))
+    if settings.model is None:
+        return LearnedReward(settings, base, seed)
+    own = BaseModel.load(
+        settings.model,
+        lora_rank=settings.rank,
+        lora_alpha=2 * settings.rank,
+        dtype=recipe.bases[0].dtype,
+        attention=recipe.bases[0].attention,
+        device=str(base.device),
+    )
+    return LearnedReward(settings, own, seed, written_by=base)
 
 
 def _derived(seed: int, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from srl_agents.memory.phase_manager import TRACE
+from srl_agents.models import random_model
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from tests.training_runs import metrics_of, train_run
@@ -68,3 +71,17 @@ def test_learners_climb_what_the_judge_adds_and_nobody_else_hears_it(tmp_path: P
     first, second = metrics_of(heard)
     assert "reward_model/judgement" not in first["run"]
     assert second["run"]["reward_model/judgement"] != 0
+
+
+@pytest.mark.slow
+def test_a_reward_model_of_another_size_is_in_memory_in_its_phases_alone(tmp_path: Path) -> None:
+    judge = random_model.build(tmp_path / "judge", hidden=48, layers=1)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    settings = [f"reward_model={{model: {judge}, ready_pairs: 1}}", "updates=2"]
+    train_run(load(LeagueRecipe, path, settings), tmp_path / "run")
+    trace = [json.loads(line) for line in (tmp_path / "run" / TRACE).read_text().splitlines()]
+    present = {line["phase"] for line in trace if "reward base" in line["roles"]}
+    assert present == {"judge", "reward learning", "update"}  # which is around both
+    assert metrics_of(tmp_path / "run")[1]["run"]["reward_model/judgement"] != 0
+    assert weights(tmp_path / "run", 2, "reward_model")

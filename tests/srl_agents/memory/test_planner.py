@@ -131,3 +131,24 @@ def test_a_400b_model_needs_more_than_64_cards_unless_adapters_learn() -> None:
 def test_no_device_is_refused_with_what_there_is(text: str) -> None:
     with pytest.raises(ConfigError, match="a100-80gb"):
         target_of(text)
+
+
+def test_a_reward_model_of_another_size_counts_in_its_phases_alone() -> None:
+    llama, run = MODELS["llama-3.2-1b"], described(base_type="bfloat16")
+    judged = replace(run, reward_model=True, judge=llama)
+    alone, both = plan(run, DEVICES["a100-80gb"]), plan(judged, DEVICES["a100-80gb"])
+    before = {phase.name: phase.bytes for phase in alone.phases}
+    after = {phase.name: phase.bytes for phase in both.phases}
+    assert set(after) - set(before) == {"judge", "reward learning"}
+    assert all(after[name] == size for name, size in before.items())
+    judging = next(phase for phase in both.phases if phase.name == "judge")
+    assert judging.parts["reward model"] > 2 * llama.parameters
+
+
+def test_what_is_left_to_the_plan_is_recomputed_only_where_it_must_be() -> None:
+    run = described(base_type="bfloat16", micro_batch_rows=16, checkpointing_by_plan=True)
+    small, large = plan(run, DEVICES["a100-80gb"]), plan(run, target_of("400GB"))
+    assert small.description.checkpointing
+    assert small.fits
+    assert not large.description.checkpointing
+    assert large.fits

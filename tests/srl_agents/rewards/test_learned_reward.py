@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,3 +128,25 @@ def test_the_rules_reward_is_what_is_reported() -> None:
     played = [episode(GOOD), episode(BAD), episode(BAD), episode(GOOD, termination="void")]
     assert rule_reward(played, "alice@1") == pytest.approx(-1 / 3)
     assert rule_reward(played, "bob@1") == 0.0
+
+
+def test_a_reward_model_on_a_base_of_its_own_reads_what_was_written_as_text(
+    model: Any, tmp_path: Path
+) -> None:
+    written_by = BaseModel.load(model, lora_rank=4, device="cpu")
+    folder = random_model.build(tmp_path / "judge", hidden=32, layers=1, context=24)
+    judge = BaseModel.load(folder, lora_rank=2, lora_alpha=4, device="cpu")
+    settings = RewardModelSettings(learning_rate=3e-2, ready_pairs=3, weight=0.5)
+    reward = LearnedReward(settings, judge, seed=1, written_by=written_by)
+    long_prompt = tuple(range(40, 90))  # more than the judge reads
+    played = [
+        episode(replace(GOOD, prompt_ids=long_prompt)),
+        episode(replace(BAD, prompt_ids=long_prompt)),
+    ]
+    for _ in range(8):
+        last = reward.learn(played, ("alice@1",))
+    assert last["reward_model/accuracy"] == 1.0
+    judged, _ = reward.judged(played, ("alice@1",))
+    good, bad = (e.trajectories[0].components[COMPONENT] for e in judged)
+    assert good > bad
+    assert written_by.adapters == ()
