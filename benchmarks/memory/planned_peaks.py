@@ -131,13 +131,20 @@ def child(name: str, folder: Path, *, plain_allocator: bool = False) -> dict[str
         for learner, seed in seeds_of(recipe).items()
     }
     loaded = status_mib("VmRSS")
+    stepped = []
     for rows, prompt, reply in ((2, 8, 4), (ROWS, PROMPT, REPLY)):
         for learner_name, learner in learners.items():
             batch = _batch(learner_name, learner, rows, prompt, reply)
             learner.compute_gradients(batch)
         for learner in learners.values():
             learner.apply_gradients()
-    return {"imported_mib": imported, "loaded_mib": loaded, "peak_mib": status_mib("VmHWM")}
+        stepped.append(status_mib("VmRSS"))
+    return {
+        "imported_mib": imported,
+        "loaded_mib": loaded,
+        "peak_mib": status_mib("VmHWM"),
+        "after_first_step_mib": stepped[0],
+    }
 
 
 def _batch(name: str, learner: Any, rows: int, prompt: int, reply: int) -> Any:

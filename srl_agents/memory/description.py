@@ -28,8 +28,6 @@ class Traffic:
     mean_reply_tokens: float
     own_prompt_tokens: int = 0
     """By how much prompts differ: where rows share what they begin with, each has so many of its own."""
-    new_prompt_tokens: float | None = None
-    """Mean tokens of a prompt after what it has in common with the likest other; None: all."""
     source: str
     """Where the lengths come from."""
 

@@ -75,9 +75,10 @@ DEVICES = {
 }  # fmt: skip
 
 PROCESS_BYTES = 0.592e9
-"""Resident after two steps of a model that weighs nothing, with torch 2.13, transformers, TRL, PEFT and
-bitsandbytes on Linux: 0.560e9 after the imports, the rest are pages of kernels and of the optimizer's code
-(the last case of `benchmarks.memory.planned_peaks`)."""
+"""Resident after a short step of a model that weighs next to nothing, with torch 2.13, transformers,
+TRL, PEFT and bitsandbytes on Linux: 565 MiB, of which 534 were there after the imports; the rest are pages of
+kernels and of the optimizer's code. ``after_first_step_mib`` in the last case of
+`benchmarks.memory.planned_peaks` measures it."""
 _CPU_SLACK = 0.02
 """glibc returns large blocks at once; small ones and fragments stay (benchmarks.memory.planned_peaks)."""
 _UNITS = {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,

@@ -277,14 +277,8 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
         cache_limit = plan.cache_bytes
     at_once = min(plan.batch_rows, max(1.0, plan.replies))
     one = each * plan.traffic.width
-    traffic = plan.traffic
     prompts = plan.replies if plan.keeps_cache else min(plan.replies, plan.concurrency)
-    new = (
-        traffic.mean_prompt_tokens
-        if traffic.new_prompt_tokens is None
-        else traffic.new_prompt_tokens
-    )
-    kept = each * (traffic.mean_prompt_tokens + prompts * new)
+    kept = prompts * plan.traffic.mean_prompt_tokens * each
     return {
         "keys and values": max(one, min(at_once * one, live_limit)),
         "prefixes kept": min(kept, cache_limit),

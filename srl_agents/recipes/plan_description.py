@@ -5,7 +5,6 @@ Nothing is loaded: a tokenizer where one is on this machine, else a stated numbe
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -215,7 +214,6 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
     if bot is None:
         raise ConfigError(f"{recipe.env} has no bot that shows how long its prompts are.")
     prompts: list[int] = []
-    texts: list[str] = []
     turns: list[int] = []
     env: Any = make(recipe.env, **recipe.match_options)
     with closing(env):
@@ -227,7 +225,6 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
                 for seat, seen in observed.items():
                     text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
                     prompts.append(tokens_of(text))
-                    texts.append(text)
                     asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
 
             play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
@@ -240,19 +237,8 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
         mean_prompt_tokens=sum(prompts) / len(prompts),
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
-        new_prompt_tokens=_new_share(texts) * sum(prompts) / len(prompts),
         source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
     ), seats
-
-
-def _new_share(texts: list[str]) -> float:
-    """Share of texts that stands after what a text has in common with the one before it in order."""
-    ordered = sorted(texts)
-    common = sum(
-        sum(1 for _ in itertools.takewhile(bool, map(str.__eq__, one, other)))
-        for one, other in itertools.pairwise(ordered)
-    )
-    return 1 - common / max(1, sum(map(len, ordered)))
 
 
 def _counter(base: Base) -> tuple[Count, str]:
