@@ -67,7 +67,8 @@ class UpdateSettings:
         check_not_negative(self, "weight_decay", "max_grad_norm", "warmup_updates")
         check_one_of("schedule", self.schedule, ("constant", "linear"))
         check_one_of("optimizer", self.optimizer, OPTIMIZERS)
-        check_one_of("gradient_checkpointing", self.gradient_checkpointing, (False, True, "auto"))
+        chosen = str(self.gradient_checkpointing)
+        check_one_of("gradient_checkpointing", chosen, ("False", "True", "auto"))
         check_positive(self, "min_8bit_size")
         if "8bit" not in self.optimizer:
             refuse_unread(

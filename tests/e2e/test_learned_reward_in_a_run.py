@@ -78,7 +78,10 @@ def test_a_reward_model_of_another_size_is_in_memory_in_its_phases_alone(tmp_pat
     judge = random_model.build(tmp_path / "judge", hidden=48, layers=1)
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE)
-    settings = [f"reward_model={{model: {judge}, ready_pairs: 1}}", "updates=2"]
+    settings = [
+        f"reward_model={{model: {judge}, ready_pairs: 1}}",
+        "training={learning_rate: 0.01, gradient_checkpointing: auto}",  # which fits without
+    ]
     train_run(load(LeagueRecipe, path, settings), tmp_path / "run")
     trace = [json.loads(line) for line in (tmp_path / "run" / TRACE).read_text().splitlines()]
     present = {line["phase"] for line in trace if "reward base" in line["roles"]}
