@@ -129,6 +129,7 @@ def viewer_episode(
                     "finish": None if turn.reply is None else _finish(ends.get(turn.seat)),
                     "reward": turn.reward,
                     "components": dict(turn.components),
+                    **({"thoughts": printable(turn.thoughts)} if turn.thoughts else {}),
                 }
             )  # fmt: skip
             seen[turn.seat] = text

@@ -57,7 +57,7 @@ class MatchRecord:
     def lines(self) -> tuple[Line, Line, Line]:
         """(match, transcript, tokens), as JSON values; a bundle adds the chain to the first."""
         result = asdict(self.result)
-        transcript = asdict(self.transcript)
+        transcript = self.transcript.data(thoughts=False)
         # both stand in the other line
         for name in ("match_id", "trajectory_sha256"):
             del result[name]

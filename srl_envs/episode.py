@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ class Step:
     rewards: tuple[float, ...]
     invalid: tuple[str | None, ...]
     """Per seat: None, ``malformed`` or ``illegal``."""
+    thoughts: dict[int, str] = field(default_factory=dict, compare=False)
+    """Seat -> what was written before its reply. No rule reads it, and neither digest nor replay vouches
+    for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,21 +58,39 @@ class Transcript:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Transcript:
-        """From plain values, as JSON gives them back; the inverse of `dataclasses.asdict`."""
+        """From plain values, as JSON gives them back; the inverse of `data`."""
         steps = tuple(
             Step(
                 replies={int(seat): text for seat, text in step["replies"].items()},
                 rewards=tuple(step["rewards"]),
                 invalid=tuple(step["invalid"]),
+                thoughts={int(k): str(text) for k, text in step.get("thoughts", {}).items()},
             )
             for step in data["steps"]
         )
         tuples = ("outcomes", "rewards", "components", "forfeited")
         return cls(**{**data, "steps": steps, **{name: tuple(data[name]) for name in tuples}})
 
+    def data(self, *, thoughts: bool = True) -> dict[str, Any]:
+        """Plain values; steps without thoughts say nothing of them.
+
+        Args:
+            thoughts: whether those of seats that thought belong to it.
+        """
+        plain = asdict(self)
+        for step in plain["steps"]:
+            if not (thoughts and step["thoughts"]):
+                del step["thoughts"]
+        return plain
+
+    def differs(self, other: Transcript) -> tuple[str, ...]:
+        """Names of the parts that are not the same."""
+        names = (part.name for part in fields(self))
+        return tuple(name for name in names if getattr(self, name) != getattr(other, name))
+
     def save(self, path: str | Path) -> None:
         """Write JSON lines: a header, one line per step, and the result."""
-        data = asdict(self)
+        data = self.data()
         steps = data.pop("steps")
         header = {
             "format": FORMAT_VERSION,
@@ -157,12 +178,9 @@ def replay(transcript: Transcript, env: GameEnv | None = None) -> Transcript:
 
     again = _run(env, reply, transcript.seed, transcript.split, None)
     if again != transcript:
-        differs = [
-            name for name in asdict(again) if getattr(again, name) != getattr(transcript, name)
-        ]
         raise TranscriptError(
             f"the recording of {transcript.env_id} seed {transcript.seed} does not replay to what it "
-            f"claims: {', '.join(differs)} differ."
+            f"claims: {', '.join(transcript.differs(again))} differ."
         )
     return again
 
@@ -222,14 +240,20 @@ class Recorder:
         self._chain = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
         self._see(observations)
 
-    def add(self, replies: dict[int, str], result: tuple[Any, ...]) -> Step:
-        """Record the joint ``replies`` and what `GameEnv.step` returned for them."""
+    def add(
+        self,
+        replies: dict[int, str],
+        result: tuple[Any, ...],
+        thoughts: Mapping[int, str] | None = None,
+    ) -> Step:
+        """Record the joint ``replies``, what `GameEnv.step` returned for them, and what was thought."""
         observations, rewards, _, _, infos = result
         agents = self._env.possible_agents
         step = Step(
             replies=dict(replies),
             rewards=tuple(rewards[agent] for agent in agents),
             invalid=tuple(infos[agent]["invalid"] for agent in agents),
+            thoughts={seat: text for seat, text in (thoughts or {}).items() if text},
         )
         self._steps.append(step)
         for seat, agent in enumerate(agents):

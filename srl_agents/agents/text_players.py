@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from srl_agents.agents.grammar import HumanName
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
-from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.protocol import Generation, SamplingSettings
 from srl_agents.engines.tasks import within
 from srl_agents.models.prompt import EarlierTurn
 from srl_envs import spec
@@ -16,6 +16,32 @@ from srl_envs import spec
 Player = Callable[[str], str]
 _WAIT_S = 600.0
 """For one reply, and for the end."""
+
+
+class _ModelPlayer:
+    """A model for one game.
+
+    Args:
+        reply: to a text, behind the game's earlier turns.
+    """
+
+    def __init__(self, reply: Callable[[str, list[EarlierTurn]], Generation]) -> None:
+        self._reply = reply
+        self._earlier: list[EarlierTurn] = []
+        self.thoughts = ""
+        """What it wrote before its last reply."""
+
+    def __call__(self, text: str) -> str:
+        """Its reply, without thoughts."""
+        written = self._reply(text, self._earlier)
+        self._earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))
+        self.thoughts = written.thoughts
+        return written.text
+
+
+def thoughts_of(player: Player) -> str:
+    """What a player wrote before its last reply; bots and people write nothing."""
+    return player.thoughts if isinstance(player, _ModelPlayer) else ""
 
 
 class TextPlayers:
@@ -61,8 +87,7 @@ class TextPlayers:
         policy = self._policies[place]
         if isinstance(policy, ScriptedPolicy):
             return policy.player(self._env_id, 2 * seed + place)
-        earlier: list[EarlierTurn] = []
-        return lambda text: self._reply(place, policy, text, earlier)
+        return _ModelPlayer(lambda text, earlier: self._reply(place, policy, text, earlier))
 
     def close(self) -> None:
         """Give back the engines."""
@@ -71,11 +96,11 @@ class TextPlayers:
         )
         self._loop.close()
 
-    def _reply(self, place: int, policy: ModelPolicy, text: str, earlier: list[EarlierTurn]) -> str:
+    def _reply(
+        self, place: int, policy: ModelPolicy, text: str, earlier: list[EarlierTurn]
+    ) -> Generation:
         self._turns[place] += 1
         key = (self._seed, place, self._turns[place])
         request = policy.request(text, key, tuple(earlier))
         asked = policy.engine.generate(request)
-        written = self._loop.run(within(asked, _WAIT_S, f"a reply of player {place + 1}"))
-        earlier.append(EarlierTurn(text, written.token_ids, written.thought_tokens))
-        return written.text
+        return self._loop.run(within(asked, _WAIT_S, f"a reply of player {place + 1}"))

@@ -15,7 +15,7 @@ import tyro
 import srl_envs
 from srl_agents.agents.grammar import HUMAN, HumanName
 from srl_agents.agents.resolver import find
-from srl_agents.agents.text_players import Player, TextPlayers
+from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.human import Human, LeaveGameError, require_terminal
 from srl_agents.cli.transcript_view import TranscriptView
@@ -171,7 +171,7 @@ def play_one(
     recorder = Recorder(env, observations)
     view.begin(env.env_spec.id, names, seed, split, secret=HUMAN in names.values())
     while env.agents:
-        replies = {}
+        replies: dict[int, str] = {}
         for seat, agent in enumerate(env.possible_agents):
             if not observations[agent]["can_act"]:
                 continue
@@ -183,7 +183,7 @@ def play_one(
                 replies[seat] = players[seat](text)
             view.reply(seat, replies[seat], time.monotonic() - start)
         result = env.step({env.possible_agents[s]: text for s, text in replies.items()})
-        recorder.add(replies, result)
+        recorder.add(replies, result, {seat: thoughts_of(players[seat]) for seat in replies})
         observations, rewards, _, _, infos = result
         for seat in replies:
             agent = env.possible_agents[seat]

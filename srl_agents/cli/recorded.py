@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from srl_envs.core import Game, seat_name
@@ -22,6 +22,8 @@ class Turn:
     """What it saw when it last moved, or where it waits, one step earlier; None at first."""
     reply: str | None
     """None where it was not on move."""
+    thoughts: str
+    """What it wrote before the reply; the game did not read it."""
     invalid: str | None
     """None, ``malformed`` or ``illegal``."""
     played: str | None
@@ -110,6 +112,7 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
                         text=texts[seat],
                         before=asked[seat] if seat in replies else seen[seat],
                         reply=replies.get(seat),
+                        thoughts=recorded.thoughts.get(seat, ""),
                         invalid=info["invalid"],
                         played=info["played"],
                         reward=rewards[agent],
@@ -124,17 +127,16 @@ def watchable(transcript: Transcript, names: tuple[str, ...] = ()) -> RecordedEp
             for before, agent in zip(seen, env.possible_agents, strict=True)
         )
         last_board = _board(env)
-        again = asdict(recorder.transcript())
+        again = recorder.transcript()
     finally:
         env.close()
-    claimed = asdict(transcript)
     return RecordedEpisode(
         transcript=transcript,
         names=(*names, *[""] * (seats - len(names))),
         steps=tuple(steps),
         last_board=last_board,
         last=last,
-        differs=tuple(name for name, value in claimed.items() if again[name] != value),
+        differs=transcript.differs(again),
     )
 
 

@@ -17,7 +17,7 @@ import srl_envs
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.episode_page.episode_html import page
 from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchable
-from srl_agents.cli.transcript_view import news, printable, verdict
+from srl_agents.cli.transcript_view import move_text, news, printable, verdict
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote, or let agents play one.
@@ -67,7 +67,7 @@ class WatchOptions:
     all: bool = False
     """Print all steps at once, also in a terminal."""
     full: bool = False
-    """Show all that a seat sees at every step, not only what is new."""
+    """Show all that a seat sees at every step, not only what is new, and thoughts whole."""
 
 
 def main(argv: list[str]) -> int:
@@ -167,6 +167,9 @@ def _blocks(episode: RecordedEpisode, step: RecordedStep, *, full: bool) -> Iter
         who = episode.who(turn.seat)
         seen = turn.text if full or turn.before is None else news(turn.before, turn.text)
         yield Block(f"{who} sees", printable(seen), turn.seat)
+        if turn.thoughts:
+            folded = printable(turn.thoughts) if full else move_text(turn.thoughts)
+            yield Block(f"{who} thinks, which the game does not read", folded, turn.seat)
         yield Block(f"{who} replies", printable(turn.reply or "") or "(nothing)", turn.seat)
     paid = [line for turn in step.turns if (line := told(episode, turn))]
     yield Block("what came of it", "\n".join(paid))

@@ -217,7 +217,8 @@ class Match:
             self._turns[seat].append(turn)
             self._count += 1
         result = self.env.step({agents[seat]: text for seat, text in texts.items()})
-        self._recorder.add(texts, result)
+        thoughts = {seat: generation.thoughts for seat, generation in written.items()}
+        self._recorder.add(texts, result, thoughts)
         self._observations, rewards, _, _, infos = result
         for seat, agent in enumerate(agents):
             if seat in texts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
-from dataclasses import asdict
 from pathlib import Path
 
 from srl_agents.records import Episode
@@ -33,7 +32,7 @@ class TranscriptLog:
     def add(self, episode: Episode, transcript: Transcript) -> None:
         """Add one match, unless our own machinery lost it."""
         if episode.valid:
-            line = json.dumps({"match_id": episode.spec.match_id, **asdict(transcript)})
+            line = json.dumps({"match_id": episode.spec.match_id, **transcript.data()})
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -119,7 +118,7 @@ def load_recordings(path: str | Path) -> list[Transcript]:
 
 
 def _append(path: Path, transcript: Transcript) -> None:
-    line = json.dumps({"format": FORMAT_VERSION, **asdict(transcript)}) + "\n"
+    line = json.dumps({"format": FORMAT_VERSION, **transcript.data()}) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
         file.write(line.encode())

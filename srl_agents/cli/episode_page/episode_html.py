@@ -120,8 +120,17 @@ def _turn(episode: RecordedEpisode, turn: Turn) -> str:
         f'<div class="turn s{turn.seat % 6}"><h3><span class="who s{turn.seat % 6}">'
         f"{_safe(episode.who(turn.seat))}</span> {mark}</h3><div class=pair>"
         f"<div><h4>what {seat_name(turn.seat)} sees: “you” is this seat</h4>{_text(fresh)}{whole}</div>"
-        f'<div><h4>replies</h4><div class="{kind}">{_text(turn.reply or "")}</div></div></div></div>'
+        f"<div>{_thoughts(turn.thoughts)}"
+        f'<h4>replies</h4><div class="{kind}">{_text(turn.reply or "")}</div></div></div></div>'
     )
+
+
+def _thoughts(thoughts: str) -> str:
+    """What was written before the reply, folded."""
+    if not thoughts:
+        return ""
+    summary = f"thoughts, {len(thoughts)} characters; the game does not read them"
+    return f'<details class="thoughts"><summary>{summary}</summary>{_text(thoughts)}</details>'
 
 
 def _payments(episode: RecordedEpisode, step: RecordedStep) -> str:

@@ -333,3 +333,45 @@ def test_the_page_is_walked_by_arrow_keys(browser, hostile: Path, tmp_path: Path
     assert not wide
     assert browser.title == "nim-v0, seed 3"
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+# --- thoughts -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thinking(tmp_path: Path) -> Path:
+    """A game of nim whose first step has thoughts that name another move than its reply does."""
+    game = srl_envs.play("nim-v0", {0: "strong", 1: "strong"}, seed=3)
+    (seat,) = game.steps[0].replies
+    thoughts = {seat: f"Perhaps <action>9 9</action>?\n{NASTY}{'long ' * 40}the end of thoughts"}
+    steps = (replace(game.steps[0], thoughts=thoughts), *game.steps[1:])
+    replace(game, steps=steps).save(tmp_path / "thinking.jsonl")
+    return tmp_path / "thinking.jsonl"
+
+
+def test_thoughts_are_shown_folded_and_apart_from_the_reply(
+    thinking: Path, capsys: Streams, tmp_path: Path
+) -> None:
+    game = srl_envs.load_transcript(thinking)
+    assert srl_envs.replay(game) == game
+    assert main(["watch", str(thinking), "--all"]) == 0
+    folded = capsys.readouterr().out
+    assert folded.count("thinks, which the game does not read") == 1
+    assert "Perhaps <action>9 9</action>?" in folded
+    assert "the end of thoughts" not in folded
+    assert main(["watch", str(thinking), "--all", "--full"]) == 0
+    assert "the end of thoughts" in capsys.readouterr().out
+    html = page(watchable(game))
+    (details,) = html.split('<details class="thoughts">')[1:]
+    inside, outside = details.split("</details>", 1)
+    assert "the end of thoughts" in inside
+    assert "<script>" not in inside
+    assert "Perhaps" not in outside
+
+
+def test_a_transcript_without_thoughts_says_nothing_of_them(thinking: Path) -> None:
+    game = srl_envs.load_transcript(thinking)
+    assert ["thoughts" in step for step in game.data()["steps"]] == [
+        bool(step.thoughts) for step in game.steps
+    ]
+    assert not any("thoughts" in step for step in game.data(thoughts=False)["steps"])
