@@ -2,9 +2,11 @@
 
     SRL_VLLM_PYTHON=... python -m benchmarks.speed.weight_updates [--updates 10] [--url URL] [--json FILE]
 
-Clients ask for replies without a break, and a probe asks for replies of one token, one after the other. The
-pause of an update is how much longer the slowest probe took that was in flight during it than the median
-probe that met no update. Nothing is stopped for an update.
+Clients ask for replies without a break, and a probe asks for replies of one token, one after the other. An
+install has parts that stop nobody: this process opens and verifies the weights and writes them for the
+server. What can hold requests up is the one call with which the server loads the adapter, between two
+steps of its batch. The pause of an update is how much longer the slowest probe took that was in flight during
+that call than the median probe that met none; compare it with the spread of those.
 """
 
 from __future__ import annotations
@@ -74,6 +76,20 @@ class Load:
             self.probes.append((began, time.monotonic()))
 
 
+class TimedLink(HTTPLink):
+    """Notes when the server loaded adapters."""
+
+    def __init__(self, server: VLLMServer | str) -> None:
+        super().__init__(server, ends_server=True)
+        self.loads: list[Span] = []
+
+    async def load(self, name: str, folder: Path) -> None:
+        """See `HTTPLink`."""
+        began = time.monotonic()
+        await super().load(name, folder)
+        self.loads.append((began, time.monotonic()))
+
+
 def versions(base: BaseModel, transport: FilesTransport, count: int) -> list[WeightUpdate]:
     """Published adapters with weights of their own."""
     drawn = torch.Generator().manual_seed(1)
@@ -87,9 +103,12 @@ def versions(base: BaseModel, transport: FilesTransport, count: int) -> list[Wei
     return published
 
 
-async def measure(engine: VLLMEngine, updates: list[WeightUpdate], clients: int) -> dict[str, Any]:
+async def measure(
+    engine: VLLMEngine, link: TimedLink, updates: list[WeightUpdate], clients: int
+) -> dict[str, Any]:
     """Change versions under load."""
     await engine.install(updates[0])
+    link.loads.clear()
     load = Load(engine, updates[0].version)
     tasks = [asyncio.create_task(load.client(number)) for number in range(1, clients + 1)]
     tasks.append(asyncio.create_task(load.probe()))
@@ -106,16 +125,17 @@ async def measure(engine: VLLMEngine, updates: list[WeightUpdate], clients: int)
     load.over = True
     await asyncio.gather(*tasks)
     await engine.close()
-    calm_s = [e - b for b, e in load.probes if not any(b < y and x < e for x, y in installs)]
+    calm_s = [e - b for b, e in load.probes if not any(b < y and x < e for x, y in link.loads)]
     usual_s = float(np.median(calm_s))
     pauses_ms = [
         1000 * max([e - b - usual_s for b, e in load.probes if b < y and x < e] or [0.0])
-        for x, y in installs
+        for x, y in link.loads
     ]
     whole = [reply.finish == "stop" or len(reply.token_ids) == REPLY for _, reply in load.replies]
     return {
         "updates": len(installs),
         "install_ms": _spread([1000 * (end - begin) for begin, end in installs]),
+        "load_ms": _spread([1000 * (end - begin) for begin, end in link.loads]),
         "retire_ms": _spread([1000 * s for s in retired_s]),
         "pause_ms": _spread([max(0.0, pause) for pause in pauses_ms]),
         "probe_ms": _spread([1000 * s for s in calm_s]),
@@ -159,8 +179,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         transport = FilesTransport(Path(scratch) / "versions")
         server: VLLMServer | str = options.url or _started(Path(scratch) / "server.log")
+        link = TimedLink(server)
         engine = VLLMEngine(
-            HTTPLink(server, ends_server=True),
+            link,
             base.chat,
             SamplingSettings(max_new_tokens=REPLY),
             context_length=CONTEXT,
@@ -169,7 +190,7 @@ def main() -> None:
             max_versions=4,
         )
         published = versions(base, transport, options.updates + 1)
-        found = asyncio.run(measure(engine, published, options.clients))
+        found = asyncio.run(measure(engine, link, published, options.clients))
     where = {
         "clients": options.clients,
         "machine": f"{psutil.cpu_count()} cores, {platform.machine()}, load {psutil.getloadavg()[0]:.1f}",
