@@ -46,6 +46,9 @@ class EngineSettings(ABC):
 
     activates: ClassVar[bool] = False
     """Whether its adapters can act from the reply on (``lora.activation``)."""
+    samples_base: ClassVar[bool] = True
+    """Whether it samples with `EngineSite.base` itself; otherwise it reads there only what the model is."""
+
     kind: str
     """Name of the engine, or its ``package.module:Class``."""
 
@@ -60,9 +63,10 @@ class EngineSettings(ABC):
             ConfigError: it cannot work with this base or sampling.
         """
 
-    def alone_because(self) -> str:
-        """Why two processes of one run, one that plays and one that trains, cannot both make it."""
-        return ""
+    def beside_generation(self) -> EngineSettings:
+        """What the training process itself plays with, looks and round robins, where another process has
+        this engine and plays the matches that are learned from (section ``asynchronous``)."""
+        return self
 
     def require_versions(self, least: int) -> None:  # noqa: B027 - most engines take any number
         """Refuse a run that will need more versions at once than the engine takes; called with the recipe.

@@ -75,6 +75,8 @@ class VLLMEngine:
         adapters: what versions are made of; None serves the base alone.
         open_update: the transport's `open`.
         max_versions: adapters that the server holds at once.
+        folder: for the adapters' files, which vLLM reads, and for nothing else; what lies there goes. A
+            temporary one if absent.
         concurrency: requests at the server at once; the others wait here.
     """
 
@@ -88,6 +90,7 @@ class VLLMEngine:
         adapters: ServedAdapters | None = None,
         open_update: Callable[[WeightUpdate], Mapping[str, torch.Tensor]] | None = None,
         max_versions: int = 8,
+        folder: Path | None = None,
         concurrency: int = 256,
     ) -> None:
         if concurrency < 1:
@@ -98,7 +101,10 @@ class VLLMEngine:
         self._context_length = context_length
         self._adapters, self._open_update = adapters, open_update
         self._max_versions = max_versions
-        self._folder = Path(tempfile.mkdtemp(prefix="srl-adapters-"))
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)  # of an engine whose process was killed
+            folder.mkdir(parents=True)
+        self._folder = (folder or Path(tempfile.mkdtemp(prefix="srl-adapters-"))).absolute()
         self._installed: dict[WeightVersion, str] = {}
         """Version -> its name at the server, which is that of its folder."""
         self._in_flight: Counter[WeightVersion] = Counter()

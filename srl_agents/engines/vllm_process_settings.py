@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from srl_agents.engines.settings import EngineSettings, EngineSite
+from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
+from srl_agents.engines.vllm_settings import ADAPTERS, require_room, served_adapters
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ class VLLMProcessSettings(EngineSettings):
 
     A vLLM that dies ends the run, which goes on from its checkpoint; a server is started again.
     """
+
+    samples_base: ClassVar[bool] = False
 
     kind: str = "vllm_process"
     max_versions: int = 16
@@ -42,9 +45,13 @@ class VLLMProcessSettings(EngineSettings):
         if not 0 < self.memory_share <= 1:
             raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
 
-    def alone_because(self) -> str:
+    def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""
-        return "two of it would share the memory of one device. Use kind 'transformers'"
+        require_room(self.max_versions, least)
+
+    def beside_generation(self) -> EngineSettings:
+        """See `EngineSettings`; vLLM is in generation's process, so the embedded engine plays the rest."""
+        return TransformersSettings()
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`; waits for vLLM's first reply.
@@ -56,7 +63,6 @@ class VLLMProcessSettings(EngineSettings):
         from srl_agents.engines.vllm_engine import VLLMEngine  # noqa: PLC0415 - torch: seconds
         from srl_agents.engines.vllm_process import VLLMProcess  # noqa: PLC0415
         from srl_agents.engines.vllm_server import VLLMServerSettings  # noqa: PLC0415
-        from srl_agents.engines.vllm_settings import served_adapters  # noqa: PLC0415
         from srl_agents.models import catalog  # noqa: PLC0415
 
         base = site.base
@@ -86,6 +92,7 @@ class VLLMProcessSettings(EngineSettings):
             adapters=adapters,
             open_update=site.open_update,
             max_versions=self.max_versions,
+            folder=site.folder / ADAPTERS,
             concurrency=self.concurrency,
         )
         return engine

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
-from srl_agents.engines.settings import EngineSettings, EngineSite
+from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError
 
@@ -23,6 +23,9 @@ BLOCK = 16
 """Tokens by which prompts are compared where ``block_tokens`` is not said; vLLM's own on a GPU."""
 LOG = "vllm.log"
 """Of a server that a run starts, in the run's folder."""
+ADAPTERS = "served"
+"""Where a run's folder has the adapters that vLLM reads."""
+_SHAPE = "shape"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +34,8 @@ class VLLMSettings(EngineSettings):
 
     Its batches are its own affair, so runs repeat seeds and schedule and not rounding.
     """
+
+    samples_base: ClassVar[bool] = False
 
     kind: str = "vllm"
     url: str = ""
@@ -75,11 +80,7 @@ class VLLMSettings(EngineSettings):
 
     def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""
-        if least > self.max_versions:
-            raise ConfigError(
-                f"engine.max_versions={self.max_versions}: this run plays {least} versions at once, its "
-                f"learners and their past. Use {least} or more, or lower opponents.past_limit."
-            )
+        require_room(self.max_versions, least)
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`; waits for the server's first reply.
@@ -132,9 +133,10 @@ class VLLMSettings(EngineSettings):
                 adapters=adapters,
                 open_update=site.open_update,
                 max_versions=self.max_versions,
+                folder=site.folder / ADAPTERS / str(number),
                 concurrency=self.concurrency,
             )
-            for one in (server, *self.urls)
+            for number, one in enumerate((server, *self.urls))
         ]
         if len(engines) == 1:
             return engines[0]
@@ -142,9 +144,22 @@ class VLLMSettings(EngineSettings):
             engines, _blocks_of(base, self.block_tokens or BLOCK), places=self.concurrency
         )
 
-    def alone_because(self) -> str:
-        """See `EngineSettings`; the server counts the versions of one process."""
-        return "its server holds the versions of one process. Use kind 'transformers'"
+    def beside_generation(self) -> EngineSettings:
+        """See `EngineSettings`; the server is generation's alone, so the embedded engine plays the rest."""
+        return TransformersSettings()
+
+
+def require_room(max_versions: int, least: int) -> None:
+    """Refuse a run that plays more versions at once than vLLM is to hold.
+
+    Raises:
+        ConfigError: says how many it plays.
+    """
+    if least > max_versions:
+        raise ConfigError(
+            f"engine.max_versions={max_versions}: this run plays {least} versions at once, its learners and "
+            f"their past. Use {least} or more, or lower opponents.past_limit."
+        )
 
 
 def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tuple[int, ...]]:
@@ -159,9 +174,11 @@ def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tupl
 
 
 def served_adapters(base: BaseModel) -> ServedAdapters:
-    """What a server must know of the adapters on a base, which has one at least."""
+    """What a server must know of the adapters on a base; where there is none, one is added and not used."""
     from srl_agents.engines.vllm_engine import ServedAdapters  # noqa: PLC0415 - torch: seconds
 
+    if not base.adapters:
+        base.add_adapter(_SHAPE, 0)
     name = base.adapters[0]
     with tempfile.TemporaryDirectory() as folder:
         base.save_adapter(name, Path(folder))

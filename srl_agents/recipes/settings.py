@@ -331,7 +331,9 @@ class LeagueRecipe:
             base.training.check(self._plan(base))
             # each learner's present version, and those of its past that the pool keeps
             past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
-            base.engine.require_versions(len(base.learners) * (1 + past))
+            # and where orders wait, those of each, with what the pool drops meanwhile
+            waiting = 0 if self.asynchronous is None else 2 * self.asynchronous.ahead
+            base.engine.require_versions(len(base.learners) * (1 + past + waiting))
             require(
                 self.memory.budget_gib is None or base.quantization == "none",
                 "memory.budget_gib: weights in 4 bits stay where they are; leave out budget_gib or "
@@ -459,8 +461,6 @@ class LeagueRecipe:
             "what the environment pays. With rewards, reward_model or an estimator without groups leave it "
             "out.",
         )
-        reason = self.engine.alone_because()
-        require(not reason, f"asynchronous, engine.kind={self.engine.kind!r}: {reason}.")
 
     def _check_several(self) -> None:
         """What is of one base alone is refused with several, by name."""

@@ -201,9 +201,9 @@ def generate(folder: Path) -> None:
     settings = recipe.asynchronous
     if settings is None:
         raise ValueError(f"the run in {folder} plays by itself.")
-    (base,) = load_bases(recipe)
+    (base,) = load_bases(recipe, "" if recipe.engine.samples_base else "cpu")
     transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
-    engine = make_engine(recipe, base, transport, folder)
+    engine = make_engine(recipe, base, transport, folder, recipe.engine)
     policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in env_spec(recipe.env).bots}
     drawn_as = {base.name: base.name}

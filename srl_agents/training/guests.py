@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 from srl_agents.agents.grammar import EndpointName
-from srl_agents.agents.resolver import Candidate, EngineKey, Playing, Seated, find, seat
+from srl_agents.agents.resolver import Asking, Candidate, EngineKey, Playing, Seated, find, seat
+from srl_agents.engines.reply_journal import REPLIES, ReplyJournal
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
@@ -15,11 +18,23 @@ from srl_agents.training.single_parts import sampling_of
 from srl_envs import spec
 
 
-def seat_served(recipe: LeagueRecipe, say: Callable[[str], None]) -> dict[str, Seated]:
+def seat_served(
+    recipe: LeagueRecipe, folder: Path, say: Callable[[str], None], opened: ExitStack
+) -> dict[str, Seated]:
     """Guests behind endpoints, each of which has answered; ask before anything slow.
+
+    What they answer is kept in the run's folder before it is used, so a run that is killed and goes on
+    asks, and pays, for nothing twice.
+
+    Args:
+        recipe: of the run.
+        folder: of the run; made where there are such guests.
+        say: shows a line.
+        opened: closes the journal of replies, behind the engines.
 
     Raises:
         ModelError: an endpoint does not answer.
+        StoreError: the journal cannot be read or written.
     """
     served = {k: c for k, c in _candidates(recipe).items() if isinstance(c.name, EndpointName)}
     if set(served) & set(recipe.opponents.agents):
@@ -27,7 +42,12 @@ def seat_served(recipe: LeagueRecipe, say: Callable[[str], None]) -> dict[str, S
             "opponents behind endpoints draw random numbers of their own: this run cannot be repeated "
             "bit for bit."
         )
-    return seat(served, _playing(recipe))
+    if not served:
+        return {}
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = ReplyJournal(folder / REPLIES)
+    opened.callback(journal.close)
+    return seat(served, _playing(recipe, Asking(journal=journal)))
 
 
 def seat_loaded(recipe: LeagueRecipe, bases: Sequence[PlayingBase]) -> dict[str, Seated]:
@@ -46,7 +66,7 @@ def seat_loaded(recipe: LeagueRecipe, bases: Sequence[PlayingBase]) -> dict[str,
             shape = (had.lora.rank, float(had.lora.alpha))
             head, acts = had.prompt.head(), had.lora.activation
             own.setdefault(EngineKey(had.model, shape, head, acts), engine)
-    return seat(loaded, _playing(recipe), own)
+    return seat(loaded, _playing(recipe, Asking()), own)
 
 
 def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:
@@ -66,10 +86,11 @@ def _candidates(recipe: LeagueRecipe) -> dict[str, Candidate]:
     return {name: find(name, recipe.env) for name in recipe.guests}
 
 
-def _playing(recipe: LeagueRecipe) -> Playing:
+def _playing(recipe: LeagueRecipe, asking: Asking) -> Playing:
     return Playing(
         env_id=spec(recipe.env).id,
         sampling=sampling_of(recipe),
+        asking=asking,
         dtype=recipe.dtype,
         device=recipe.device,
     )

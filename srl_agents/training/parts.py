@@ -196,7 +196,7 @@ def _on_ground(
         for tracker in begin_trackers(recipe, folder, own):
             opened.callback(tracker.close)
             trackers.append(tracker)
-    served = seat_served(recipe, view.say)
+    served = seat_served(recipe, folder, view.say, opened)
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
     checkpointing = checkpointing_by_plan(recipe)
     bases = load_bases(recipe)
@@ -306,7 +306,9 @@ def _with_players(learning: Learning) -> Parts:
         learning.opened.callback(transport.close)
         if buffer is not None:
             transport = held = HeldTransport(transport, buffer.versions)
-        engine = make_engine(recipe, base, transport, learning.folder)
+        own = base.settings.engine
+        settings = own if buffer is None else own.beside_generation()
+        engine = make_engine(recipe, base, transport, learning.folder, settings)
         learning.opened.callback(partial(_close, loop, engine))
         playing.append(
             PlayingBase(

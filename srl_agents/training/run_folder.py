@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from srl_agents.engines.reply_journal import REPLIES
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.recipe_kinds import Recipe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -19,6 +20,8 @@ from srl_envs.settings import dump
 
 RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 _UNFINISHED = f"{RECIPE}.tmp"
+_BEFORE = (_UNFINISHED, REPLIES)
+"""What may be there before the recipe is."""
 _MOST_NAMED = 5
 """Keys that a refusal names."""
 _FREE_OF_POPULATIONS = ("matches", "workers", "batch", "lease_s")
@@ -34,7 +37,7 @@ def check_folder(recipe: Recipe, folder: Path) -> None:
     if path.is_file():
         _check_recipe(recipe, path)
     elif folder.exists() and (
-        not folder.is_dir() or any(found.name != _UNFINISHED for found in folder.iterdir())
+        not folder.is_dir() or any(found.name not in _BEFORE for found in folder.iterdir())
     ):
         raise ConfigError(
             f"{folder} is not empty and holds no run; choose another folder with --out."

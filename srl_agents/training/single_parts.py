@@ -12,7 +12,7 @@ from typing import Any
 from srl_agents import checkpoints
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, SamplingSettings
-from srl_agents.engines.settings import EngineSite
+from srl_agents.engines.settings import EngineSettings, EngineSite
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.modes import resolve
 from srl_agents.league.store import LeagueStore
@@ -40,20 +40,24 @@ STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 Learners = dict[str, AdapterLearner[Any]]
 
 
-def load_bases(recipe: LeagueRecipe) -> tuple[LoadedBase, ...]:
+def load_bases(recipe: LeagueRecipe, device: str = "") -> tuple[LoadedBase, ...]:
     """The models that learners are adapters of.
+
+    Args:
+        recipe: of the run.
+        device: where their weights are; empty takes the recipe's.
 
     Raises:
         ConfigError: a reply alone would fill the context of one.
         ModelError: one cannot be fetched or loaded.
     """
     return tuple(
-        LoadedBase(settings=base, model=_load(base, recipe.rollout.max_new_tokens))
+        LoadedBase(settings=base, model=_load(base, recipe.rollout.max_new_tokens, device))
         for base in recipe.bases
     )
 
 
-def _load(own: Base, budget: int) -> BaseModel:
+def _load(own: Base, budget: int, device: str) -> BaseModel:
     base = BaseModel.load(
         own.model,
         lora_rank=own.lora.rank,
@@ -66,7 +70,7 @@ def _load(own: Base, budget: int) -> BaseModel:
         dtype=own.dtype,
         quantization=own.quantization,
         attention=own.attention,
-        device=own.device,
+        device=device or own.device,
         prompt=own.prompt.whole(),
     )
     if base.chat.reply_tokens(budget) >= base.context_length:
@@ -91,16 +95,27 @@ def sampling_of(recipe: LeagueRecipe) -> SamplingSettings:
 
 
 def make_engine(
-    recipe: LeagueRecipe, base: LoadedBase, transport: Transport, folder: Path
+    recipe: LeagueRecipe,
+    base: LoadedBase,
+    transport: Transport,
+    folder: Path,
+    settings: EngineSettings,
 ) -> Engine:
     """What replies of one base's versions are sampled with.
+
+    Args:
+        recipe: of the run.
+        base: its model.
+        transport: brings versions.
+        folder: of the run.
+        settings: of the engine: the base's, or what stands in for it beside generation.
 
     Raises:
         ConfigError: learners cannot learn from what it tells.
     """
     own, home = base.settings, below(folder, base.settings)
     home.mkdir(parents=True, exist_ok=True)
-    engine = own.engine.make_engine(
+    engine = settings.make_engine(
         EngineSite(
             base=base.model,
             sampling=sampling_of(recipe),
@@ -112,12 +127,12 @@ def make_engine(
     can = engine.capabilities
     if not (can.token_ids and can.logprobs and can.versions):
         raise ConfigError(
-            f"engine.kind={own.engine.kind!r} tells no tokens or log-probabilities, or takes no new "
+            f"engine.kind={settings.kind!r} tells no tokens or log-probabilities, or takes no new "
             "versions; nobody can learn from it."
         )
     for name, able in (("thoughts", can.thoughts), ("memory", can.memory)):
         if getattr(own.prompt, name) is not None and not able:
-            raise ConfigError(f"prompt.{name}: engine.kind={own.engine.kind!r} has none.")
+            raise ConfigError(f"prompt.{name}: engine.kind={settings.kind!r} has none.")
     return engine
 
 

@@ -111,7 +111,7 @@ def test_it_is_one_of_a_population(agent: str, tmp_path: Path) -> None:
         assert {name for spec, _ in store.matches() for name in spec.seats} == {"bot:middle", "me"}
 
 
-def train(tmp_path: Path, base: Path, agent: str) -> int:
+def train(tmp_path: Path, base: Path, agent: str, updates: int = 1) -> int:
     """Play against nobody else, and be measured against it: a random model need not learn."""
     recipe = tmp_path / "recipe.yaml"
     name = json.dumps(agent)
@@ -125,7 +125,8 @@ def train(tmp_path: Path, base: Path, agent: str) -> int:
         )
     )
     out = str(tmp_path / "run")
-    return main(["train", str(recipe), "--out", out, "--allow-nothing-learned"])
+    longer = ["--set", f"updates={updates}"]
+    return main(["train", str(recipe), "--out", out, "--allow-nothing-learned", *longer])
 
 
 @pytest.mark.slow
@@ -182,7 +183,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
         (known,) = [found for found in store.agents() if found.agent_id == agent]
         assert known.spec["endpoint"]["reported"] == DATED
     server.model = "org/parrot-2027-01-01"
-    assert train(tmp_path, base, agent) == 2
+    assert train(tmp_path, base, agent, updates=2) == 2
     assert agent in capsys.readouterr().err
 
 

@@ -16,14 +16,18 @@ from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingS
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
 from srl_agents.engines.vllm_process import VLLMProcess
 from srl_agents.engines.vllm_server import VLLMServerSettings
+from srl_agents.metrics.sinks import read_lines
 from srl_agents.models import catalog
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
 from srl_agents.models.prompt import Prompt, ThoughtSettings
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate
 from srl_agents.testing import check_engine
 from srl_agents.transports.files import FilesTransport
+from tests.training_runs import train_run
 
 pytestmark = [
     pytest.mark.vllm,
@@ -51,7 +55,7 @@ class Kept:
 @pytest.fixture(scope="module")
 def process() -> Iterator[Kept]:
     settings = VLLMServerSettings(
-        model=str(catalog.resolve(MODEL)), max_versions=4, max_running=16, max_length=CONTEXT,
+        model=str(catalog.resolve(MODEL)), max_versions=4, max_running=4, max_length=CONTEXT,
         dtype="float32", cache_gib=1, compiled=False,
     )  # fmt: skip
     made = VLLMProcess(settings)
@@ -99,7 +103,7 @@ def engine(
     return VLLMEngine(
         process,
         ChatTokenizer.load(catalog.resolve(MODEL), prompt),
-        SamplingSettings(max_new_tokens=12),
+        SamplingSettings(max_new_tokens=5),
         context_length=CONTEXT,
         adapters=ServedAdapters(config=config, tensors=updates[0].tensors),
         open_update=transport.open,
@@ -157,5 +161,38 @@ def test_it_keeps_what_every_engine_promises(
         lambda: engine(process, base, transport, updates, tmp_path),
         updates=updates,
         broken=[broken],
+        requests=6,
         patience_s=300,
     )
+
+
+RECIPE = """
+name: within
+model: smollm2-135m
+env: math_duel-v0
+env_options: {difficulty: 1, problems: 1, max_retries: 0}
+learners: [alice]
+updates: 1
+prompt:
+  examples:
+    - {observation: "Problem: 2 + 3 = ?", reply: "<action>5; 1</action>"}
+    - {observation: "Problem: 30 - 12 = ?", reply: "<action>18; 3</action>"}
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 10, order: free, batch_rows: 8}
+opponents: {mirror: 0, live: 0, past: 0, bots: {random: 1}}
+training: {learning_rate: 0.0001}
+engine: {kind: vllm_process, max_versions: 4, max_length: 1024, cache_gib: 1, compiled: false}
+transport: {kind: files}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+"""
+
+
+def test_a_recipe_trains_an_update_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "within.yaml"
+    path.write_text(RECIPE)
+    training = train_run(load(LeagueRecipe, path), tmp_path / "run")
+    (record,) = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert record["run"]["void"] == 0
+    assert record["learners"]["alice"]["sampler_kl"] < 0.05
+    assert training.parts.league.versions["alice"].number == 1
+    assert (tmp_path / "run" / "adapters" / "alice").is_dir()

@@ -348,6 +348,25 @@ def test_a_league_of_two_adapters_trains_end_to_end_on_the_server(
         assert all(v["sampler_kl"] < 0.05 for v in record["learners"].values() if "sampler_kl" in v)
 
 
+def test_matches_of_later_updates_are_played_on_the_server_while_training_goes_on(
+    server: VLLMServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "ahead.yaml"
+    path.write_text(RECIPE)
+    ahead = "asynchronous={ahead: 1, max_staleness: 1, in_flight: switch}"
+    recipe = load(LeagueRecipe, path, [f"engine.url={server.url}", ahead, "updates=3"])
+    train_run(recipe, tmp_path / "run")
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [record["update"] for record in records] == [1, 2, 3]
+    assert sum(record["run"]["overlap_s"] for record in records) > 0
+    learners = [values for record in records for values in record["learners"].values()]
+    assert sum(values.get("rows_lag:1", 0) for values in learners) > 0
+    for values in learners:
+        assert values.get("version_lag/max", 0) <= 1
+        assert values.get("rows_too_old", 0) == 0
+        assert values.get("sampler_kl", 0) < 0.05
+
+
 def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"

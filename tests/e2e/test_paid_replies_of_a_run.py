@@ -1,0 +1,91 @@
+"""Opponents behind endpoints in training: what one answered is asked once, though the run is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from srl_agents.engines.reply_journal import REPLIES
+from srl_agents.metrics import ConsoleView, Record
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run import LeagueTraining
+from tests.chat_server import MODEL, chat_server
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+name: paid
+model: tiny
+env: connect_four-v0
+env_options: {{rows: 4, cols: 4, k: 3}}
+updates: 3
+learners: [alice]
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 2, group_size: 2, max_new_tokens: 8, order: exact}}
+opponents: {{mirror: 0, live: 0, past: 0, agents: {{'{agent}': 1}}}}
+evaluation: {{every: 2, pairs: 1, final_pairs: 1, bots: [], agents: ['{agent}']}}
+checkpoint_every: 3
+"""
+
+
+class Killing(ConsoleView):
+    """Kills this process when an update is reported."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__("run", 3, Console(quiet=True))
+        self._after = after
+
+    def write(self, record: Record) -> None:
+        if record.update == self._after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def go_on(folder: Path, kill_after: int) -> None:
+    """Train to the end, or until the view kills this process."""
+    training = LeagueTraining(
+        load(LeagueRecipe, folder / "r.yaml"), folder / "run", Killing(kill_after)
+    )
+    try:
+        training.run()
+    finally:
+        training.close()
+
+
+def kept_in(folder: Path) -> list[str]:
+    """Digests of the requests that the run's journal has."""
+    lines = (folder / "run" / REPLIES).read_text().splitlines()
+    return [json.loads(line)["request"] for line in lines]
+
+
+TRAINER = """
+import sys
+from pathlib import Path
+from tests.e2e.test_paid_replies_of_a_run import go_on
+go_on(Path(sys.argv[1]), kill_after=2)
+"""
+
+
+def test_no_answered_request_is_paid_again_when_a_killed_run_goes_on(tmp_path: Path) -> None:
+    """It is killed after its second update, with no checkpoint: both are played again."""
+    with chat_server(reply=lambda request: "<action>2</action>") as server:
+        agent = f"openai:{MODEL}@{server.url}"
+        (tmp_path / "r.yaml").write_text(RECIPE.format(agent=agent))
+        ended = subprocess.run([sys.executable, "-c", TRAINER, str(tmp_path)], check=False)
+        assert ended.returncode == -signal.SIGKILL
+        paid = len(server.requests)
+        assert len(kept_in(tmp_path)) == paid > 10
+
+        go_on(tmp_path, kill_after=0)
+        kept = kept_in(tmp_path)
+        assert len(kept) == len(set(kept)) == len(server.requests) > paid
+    records = read_lines(tmp_path / "run/metrics.jsonl")
+    assert [record["update"] for record in records] == [1, 2, 3]
