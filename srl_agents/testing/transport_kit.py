@@ -278,7 +278,7 @@ def check_publisher_killed(make: Make, scratch: Path) -> None:
             pipe.send(make(folder).publish(version, tensors))
             pipe.recv()  # waits until it is killed
 
-        publisher = context.Process(target=work)
+        publisher = context.Process(target=work, daemon=True)
         publisher.start()
         require(ours.poll(_START_S), "a publisher in another process does not publish")
         with _Elsewhere(make, folder, ours.recv()) as reader:
@@ -361,7 +361,7 @@ class _Elsewhere:
             except ModelError:
                 theirs.send(_REFUSED)
 
-        self._process = context.Process(target=work)
+        self._process = context.Process(target=work, daemon=True)
         self._process.start()
 
     def answer(self) -> str:

@@ -66,6 +66,26 @@ class FilesSettings(TransportSettings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeltaSettings(TransportSettings):
+    """A file per version with what changed since the one before: for whole weights that change little."""
+
+    crosses_processes: ClassVar[bool] = True
+    kind: str = "delta"
+    anchor_every: int = 8
+    """Versions from one that is written whole to the next; 1 writes all whole."""
+
+    def __post_init__(self) -> None:
+        if self.anchor_every < 1:
+            raise ConfigError(f"anchor_every={self.anchor_every}: use 1 or more.")
+
+    def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
+        """See `TransportSettings`."""
+        from srl_agents.transports.delta import DeltaTransport  # noqa: PLC0415 - torch: seconds
+
+        return DeltaTransport(folder, self.anchor_every)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostMemorySettings(TransportSettings):
     """Memory that the processes of this machine share: written once, mapped by readers."""
 
@@ -121,6 +141,7 @@ TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(
     built_in={
         "shared": "srl_agents.transports.settings:SharedSettings",
         "files": "srl_agents.transports.settings:FilesSettings",
+        "delta": "srl_agents.transports.settings:DeltaSettings",
         "host_memory": "srl_agents.transports.settings:HostMemorySettings",
         "collective": "srl_agents.transports.settings:CollectiveSettings",
     },

@@ -6,13 +6,18 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from srl_agents.models.digests import version_of
+from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import check_transport
 from srl_agents.transports.collective import CollectiveTransport
+from srl_agents.transports.delta import FILE, DeltaTransport
 from srl_agents.transports.files import MANIFEST, WEIGHTS, FilesTransport
 from srl_agents.transports.host_memory import HostMemoryTransport
 from srl_agents.transports.protocol import Transport
@@ -23,6 +28,7 @@ from srl_envs.errors import ModelError
 MAKE: dict[str, Callable[[Path], Transport]] = {
     "shared": lambda _: SharedTransport(),
     "files": FilesTransport,
+    "delta": DeltaTransport,
     "host_memory": lambda folder: HostMemoryTransport(folder, memory=folder),
     "collective": lambda folder: CollectiveTransport(folder, patience_s=3.0),
 }
@@ -40,18 +46,75 @@ def test_shipped_transports_keep_the_contract(name: str, tmp_path: Path) -> None
 
 
 def test_a_machines_memory_is_mapped_and_given_back(tmp_path: Path) -> None:
-    settings = HostMemorySettings()
-    transport = settings.make_transport(tmp_path, whole_weights=False)
+    made = HostMemorySettings()
+    transport = made.make_transport(tmp_path, whole_weights=False)
     update = transport.publish(VERSION, TENSORS)
     path = Path(update.handle)
     assert path.is_relative_to("/dev/shm")
-    reader = settings.make_transport(tmp_path, whole_weights=False)
+    reader = made.make_transport(tmp_path, whole_weights=False)
     opened = reader.open(update)
     reader.close()
     assert path.is_file()
     transport.close()
     assert not path.parent.exists()
     assert torch.equal(opened["a"], TENSORS["a"])
+
+
+def drifting(seed: int, versions: int) -> list[dict[str, torch.Tensor]]:
+    """Versions of which each moves a few entries of the one before."""
+    draw = torch.Generator().manual_seed(seed)
+    now = {"a": torch.rand(64, 64, generator=draw).bfloat16(), "b": torch.rand(9, generator=draw)}
+    made = [now]
+    for _ in range(versions - 1):
+        now = {name: tensor.clone() for name, tensor in now.items()}
+        now["a"].view(-1)[torch.randperm(4096, generator=draw)[:5]] += 1
+        made.append(now)
+    return made
+
+
+@given(
+    st.integers(0, 9),
+    st.integers(1, 4),
+    st.permutations(range(6)),
+    st.lists(st.integers(0, 5), unique=True, max_size=5),
+)
+@settings(max_examples=15, deadline=None)
+def test_versions_told_from_each_other_open_in_any_order_whatever_was_released(
+    seed: int, anchor_every: int, order: list[int], released: list[int]
+) -> None:
+    with TemporaryDirectory() as folder:
+        transport = DeltaTransport(Path(folder), anchor_every)
+        updates: list[WeightUpdate] = []
+        made = drifting(seed, 6)
+        for number, tensors in enumerate(made):
+            version = version_of("alice", number, tensors)
+            previous = updates[-1].version if updates else None
+            updates.append(transport.publish(version, tensors, previous))
+        for number in released:
+            transport.release(updates[number].version)
+        reader = DeltaTransport(Path(folder), anchor_every)
+        for number in order:
+            if number in released:
+                with pytest.raises(ModelError):
+                    reader.open(updates[number])
+                continue
+            opened = reader.open(updates[number])
+            assert all(torch.equal(opened[name], made[number][name]) for name in opened)
+        for update in updates:
+            transport.release(update.version)
+        assert not list(Path(folder).glob(f"*/{FILE}"))
+
+
+def test_a_small_change_is_a_small_file_and_every_so_many_are_whole(tmp_path: Path) -> None:
+    transport, sizes = DeltaTransport(tmp_path, anchor_every=3), []
+    previous: WeightVersion | None = None
+    for number, tensors in enumerate(drifting(0, 6)):
+        version = version_of("alice", number, tensors)
+        update = transport.publish(version, tensors, previous)
+        sizes.append((Path(update.handle) / FILE).stat().st_size)
+        previous = version
+    assert [size > 8000 for size in sizes] == [True, False, False] * 2
+    assert max(sizes[1:3]) < 500
 
 
 def test_a_full_memory_is_said_before_anything_is_written(
