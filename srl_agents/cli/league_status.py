@@ -22,6 +22,7 @@ from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import plain_json
+from srl_agents.training.run_folder import STORE
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError, UnknownEnvironmentError
 
@@ -37,7 +38,6 @@ Examples:
   srl league status runs/quickstart-tiny-seed0 --diagnostics
   srl league status runs/population-connect-four-seed0 --watch 2
 """
-STORE = "league.db"
 _PIPED_COLUMNS = 120
 Names = dict[str, str]
 """Agent id -> what is shown."""

@@ -1,4 +1,4 @@
-"""`srl watch FILE` and `srl watch ENV AGENT ...`: an episode step by step, or as a web page."""
+"""`srl watch`: the roles of a run, or an episode step by step or as a web page."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ from srl_agents.cli.recorded import RecordedEpisode, RecordedStep, Turn, watchab
 from srl_agents.cli.transcript_view import move_text, news, printable, verdict
 from srl_envs.errors import ConfigError
 
-DESCRIPTION = """Replay an episode that `srl play --save` or Transcript.save wrote, or let agents play one.
+DESCRIPTION = """Look at a run that goes on, or replay an episode that `srl play --save` or Transcript.save
+wrote, or let agents play one.
 
-In a terminal it goes step by step: Enter, space or right arrow for the next step, left arrow or b
+A folder of `srl train` or `srl league run` shows its roles until Ctrl-C: who is alive, what waits, how
+old rows are, where the time goes, tokens a second, and how long new versions travel.
+
+In a terminal an episode goes step by step: Enter, space or right arrow for the next step, left arrow or b
 for the one before, g and G for the first and the last, q to leave. In a pipe, or with --all, all
 steps are printed at once. With --html the episode becomes one web page that needs nothing else.
 
 An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
 
 Examples:
+  srl watch runs/quickstart-tiny-seed0
+  srl watch runs/quickstart-tiny-seed0 --all --json
   srl watch game.jsonl
   srl watch connect_four-v0 tiny strong --seed 7
   srl watch game.jsonl --names alice bob --all
@@ -48,10 +54,10 @@ _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """What to replay, and how to show it."""
+    """What to look at, and how to show it."""
 
-    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE|ENV")]
-    """The recorded episode, or the environment that agents play."""
+    file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE|ENV")]
+    """The run's folder, the recorded episode, or the environment that agents play."""
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
     ] = ()
@@ -65,14 +71,22 @@ class WatchOptions:
     names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
     """Of the players, seat by seat."""
     all: bool = False
-    """Print all steps at once, also in a terminal."""
+    """Print all steps of an episode at once, or look at a run once, also in a terminal."""
     full: bool = False
     """Show all that a seat sees at every step, not only what is new, and thoughts whole."""
+    every_s: Annotated[float, tyro.conf.arg(metavar="S")] = 1.0
+    """Seconds between two looks at a run."""
+    json: bool = False
+    """Print JSON, a look at a run a line."""
 
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl watch --help`."""
     options = read_options(WatchOptions, command="srl watch", description=DESCRIPTION, argv=argv)
+    if options.file.is_dir() and not options.agents:
+        return _run(options)
+    if options.json:
+        raise ConfigError(f"--json shows a run, and {options.file} is no folder of one.")
     episode = _episode(options)
     if options.html is not None:
         _write(options.html, page(episode))
@@ -87,6 +101,23 @@ def main(argv: list[str]) -> int:
             f"srl watch: warning: {options.file} does not replay to what it claims: {parts} differ.",
             file=sys.stderr,
         )
+    return 0
+
+
+def _run(options: WatchOptions) -> int:
+    """A run's roles, until somebody interrupts."""
+    from srl_agents.cli.run_view import watch_run
+
+    if options.html is not None or options.names or options.full:
+        raise ConfigError(
+            f"--html, --names, --full show an episode, and {options.file} is a folder."
+        )
+    if not 0.05 <= options.every_s <= 3600:
+        raise ConfigError(f"--every-s {options.every_s:g}: use 0.05 to 3600.")
+    try:
+        watch_run(options.file, every_s=options.every_s, once=options.all, as_json=options.json)
+    except KeyboardInterrupt:
+        print()  # as it should end
     return 0
 
 

@@ -27,10 +27,8 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
-from srl_agents.training.run_folder import RECIPE
+from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS
 from srl_agents.training.single_parts import (
-    BUFFER,
-    VERSIONS,
     load_bases,
     make_engine,
     make_request_trace,

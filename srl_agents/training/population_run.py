@@ -16,12 +16,11 @@ from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.training.population_policies import seat_population
 from srl_agents.training.population_workers import WorkerPool
-from srl_agents.training.run_folder import RECIPE, check_folder, write_recipe
+from srl_agents.training.run_folder import RECIPE, STORE, check_folder, write_recipe
 from srl_envs import spec as env_spec
 from srl_envs.errors import SandboxError
 from srl_envs.making import count_seats
 
-STORE = "league.db"
 _POLL_S = 0.5
 _MOST_VOID = 3
 """Times a block may be played again because of void matches before the run gives up."""

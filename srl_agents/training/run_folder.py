@@ -19,6 +19,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.settings import dump
 
 RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
+STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES)
 """What may be there before the recipe is."""

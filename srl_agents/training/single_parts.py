@@ -28,15 +28,13 @@ from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
 from srl_agents.trainers.experience import Experience, Teachers
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.bases import LoadedBase, below, starts_of
-from srl_agents.training.run_folder import CHECKPOINTS
+from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, STORE, VERSIONS
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.transports.protocol import Transport
 from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 from srl_envs.making import count_seats
 
-STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
-"""Within a run's folder."""
 Learners = dict[str, AdapterLearner[Any]]
 
 
