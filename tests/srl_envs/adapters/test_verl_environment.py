@@ -1,0 +1,69 @@
+"""Rows for veRL, its reward function, and its own classes over them where veRL is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import srl_envs
+from srl_envs.adapters import verl as door
+from srl_envs.errors import ConfigError
+
+pytest.importorskip("pyarrow")
+ENV = "math_duel-v0"
+
+
+def test_a_row_names_its_episode_and_replies_are_paid_as_in_it() -> None:
+    (row, other) = door.rows(ENV, [7, 8], opponents="strong", problems=1)
+    assert row["prompt"][0]["content"] != other["prompt"][0]["content"]
+    assert json.loads(row["reward_model"]["ground_truth"])["seed"] == 7
+    text = row["prompt"][0]["content"]
+    strong = srl_envs.make_bot(ENV, "strong")(text)
+    truth = row["reward_model"]["ground_truth"]
+    paid = [door.compute_score(row["data_source"], reply, truth) for reply in (strong, "I pass.")]
+    assert paid[0] > paid[1]
+    assert paid[0] == door.compute_score(row["data_source"], strong, truth, extra_info={})
+
+
+def test_games_of_several_turns_and_foreign_rows_are_refused() -> None:
+    with pytest.raises(ConfigError, match="asks its seat more than once"):
+        door.rows("connect_four-v0", [1])
+    with pytest.raises(ConfigError, match="no seeds"):
+        door.rows(ENV, [])
+    with pytest.raises(ConfigError, match="is not ours"):
+        door.compute_score("openai/gsm8k", "4", "{}")
+
+
+def test_verl_reads_the_file_and_calls_the_reward(tmp_path: Path) -> None:
+    pytest.importorskip("verl")
+    from omegaconf import OmegaConf
+    from transformers import AutoTokenizer
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    path = tmp_path / "train.parquet"
+    assert door.write_rows(door.rows(ENV, range(4), opponents="strong", problems=1), path) == 4
+    from srl_agents.models import random_model
+
+    tokenizer = AutoTokenizer.from_pretrained(random_model.build(tmp_path / "model"))
+    config = OmegaConf.create({"max_prompt_length": 2048, "cache_dir": str(tmp_path / "cache")})
+    dataset = RLHFDataset([str(path)], tokenizer, config)
+    assert len(dataset) == 4
+    row = dataset[2]
+    assert row["raw_prompt"][0]["role"] == "user"
+    assert row["extra_info"]["seed"] == 2
+    named = {"path": str(Path(door.__file__)), "name": "compute_score"}
+    reward = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": named}}))
+    reply = srl_envs.make_bot(ENV, "strong")(row["raw_prompt"][0]["content"])
+    paid = [
+        reward(
+            data_source=row["data_source"],
+            solution_str=said,
+            ground_truth=row["reward_model"]["ground_truth"],
+            extra_info=row["extra_info"],
+        )
+        for said in (reply, "I pass.")
+    ]
+    assert paid[0] > paid[1]
