@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_envs.errors import PolicyError, SRLError, TranscriptError
+from srl_envs.errors import PolicyError, SRLError, TranscriptError, file_fault
 from srl_envs.making import make
 from srl_envs.registry import Policy
 from srl_envs.seating import require_seated, seat_policies
@@ -214,7 +214,9 @@ def load_transcript(path: str | Path) -> Transcript:
         if header.pop("format") != FORMAT_VERSION:
             raise TranscriptError(f"{path}: written by another version of SRL.")
         return Transcript.from_data({**header, "steps": steps, **result})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise TranscriptError(f"{file_fault(error, path)}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, TranscriptError):
             raise
         raise TranscriptError(f"{path} is no transcript: {type(error).__name__}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -29,7 +30,7 @@ Exit code: 0 nothing is wrong, 1 something is, 2 the folder holds no run.
 class DoctorOptions:
     """What to look at."""
 
-    run: tyro.conf.Positional[Path | None] = None
+    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="[RUN]")] = None
     """Folder of a run of `srl train`; the machine if absent."""
     json: bool = False
     """Print JSON."""

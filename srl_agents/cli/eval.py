@@ -44,7 +44,7 @@ _ADAPTERS, _RECIPE = "adapters", "recipe.yaml"
 class EvalOptions:
     """Whom to measure, and in what."""
 
-    tasks: str
+    tasks: Annotated[str, tyro.conf.arg(metavar="NAMES")]
     """Names, separated by commas."""
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")

@@ -37,7 +37,7 @@ Example:
 class RunOptions:
     """What to run and where."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """A YAML file, or the name of a shipped recipe."""
     out: Path | None = None
     """Folder of the run; runs/NAME-seedN if absent."""
@@ -51,7 +51,7 @@ class RunOptions:
 class ResumeOptions:
     """Which run."""
 
-    run: tyro.conf.Positional[Path]
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
 
 

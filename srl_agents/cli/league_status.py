@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console, Group, RenderableType
@@ -47,7 +47,7 @@ Names = dict[str, str]
 class StatusOptions:
     """Which run."""
 
-    run: tyro.conf.Positional[Path]
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a league store."""
     json: bool = False
     """Print JSON instead of tables; null where a number is unknown or an interval has no bound."""

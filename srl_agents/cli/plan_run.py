@@ -31,7 +31,7 @@ Examples:
 class PlanOptions:
     """What is planned, and for what."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """A YAML file, or the name of a shipped recipe."""
     device: str = "a100-80gb"
     """A device's name, cpu, or a size."""

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -30,7 +31,7 @@ _LOOK_S = 1.0
 class ServeOptions:
     """What to serve and how."""
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
     python: str = ""
     """Interpreter with vLLM; SRL_VLLM_PYTHON if absent."""

@@ -37,7 +37,7 @@ Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 class TrainOptions:
     """What to run and where."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """A YAML file, the name of a shipped recipe, or the folder of a run, which goes on."""
     out: Path | None = None
     """Folder of the run; runs/NAME-seedN if absent."""
