@@ -149,6 +149,8 @@ class Game(ABC, Generic[State, Action]):
     max_observation_chars: int = 8192
     reference_names: tuple[str, ...] = ()
     """Names of what `references` tells; an instance may have others than its class."""
+    resource: str = ""
+    """Name in `components` of the share of the scarce pool that a seat won; empty where there is no pool."""
 
     @abstractmethod
     def new(self, streams: Streams) -> State:

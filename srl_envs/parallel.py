@@ -120,7 +120,7 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         steps = game.max_turns * (max_retries + 1) + 2
         self._observation_space = Dict(
             {
-                "text": AnyText(len(self.header) + game.max_observation_chars),
+                "text": AnyText(self.most_text_chars),
                 "turn": Discrete(steps),
                 "can_act": Discrete(2),
             }
@@ -143,9 +143,19 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return {**self.rules, **changed}
 
     @property
+    def most_text_chars(self) -> int:
+        """Longest text that a seat is shown."""
+        return len(self.header) + self.game.max_observation_chars
+
+    @property
     def paid_names(self) -> tuple[str, ...]:
         """Components that rewards are the sum of."""
         return "outcome", "format"
+
+    @property
+    def resource_name(self) -> str:
+        """The statistic that is the share of the scarce pool which a seat won; empty without a pool."""
+        return self.game.resource
 
     @property
     def statistic_names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`srl league run | status | resume | exploit | export`: play a league, see who is how strong, export it."""
+"""`srl league run | status | resume | exploit | crossplay | export`: play a league, see who is strong."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ SUBCOMMANDS = {
     "status": "who is how strong, and did the learners get better",
     "resume": "continue an interrupted run",
     "exploit": "train somebody against one frozen version, and say what it takes from it",
+    "crossplay": "let the learners of several runs play each other",
     "export": "write a store as Parquet files",
 }
 HELP = "\n".join(
     [
         "usage: srl league COMMAND [OPTIONS]",
         "",
-        *(f"  {name:7} {what}" for name, what in SUBCOMMANDS.items()),
+        *(f"  {name:9} {what}" for name, what in SUBCOMMANDS.items()),
         "",
         "`srl league COMMAND --help` explains one. Examples:",
         "  srl league run population-connect-four",
         "  srl league status runs/population-connect-four-seed0",
         "  srl league resume runs/quickstart-tiny-seed0",
         "  srl league exploit runs/quickstart-tiny-seed0 alice@30",
+        "  srl league crossplay runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1",
         "  srl league export runs/quickstart-tiny-seed0 --out parquet",
     ]
 )

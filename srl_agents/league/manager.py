@@ -59,6 +59,7 @@ class League:
         seed: root of all schedules.
         roles: learner -> role; ``main`` by default.
         exploiters: when exploiters are frozen and start again.
+        held: learner -> seats that it and its past may hold; all seats if absent.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class League:
         seed: int,
         roles: Mapping[str, LearnerRole] | None = None,
         exploiters: ExploiterSettings | None = None,
+        held: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self.arena = arena
         self.versions: dict[str, WeightVersion] = dict(versions)
@@ -86,6 +88,7 @@ class League:
             name: given.get(name, "main") for name in self.learners
         }
         self.exploiters = exploiters or ExploiterSettings()
+        self._held = {name: tuple(seats) for name, seats in (held or {}).items()}
         self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
         self.past: list[str] = list(self.starts)
         self.best: dict[str, str] = {name: self._starts[name] for name in self.learners}
@@ -95,6 +98,8 @@ class League:
         self._ordinals: dict[str, int] = {}
         self._frozen_at: dict[str, int] = dict.fromkeys(self.learners, 0)
         self._counted: set[str] = set()
+        self.gone: set[str] = set()
+        """Agents that are met no more."""
         self._choose = find_sampler(opponents.past_sampler, opponents.sampler_options)
 
     def live(self, learner: str) -> str:
@@ -232,6 +237,7 @@ class League:
             for number, (a, b) in enumerate(pairings)
             for seed in seeds
             for turn in range(1 if a == b else n)
+            if all(self._may_sit(name, k) for k, name in enumerate(self._lineup(a, b, turn)))
         ]
 
     def round_robin(self, schedule: str, agents: Sequence[str], pairs: int) -> list[MatchSpec]:
@@ -293,6 +299,7 @@ class League:
             "cells": self._cells.state(),
             "ordinals": self._ordinals,
             "frozen_at": self._frozen_at,
+            "gone": sorted(self.gone),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -306,6 +313,7 @@ class League:
         self.best = dict(state["best"])
         self._frozen_at = dict(state["frozen_at"])
         self._ordinals = dict(state["ordinals"])
+        self.gone = set(state["gone"])
 
     # --- who sits where ----------------------------------------------------------------------
 
@@ -315,9 +323,15 @@ class League:
         """The attempts of one start state of one learner."""
         learner = self.learners[index]
         rng = self._rng(update, index, state)
-        seat = (state + update) % self.arena.seats
+        mine = self._held.get(learner) or range(self.arena.seats)
+        seat = mine[(state + update) % len(mine)]
         kind, others = self._draw_opponents(rng, learner)
         seats = [*others[:seat], self.live(learner), *others[seat:]]
+        if self._held:
+            seats = [
+                name if self._may_sit(name, k) else self._draw_for(rng, learner, kind, k)
+                for k, name in enumerate(seats)
+            ]
         seed = int(rng.integers(2**31))
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat)
@@ -343,14 +357,28 @@ class League:
             mates = [k for k, team in enumerate(self.arena.teams) if team == self.arena.teams[seat]]
             if rng.random() < 0.5:
                 for k in mates:
-                    seats[k] = me
+                    if self._may_sit(me, k):
+                        seats[k] = me
         elif self.opponents.focal_shares:
             n = self.arena.seats
             held = (1, n // 2, n - 1)[int(rng.integers(3))]
             free = [k for k in range(n) if k != seat]
             for k in rng.permutation(free)[: max(0, held - 1)]:
-                seats[int(k)] = me
+                if self._may_sit(me, int(k)):
+                    seats[int(k)] = me
         return seats
+
+    def _may_sit(self, agent: str, seat: int) -> bool:
+        """Whether an agent may hold a seat; who is no learner may hold any."""
+        return seat in self._held.get(lineage(agent), (seat,))
+
+    def _draw_for(self, rng: np.random.Generator, learner: str, kind: Purpose, seat: int) -> str:
+        """Somebody for a seat whose role the one who was drawn does not have: a main's live version, or in a
+        match with the past a frozen one."""
+        past = [v for v in self.past if v not in self.starts and self._may_sit(v, seat)]
+        live = [self.live(name) for name in self.mains if self._may_sit(self.live(name), seat)]
+        pool = (past if kind == "past" else live) or [self.start_of(learner)]
+        return pool[int(rng.integers(len(pool)))]
 
     def _draw_opponents(self, rng: np.random.Generator, learner: str) -> tuple[Purpose, list[str]]:
         """The kind of opponent, and who sits in the other seats."""
@@ -367,7 +395,9 @@ class League:
         if settings.verify:
             kinds["verify"] = settings.verify
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
-        kinds |= settings.agents
+        kinds |= {name: w for name, w in settings.agents.items() if name not in self.gone}
+        if not any(kinds.values()):  # nobody else is left
+            kinds["mirror"] = 1.0
         names, weights = list(kinds), np.array(list(kinds.values()))
         kind = names[int(rng.choice(len(names), p=weights / weights.sum()))]
         if kind == "mirror":

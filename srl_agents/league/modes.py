@@ -27,7 +27,7 @@ PRESETS: Mapping[Preset, OpponentSettings] = MappingProxyType(
         "free_for_all": OpponentSettings(mirror=0.35, live=0, past=0.65),
     }
 )
-_FREE = ("preset", "bots", "agents", "past_limit", "retention", "payoff_pairs")
+_FREE = ("preset", "bots", "agents", "budgets", "past_limit", "retention", "payoff_pairs")
 """Settings that a recipe may add to a preset."""
 
 

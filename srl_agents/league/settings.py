@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
+from srl_agents.agents.grammar import BOT, BotName, EndpointName, HumanName, parse
 from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
@@ -19,6 +19,20 @@ def require(condition: bool, message: str) -> None:
     """Raise `ConfigError` with ``message`` unless ``condition`` holds."""
     if not condition:
         raise ConfigError(message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetSettings:
+    """What an opponent behind an endpoint may be asked in one run, looks and final table included."""
+
+    requests: int
+    """Replies that are asked for."""
+    cost: float | None = None
+    """In the currency of the price file, which must know the model; absent: only requests are counted."""
+
+    def __post_init__(self) -> None:
+        require(self.requests >= 1, f"requests={self.requests}: use 1 or more.")
+        require(self.cost is None or self.cost > 0, f"cost={self.cost}: use more than 0.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +54,8 @@ class OpponentSettings:
     """Bot name -> weight; ``held_out`` is refused, it is for rating only."""
     agents: dict[str, float] = field(default_factory=dict)
     """Model, MODEL+ADAPTER or endpoint -> weight; they never learn. See docs/guides/agents.md."""
+    budgets: dict[str, BudgetSettings] = field(default_factory=dict)
+    """Of every endpoint in ``agents``: what it may be asked, after which it leaves the pool."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
@@ -71,6 +87,7 @@ class OpponentSettings:
             "bots: 'held_out' is for rating only; train against another bot.",
         )
         _check_agents(self.agents)
+        self._check_budgets()
         try:
             find_sampler(self.past_sampler, self.sampler_options)
         except ConfigError as error:
@@ -82,6 +99,21 @@ class OpponentSettings:
             self.payoff_pairs > 0 or not (self.past_sampler == "nash" or self.retention.support),
             "past_sampler='nash' and retention.support look at payoffs between snapshots, which "
             "are not played: set payoff_pairs, for example to 10.",
+        )
+
+    def _check_budgets(self) -> None:
+        """Every endpoint has a budget, and nobody else."""
+        served = [text for text in self.agents if isinstance(parse(text), EndpointName)]
+        for text in served:
+            require(
+                text in self.budgets,
+                f"agents: {text!r} is an endpoint without a budget, and training asks thousands of times. "
+                f"Say how often, `budgets: {{{text!r}: {{requests: 1000}}}}`, and with `cost` for how much.",
+            )
+        strangers = [text for text in self.budgets if text not in served]
+        require(
+            not strangers,
+            f"budgets: {strangers} are no endpoints of `agents`, and cost nothing; leave them out.",
         )
 
 

@@ -26,6 +26,12 @@ class Surroundings:
     """Components that it tells at the end."""
     references: tuple[str, ...]
     """What decides whether a move is right, by name; only rewards read it."""
+    resource: str = ""
+    """The one of them that is the share of a scarce pool; empty without a pool."""
+    most_replies: int = 1
+    """Of one seat in one episode."""
+    most_prompt_chars: int = 0
+    """Of one observation."""
 
 
 def surroundings(
@@ -46,6 +52,9 @@ def surroundings(
             paid=env.paid_names,
             statistics=env.statistic_names,
             references=env.unwrapped.game.reference_names,
+            resource=env.unwrapped.resource_name,
+            most_replies=env.observation_space(env.possible_agents[0])["turn"].n,
+            most_prompt_chars=env.unwrapped.most_text_chars,
         )
 
 

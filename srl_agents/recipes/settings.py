@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
+from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import known_name, require_model
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
+from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
 from srl_agents.league.modes import resolve
 from srl_agents.league.promotion import PromotionSettings
@@ -39,6 +41,7 @@ from srl_agents.recipes.base_settings import (
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
+from srl_agents.recipes.rollout_settings import RolloutSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
@@ -50,51 +53,6 @@ from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportS
 from srl_envs import spec
 from srl_envs.errors import ConfigError, UnknownPolicyError
 from srl_envs.registry import no_bot
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RolloutSettings:
-    """How experience is collected for one update."""
-
-    start_states: int = 8
-    """Start states per learner and update; each has one opponent."""
-    group_size: int = 8
-    """Attempts per start state; their mean is the baseline."""
-    max_new_tokens: int = 64
-    """Per reply."""
-    temperature: float = 1.0
-    """Of sampling; the trainer uses the same."""
-    top_k: int = 0
-    """Samples from only so many of the most probable tokens; 0 takes all. The trainer's probabilities
-    stay those of all tokens, for this filter and the next two: ``sampler_kl`` shows the difference."""
-    top_p: float = 1.0
-    """Samples from only the most probable tokens that together have this probability."""
-    min_p: float = 0.0
-    """Samples from only tokens of at least this share of the largest probability."""
-    order: Literal["exact", "free"] = "exact"
-    """``exact``: matches advance in lockstep, and runs are bit for bit repeatable. ``free``: nobody waits
-    for the slowest; repeatable in seeds and schedule, not in rounding."""
-    concurrency: int = 128
-    """Matches that are live at once."""
-    batch_rows: int = 64
-    """Most replies in one call of the model."""
-    trace: int = 0
-    """Tokens per block of the request trace that the run writes to ``requests.jsonl`` in its folder, for
-    ``srl plan kv --trace``; 0 writes none. With ``asynchronous`` it has the matches played ahead."""
-
-    def __post_init__(self) -> None:
-        require(self.trace >= 0, f"trace={self.trace}: use 0 (no trace) or tokens per block.")
-        names = ("start_states", "group_size", "max_new_tokens", "concurrency", "batch_rows")
-        for name in names:
-            value = getattr(self, name)
-            require(value >= 1, f"{name}={value}: use 1 or more.")
-        require(
-            self.temperature > 0,
-            f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",
-        )
-        require(self.top_k >= 0, f"top_k={self.top_k}: use 0 (all tokens) or more.")
-        require(0 < self.top_p <= 1, f"top_p={self.top_p}: use more than 0, at most 1.")
-        require(0 <= self.min_p <= 1, f"min_p={self.min_p}: use 0 to 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +81,9 @@ class LeagueRecipe:
     of ``models``."""
     roles: dict[str, LearnerRole] = field(default_factory=dict)
     """Learner -> ``main``, ``main_exploiter`` or ``league_exploiter``; main if absent."""
+    seats: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Learner -> seats that it and its past may hold, for games whose seats have different roles; all seats
+    if absent. For example {alice: [0], bob: [1]}: a navigator and a driver."""
     teams: tuple[int, ...] = ()
     """Team per seat, for example [0, 0, 1, 1]; empty where every seat plays for itself."""
     updates: int = 20
@@ -520,8 +481,13 @@ class LeagueRecipe:
         seats = around.seats
         if self.rewards is not None:
             self.rewards.check(
-                around.paid, around.statistics, around.references, self.rollout.max_new_tokens
+                around.paid,
+                around.statistics,
+                around.references,
+                self.rollout.max_new_tokens,
+                resource=around.resource,
             )
+        self._check_seats(seats)
         resolve(self.opponents, known.mode, seats)
         sizes = {self.teams.count(team) for team in self.teams}
         require(
@@ -543,6 +509,34 @@ class LeagueRecipe:
                 f"agents: {name!r} is what learners start as, and is met as such.",
             )
             known_name(name, self.env)
+        for agent, budget in self.opponents.budgets.items():
+            served = parse(agent)
+            require(
+                budget.cost is None
+                or not isinstance(served, EndpointName)
+                or find_model(served.url, served.model).price is not None,
+                f"opponents.budgets: {agent!r}: what it costs is not known. Name a price file in the "
+                "providers file (docs/guides/endpoints.md), or leave out cost.",
+            )
+
+    def _check_seats(self, seats: int) -> None:
+        """Every seat of the game has a main that may hold it."""
+        strangers = [name for name in self.seats if name not in self.learners]
+        require(
+            not strangers, f"seats: {strangers} are no learners; there are {list(self.learners)}."
+        )
+        for name, held in self.seats.items():
+            require(
+                bool(held) and set(held) <= set(range(seats)) and len(set(held)) == len(held),
+                f"seats.{name}={list(held)}: {self.env} has seats 0 to {seats - 1}; name one or more, each "
+                "once.",
+            )
+        mains = [name for name in self.learners if self.roles.get(name, "main") == "main"]
+        empty = [s for s in range(seats) if all(s not in self.seats.get(m, (s,)) for m in mains)]
+        require(
+            not empty,
+            f"seats: no main may hold seat {empty} of {self.env}; name a learner for each seat.",
+        )
 
     @property
     def guests(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from srl_envs.errors import ConfigError, nearest
 
 RESERVED_NAMES = (CREDITED, "reward_model", *REWARD_SPREAD)
 """Names that metrics and the learned judge use beside components."""
+RESOURCE = "resource"
+"""Weight of the share of a scarce pool, whatever a game calls it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +27,8 @@ class RewardSettings:
     weights: dict[str, float] = field(default_factory=dict)
     """Component of the environment -> reward units for each unit of it. What the environment pays
     (``outcome``, ``format``) counts 1 unless named here; a statistic of the game counts 0, and is paid
-    with the seat's last turn."""
+    with the seat's last turn. ``resource`` stands for the one that is the share of the scarce pool which the
+    seat won, in games that have a pool."""
     terms: dict[str, Annotated[RewardTerm, REWARD_SECTION]] = field(default_factory=dict)
     """Name -> reward beside the game's; the name is that of its component and metric."""
     mask_overlong: bool = False
@@ -49,6 +52,8 @@ class RewardSettings:
         statistics: Sequence[str],
         references: Sequence[str],
         max_new_tokens: int,
+        *,
+        resource: str = "",
     ) -> dict[str, float]:
         """Compare with the environment.
 
@@ -57,6 +62,7 @@ class RewardSettings:
             statistics: components that it tells at the end.
             references: what it knows to be right, by name.
             max_new_tokens: limit of a reply.
+            resource: the statistic that is the share of a scarce pool; empty without a pool.
 
         Returns:
             The weight of every component that counts.
@@ -66,7 +72,8 @@ class RewardSettings:
                 game does not have or does not fit, or every reward would be 0.
         """
         known = (*paid, *statistics)
-        for name in self.weights:
+        given = self._weights(resource)
+        for name in given:
             if name not in known:
                 raise ConfigError(
                     f"rewards.weights: the environment has no component {name!r}."
@@ -88,7 +95,7 @@ class RewardSettings:
                 term.judge(max_new_tokens)
             except ConfigError as error:
                 raise ConfigError(f"rewards.terms.{name}: {error}") from None
-        weights = {**dict.fromkeys(paid, 1.0), **self.weights}
+        weights = {**dict.fromkeys(paid, 1.0), **given}
         counting = {name: weight for name, weight in weights.items() if weight != 0}
         if not counting and not self.terms:
             raise ConfigError(
@@ -96,3 +103,18 @@ class RewardSettings:
                 "component a weight, or name a reward in rewards.terms."
             )
         return counting
+
+    def _weights(self, resource: str) -> dict[str, float]:
+        """With the statistic's own name for ``resource``."""
+        if RESOURCE not in self.weights:
+            return self.weights
+        if not resource:
+            raise ConfigError(
+                f"rewards.weights.{RESOURCE}: the environment has no scarce pool that a seat could win a "
+                "share of; leave it out."
+            )
+        if resource in self.weights:
+            raise ConfigError(
+                f"rewards.weights: {RESOURCE} is this environment's {resource!r}; give one of the two."
+            )
+        return {resource if k == RESOURCE else k: v for k, v in self.weights.items()}

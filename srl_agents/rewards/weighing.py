@@ -26,6 +26,7 @@ class RecipeRewards:
         statistics: components that it tells at the end.
         references: what it knows to be right, by name.
         max_new_tokens: limit of a reply.
+        resource: the statistic that is the share of a scarce pool; empty without a pool.
 
     Raises:
         ConfigError: see `RewardSettings.check`.
@@ -39,9 +40,12 @@ class RecipeRewards:
         statistics: Sequence[str],
         references: Sequence[str] = (),
         max_new_tokens: int,
+        resource: str = "",
     ) -> None:
         self.settings = settings
-        self._weights = settings.check(paid, statistics, references, max_new_tokens)
+        self._weights = settings.check(
+            paid, statistics, references, max_new_tokens, resource=resource
+        )
         self._statistics = frozenset(statistics)
         self._judges: dict[str, Judge] = {
             name: term.judge(max_new_tokens) for name, term in settings.terms.items()

@@ -128,7 +128,7 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
             max_new_tokens=min(_REPLY_TOKENS, rollout.max_new_tokens),
         ),
         evaluation=replace(recipe.evaluation, every=0, final_pairs=1, agents=()),
-        opponents=replace(recipe.opponents, agents={}, payoff_pairs=0)
+        opponents=replace(recipe.opponents, agents={}, budgets={}, payoff_pairs=0)
         if recipe.opponents.agents
         else recipe.opponents,
         init_adapter=None,

@@ -27,12 +27,15 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
     opponents = [*league.starts, *evaluation.opponents]
     pairings = [(league.live(name), other) for name in parts.learners for other in opponents]
     specs = league.evaluation_matches(f"eval/{done}", pairings, range(evaluation.pairs))
+    specs = parts.matches.budgets.affordable(specs)
     episodes = parts.matches.play(f"update {done}: evaluating", specs)
     league.report(episodes)
     for name, values in learners.items():
         live = league.live(name)
         mine = [e for e in episodes if e.valid and live in e.spec.seats]
         for other in opponents:
+            if not any(other in e.spec.seats for e in mine):
+                continue  # its budget is spent
             key = "score_start" if other == league.start_of(name) else f"score_{other}"
             values[key] = _score(mine, live, other)
         values["eval_format"] = _format_of(mine, live)
@@ -52,6 +55,7 @@ def final_table(parts: Parts) -> None:
     }
     specs = league.round_robin(FINAL, agents, recipe.evaluation.final_pairs)
     missing = [spec for spec in specs if spec.match_id not in known]
+    missing = parts.matches.budgets.affordable(missing)
     if missing:
         log = TranscriptLog(parts.folder / TRANSCRIPTS)
         parts.matches.play("final round robin", missing, log.add)

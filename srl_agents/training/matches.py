@@ -9,6 +9,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Finished, Rollouts
+from srl_agents.training.budgets import Budgets
 from srl_envs.episode import Transcript
 from srl_envs.errors import SandboxError
 
@@ -23,6 +24,7 @@ class Matches:
         view: shows progress.
         repeatable: a match that is played again, after a crash, ends alike; see
             `LeagueStore.report_many`.
+        budgets: of those who are asked for money.
     """
 
     def __init__(
@@ -33,10 +35,11 @@ class Matches:
         processes: Processes,
         view: ConsoleView,
         repeatable: bool,
+        budgets: Budgets,
     ) -> None:
         self.rollouts, self.store = rollouts, store
         self.processes, self.view = processes, view
-        self.repeatable = repeatable
+        self.repeatable, self.budgets = repeatable, budgets
 
     def play(
         self,
@@ -65,8 +68,10 @@ class Matches:
         def keep(episode: Episode, transcript: Transcript) -> None:
             ended.append((episode, transcript))
 
+        self.budgets.take(specs)
         played = self.rollouts.play(mine, self.view.advance, finished if alone else keep)
         episodes = self.processes.interleave(played)
+        self.budgets.give_back(specs, episodes)
         if finished is not None and not alone:
             for episode, transcript in (
                 match for part in self.processes.gather(ended) for match in part

@@ -55,6 +55,7 @@ from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
     load_bases,
+    make_budgets,
     make_buffer,
     make_engine,
     make_experience,
@@ -357,6 +358,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         processes=learning.processes,
         view=view,
         repeatable=learning.repeatable and together,
+        budgets=make_budgets(recipe, learning.folder, view.say),
     )
     versions = LeagueVersions(
         recipe,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from srl_agents import checkpoints
+from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import EngineSettings, EngineSite
 from srl_agents.league.manager import Arena, League
 from srl_agents.league.modes import resolve
@@ -21,6 +23,7 @@ from srl_agents.models.digests import version_of
 from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Served
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts.buffer import MatchBuffer
@@ -28,6 +31,7 @@ from srl_agents.rollouts.request_trace import REQUESTS, RequestTrace
 from srl_agents.trainers.experience import Experience, Teachers
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.bases import LoadedBase, below, starts_of
+from srl_agents.training.budgets import Budgets
 from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, STORE, VERSIONS
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.transports.protocol import Transport
@@ -182,7 +186,37 @@ def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
         seed=recipe.seed,
         roles=recipe.roles,
         exploiters=recipe.exploiters,
+        held=recipe.seats,
     )
+
+
+def make_budgets(recipe: LeagueRecipe, folder: Path, say: Callable[[str], None]) -> Budgets:
+    """Budgets of the opponents behind endpoints."""
+    around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
+    budgets = recipe.opponents.budgets
+    return Budgets(
+        budgets,
+        folder,
+        most_replies=around.most_replies,
+        first_cost={
+            agent: _first_cost(agent, recipe.rollout.max_new_tokens, around.most_prompt_chars)
+            for agent in budgets
+        },
+        say=say,
+    )
+
+
+def _first_cost(agent: str, max_new_tokens: int, prompt_chars: int) -> float:
+    """Most that a reply may cost, as its limits tell: a token per character, and all that it may write."""
+    name = parse(agent)
+    if not isinstance(name, EndpointName):
+        return 0.0
+    found = find_model(name.url, name.model)
+    if found.price is None:
+        return 0.0
+    written = max_new_tokens + found.model.max_thought_tokens
+    served = Served(finish="stop", prompt_tokens=prompt_chars, completion_tokens=written)
+    return found.price.cost(served) or 0.0
 
 
 def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:
@@ -236,6 +270,7 @@ def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
         statistics=around.statistics,
         references=around.references,
         max_new_tokens=recipe.rollout.max_new_tokens,
+        resource=around.resource,
     )
 
 

@@ -116,10 +116,11 @@ def train(tmp_path: Path, base: Path, agent: str, updates: int = 1) -> int:
     recipe = tmp_path / "recipe.yaml"
     name = json.dumps(agent)
     bot = agent.startswith("bot:")
+    budget = f", budgets: {{{name}: {{requests: 1000}}}}" if agent.startswith("openai:") else ""
     recipe.write_text(
         TRAINING.format(
             base=base,
-            opponents="bots: {random: 1}" if bot else f"agents: {{{name}: 1}}",
+            opponents="bots: {random: 1}" if bot else f"agents: {{{name}: 1}}{budget}",
             bots="random" if bot else "",
             agents="" if bot else name,
         )
@@ -208,9 +209,12 @@ def test_who_cannot_be_an_opponent_is_named_before_a_model_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     agent = agent.format(base=base, adapter=adapter)
+    budget = f", budgets: {{'{agent}': {{requests: 9}}}}" if agent.startswith("openai:m@") else ""
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
-        TRAINING.format(base=base, opponents=f"agents: {{'{agent}': 1}}", bots="", agents="")
+        TRAINING.format(
+            base=base, opponents=f"agents: {{'{agent}': 1}}{budget}", bots="", agents=""
+        )
     )
     assert main(["train", str(recipe), "--out", str(tmp_path / "run")]) == 2
     told = capsys.readouterr().err

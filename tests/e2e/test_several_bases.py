@@ -23,6 +23,7 @@ from srl_agents.memory.devices import target_of
 from srl_agents.memory.planner import plan
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -187,3 +188,70 @@ def test_a_plan_of_two_bases_holds_both_in_play_and_lets_one_wait_under_a_budget
     waits = {phase.name: set(phase.parts) for phase in turns.phases}["train"]
     assert len(waits & {"base of deep", "base of shallow"}) == 1
     assert made.numbers()["bases"]["shallow"]["learners"] == 1
+
+
+ROLES = """
+name: roles
+models:
+  deep: {{model: tiny, learners: [alice]}}
+  shallow: {{model: tiny-shallow, learners: [bob]}}
+env: {env}
+updates: 1
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 1, group_size: 2, max_new_tokens: 6}}
+survival: {{allow_nothing_learned: true}}
+evaluation: {{every: 1, pairs: 1, final_pairs: 1, bots: [random]}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env", "seats"),
+    [
+        ("kuhn_poker-v0", {"alice": [0], "bob": [1]}),
+        ("schema_relay-v0", {"alice": [0, 2], "bob": [1]}),
+    ],
+)
+def test_roles_are_adapters_of_their_own_whose_seats_are_theirs_alone(
+    env: str, seats: dict[str, list[int]], tmp_path: Path
+) -> None:
+    recipe = recipe_in(tmp_path, f"seats={json.dumps(seats)}", text=ROLES.format(env=env))
+    train_run(recipe, tmp_path / "run")
+    with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
+        found = [spec for spec, _ in store.matches()]
+    held: dict[str, set[int]] = {"alice": set(), "bob": set()}
+    for spec in found:
+        for seat, name in enumerate(spec.seats):
+            held.get(name.partition("@")[0], set()).add(seat)
+    assert held == {name: set(own) for name, own in seats.items()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("seats={alice: [0], bob: [0]}", r"no main may hold seat \[1\] of kuhn_poker"),
+        ("seats={alice: [2]}", "kuhn_poker-v0 has seats 0 to 1"),
+        ("seats={zoe: [0]}", r"seats: \['zoe'\] are no learners"),
+        ("teams=[0, 0, 1]", "give one team per seat of 2"),
+        ("rewards={weights: {resource: 0.1}}", "has no scarce pool"),
+    ],
+)
+def test_seats_that_do_not_fit_the_game_are_refused_by_name(
+    settings: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        recipe_in(tmp_path, settings, text=ROLES.format(env="kuhn_poker-v0"))
+
+
+def test_the_share_of_a_scarce_pool_can_be_paid_under_one_name(tmp_path: Path) -> None:
+    for env, name in (("commons-v0", "share"), ("blotto-v0", "fields_won")):
+        text = ROLES.format(env=env)
+        recipe = recipe_in(tmp_path, "rewards={weights: {resource: 0.25}}", text=text)
+        around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
+        assert recipe.rewards is not None
+        weights = recipe.rewards.check(
+            around.paid, around.statistics, around.references, 6, resource=around.resource
+        )
+        assert weights == {"outcome": 1.0, "format": 1.0, name: 0.25}
+        with pytest.raises(ConfigError, match="give one of the two"):
+            recipe_in(tmp_path, f"rewards={{weights: {{resource: 0.25, {name}: 1}}}}", text=text)

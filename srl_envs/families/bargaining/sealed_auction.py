@@ -98,6 +98,7 @@ class SealedAuction(Game[Sale, int]):
         ConfigError: a value is out of range or a name unknown.
     """
 
+    resource = "won"
     seats = SEATS
     mode = "mixed"
     simultaneous = True

@@ -107,6 +107,7 @@ class Blotto(Game[Campaign, Spread]):
         ConfigError: a value is out of range.
     """
 
+    resource = "fields_won"
     mode = "competitive"
     simultaneous = True
     max_action_chars = 64

@@ -132,6 +132,7 @@ class Commons(Game[Stock, Request]):
         ConfigError: a value is out of range.
     """
 
+    resource = "share"
     seats = SEATS
     mode = "mixed"
     simultaneous = True

@@ -32,12 +32,14 @@ def make_league(
     roles: dict[str, str] | None = None,
     mode: str = "competitive",
     teams: tuple[int, ...] = (),
+    held: dict[str, tuple[int, ...]] | None = None,
     **opponents: object,
 ) -> League:
     return League(
         arena=Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams),
         versions={name: named(name, 0) for name in learners},
         roles=roles,
+        held=held,
         starts=dict.fromkeys(learners, "tiny"),
         opponents=OpponentSettings(**opponents),  # type: ignore[arg-type]
         seed=seed,
@@ -454,3 +456,32 @@ def test_old_games_fade() -> None:
     (cell,) = league.state()["games"]["eve"].values()
     assert cell[0] == pytest.approx(10, abs=0.01)
     assert cell[1] < 0.1
+
+
+# --- learners with seats of their own ------------------------------------------------------------
+
+
+@given(st.integers(0, 5), st.sampled_from([{"alice": (0,), "bob": (1, 2)}, {"alice": (2, 0)}]))
+def test_nobody_sits_where_its_role_is_not(seed: int, held: dict[str, tuple[int, ...]]) -> None:
+    league = make_league(seed, seats=3, held=held, mirror=1, live=1, past=2, bots={"random": 1})
+    league.freeze("alice")
+    league.freeze("bob")
+    league.versions["alice"], league.versions["bob"] = named("alice", 1), named("bob", 1)
+    specs = [spec for update in range(3) for spec in league.training_matches(update, 4, 2)]
+    specs += league.round_robin("eval/final", ["tiny", agent("alice", 1), agent("bob", 1)], 2)
+    for spec in specs:
+        for seat, name in enumerate(spec.seats):
+            assert seat in held.get(lineage(name), (0, 1, 2))
+    for name, seats in held.items():
+        mine = [s for s in specs if s.schedule == f"train/{name}"]
+        learned = {s.seats.index(league.live(name)) for s in mine}
+        assert learned == set(seats)
+
+
+def test_who_left_the_pool_is_drawn_no_more_and_stays_away_after_a_resume() -> None:
+    opponents = {"mirror": 0.0, "live": 0.0, "past": 0.0, "agents": {"org/model": 1.0}}
+    league, again = (make_league(**opponents) for _ in range(2))  # type: ignore[arg-type]
+    assert all("org/model" in spec.seats for spec in league.training_matches(0, 3, 2))
+    league.gone.add("org/model")
+    again.load_state(json.loads(json.dumps(league.state())))
+    assert not any("org/model" in spec.seats for spec in again.training_matches(1, 3, 2))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.recipes.settings import LeagueRecipe, RolloutSettings
+from srl_agents.recipes.rollout_settings import RolloutSettings
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.training.run_changes import MEANINGS, Change, keep_changes, repeats_since
 from srl_agents.training.run_folder import changes_of, check_folder, write_recipe

@@ -1,0 +1,237 @@
+"""Learners of independent runs play each other: every two of them, in all seats, on seeds that nobody saw.
+
+A pair that was trained together may have a language of its own. Whether a learner plays with strangers shows
+where runs meet: the matrix beside its blocks of one run each.
+Source: the measure, "Other-Play" for zero-shot coordination, arXiv:2003.02979.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srl_agents.agents.grammar import ModelName
+from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
+from srl_agents.league.intervals import Interval, paired_interval
+from srl_agents.league.manager import Arena, League
+from srl_agents.league.settings import OpponentSettings
+from srl_agents.recipes.recipe_kinds import read_recipe
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, MatchSpec
+from srl_agents.rollouts import Rollouts
+from srl_agents.training.adapter_export import FOLDERS
+from srl_agents.training.run_folder import RECIPE
+from srl_agents.training.single_parts import sampling_of
+from srl_envs import spec as env_spec
+from srl_envs.errors import ConfigError
+from srl_envs.making import count_seats
+
+CROSSPLAY_SEEDS = 4_000_000
+"""Eval seeds from here on are for matches between runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Player:
+    """A learner of a run."""
+
+    run: str
+    """Name of the run's folder."""
+    learner: str
+    agent: str
+    """As `srl_agents.agents.grammar` writes it."""
+    seats: tuple[int, ...]
+    """That it may hold; empty for all."""
+
+    @property
+    def label(self) -> str:
+        """Unique among the players."""
+        return f"{self.run}:{self.learner}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossPlay:
+    """What came of it."""
+
+    env_id: str
+    mode: str
+    labels: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Interval]
+    """(row, column) -> mean outcome of the row's seats in its matches with the column's player; absent where
+    the two have no seats to meet in."""
+    together: Interval | None
+    """Mean outcome of a match whose players are of one run."""
+    strangers: Interval | None
+    """Of one whose players are of two runs."""
+
+    def numbers(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "env": self.env_id,
+            "mode": self.mode,
+            "players": list(self.labels),
+            "cells": [
+                {"row": a, "column": b, **_numbers(cell)} for (a, b), cell in self.cells.items()
+            ],
+            "together": self.together and _numbers(self.together),
+            "strangers": self.strangers and _numbers(self.strangers),
+        }
+
+
+def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
+    """The exported learners of runs, and the recipe of the first.
+
+    Raises:
+        ConfigError: fewer than two runs, or two folders of one name; a folder holds no run or exported
+            nobody; or the runs are of different games.
+    """
+    if len(runs) < 2:
+        raise ConfigError(f"{len(runs)} run: name two or more, or nobody meets strangers.")
+    if len({run.name for run in runs}) < len(runs):
+        raise ConfigError("two runs have folders of one name, by which players are called.")
+    recipes: list[LeagueRecipe] = []
+    players: list[Player] = []
+    for run in runs:
+        if not (run / RECIPE).is_file():
+            raise ConfigError(f"{run} holds no run.")
+        recipe = read_recipe(run / RECIPE)
+        if not isinstance(recipe, LeagueRecipe):
+            raise ConfigError(f"{run} has agents that play and no learners.")
+        recipes.append(recipe)
+        for base in recipe.bases:
+            for learner in base.learners:
+                folder = run / FOLDERS[base.parameters] / learner
+                if not folder.is_dir():
+                    raise ConfigError(f"{run} has not exported {learner!r}: it is not at its end.")
+                whole = base.parameters == "full"
+                name = (
+                    ModelName(model=str(folder))
+                    if whole
+                    else ModelName(model=base.model, adapter=str(folder))
+                )
+                held = recipe.seats.get(learner, ())
+                players.append(
+                    Player(run=run.name, learner=learner, agent=str(name), seats=tuple(held))
+                )
+    first = recipes[0]
+    for run, recipe in zip(runs, recipes, strict=True):
+        if (recipe.env, recipe.match_options, recipe.teams) != (
+            first.env, first.match_options, first.teams,
+        ):  # fmt: skip
+            raise ConfigError(
+                f"{run} plays {recipe.env} with {recipe.match_options}, and {runs[0]} {first.env} with "
+                f"{first.match_options}: only runs of one game meet."
+            )
+    return first, players
+
+
+def cross_play(
+    recipe: LeagueRecipe,
+    players: Sequence[Player],
+    seeds: int,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> CrossPlay:
+    """Let every two players meet.
+
+    Args:
+        recipe: of the game, and how replies are sampled.
+        players: of all runs.
+        seeds: for each two of them, each played in all seat rotations.
+        progress: called with matches that have ended, and all.
+
+    Raises:
+        ModelError: a model or adapter cannot be loaded.
+    """
+    by_label = {player.label: player for player in players}
+    env_id = env_spec(recipe.env).id
+    candidates: dict[str, Candidate] = {
+        label: find(player.agent, recipe.env) for label, player in by_label.items()
+    }
+    playing = Playing(env_id=env_id, sampling=sampling_of(recipe), device=recipe.device)
+    specs = _matches(recipe, by_label, seeds)
+    policies = {label: seated.policy for label, seated in seat(candidates, playing).items()}
+    done = 0
+
+    def ended(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done, len(specs))
+
+    with asyncio.Runner() as loop:
+        rollouts = Rollouts(
+            policies,
+            root_seed=recipe.seed,
+            concurrency=recipe.rollout.concurrency,
+            loop=loop,
+        )
+        try:
+            episodes = rollouts.play(specs, ended)
+        finally:
+            rollouts.close()
+            loop.run(close_engines(policies.values()))
+    return _told(recipe, by_label, [e for e in episodes if e.valid])
+
+
+def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) -> list[MatchSpec]:
+    known = env_spec(recipe.env)
+    seats = count_seats(recipe.env, **recipe.match_options)
+    league = League(
+        arena=Arena(
+            env_id=known.id,
+            options=recipe.match_options,
+            seats=seats,
+            mode=known.mode,
+            teams=recipe.teams,
+        ),
+        versions={},
+        starts={},
+        opponents=OpponentSettings(),
+        seed=recipe.seed,
+        held={label: player.seats for label, player in players.items() if player.seats},
+    )
+    pairings = list(combinations_with_replacement(players, 2))
+    if seats > 2 and not recipe.teams:
+        pairings += [(b, a) for a, b in pairings if a != b]
+    first = range(CROSSPLAY_SEEDS, CROSSPLAY_SEEDS + seeds)
+    return league.evaluation_matches("eval/crossplay", pairings, first)
+
+
+def _told(
+    recipe: LeagueRecipe, players: Mapping[str, Player], episodes: Sequence[Episode]
+) -> CrossPlay:
+    cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    blocks: dict[bool, list[tuple[float, str]]] = {True: [], False: []}
+    for episode in episodes:
+        spec, outcomes = episode.spec, episode.result().outcomes
+        names = list(dict.fromkeys(spec.seats))
+        for a in names:
+            own = [o for o, name in zip(outcomes, spec.seats, strict=True) if name == a]
+            for b in [name for name in names if name != a] or [a]:
+                cells.setdefault((a, b), []).append((float(np.mean(own)), spec.cluster))
+        one_run = len({players[name].run for name in names}) == 1
+        blocks[one_run].append((float(np.mean(outcomes)), spec.cluster))
+    known = env_spec(recipe.env)
+    return CrossPlay(
+        env_id=known.id,
+        mode=known.mode,
+        labels=tuple(players),
+        cells={pair: _interval(values) for pair, values in cells.items()},
+        together=_interval(blocks[True]) if blocks[True] else None,
+        strangers=_interval(blocks[False]) if blocks[False] else None,
+    )
+
+
+def _interval(values: Sequence[tuple[float, str]]) -> Interval:
+    scores, clusters = zip(*values, strict=True)
+    return paired_interval(np.array(scores), np.array(clusters))
+
+
+def _numbers(cell: Interval) -> dict[str, float | int | None]:
+    ends = {"low": cell.low, "high": cell.high}
+    finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
+    return {"mean": cell.estimate, **finite, "seeds": cell.clusters}

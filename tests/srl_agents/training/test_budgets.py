@@ -1,0 +1,102 @@
+"""Budgets of opponents are never exceeded, whatever is played and whenever the run is killed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srl_agents.league.settings import BudgetSettings, OpponentSettings
+from srl_agents.records import Episode, MatchSpec, Served, Trajectory, Turn
+from srl_agents.training.budgets import SPENT, Budgets
+from srl_envs.errors import ConfigError
+
+AGENT = "openai:m@http://127.0.0.1:1/v1"
+MOST = 4
+
+
+def match(number: int, other: str = AGENT) -> MatchSpec:
+    return MatchSpec(
+        env_id="nim-v0", options={}, seed=number, split="train", seats=("a@0", other),
+        learner_seats=(0,), purpose="agent", cluster="c", schedule="train/a", number=number,
+    )  # fmt: skip
+
+
+def turn(cost: float) -> Turn:
+    served = Served(finish="stop", cost=cost)
+    return Turn(
+        turn_index=0, observation="", reply="", invalid=None, reward=0.0, components={},
+        finish="served", served=served,
+    )  # fmt: skip
+
+
+def played(spec: MatchSpec, costs: list[float], void: bool) -> Episode:
+    seats = [
+        Trajectory(
+            seat=seat, policy=policy, turns=tuple(map(turn, costs)) if seat else (),
+            outcome=0.0, total_reward=0.0, components={},
+        )
+        for seat, policy in enumerate(spec.seats)
+    ]  # fmt: skip
+    return Episode(
+        spec=spec, trajectories=tuple(seats), termination="void" if void else "ok",
+        transcript_sha256="",
+    )  # fmt: skip
+
+
+def begun(folder: Path, budget: BudgetSettings, told: list[str]) -> Budgets:
+    return Budgets(
+        {AGENT: budget}, folder, most_replies=MOST, first_cost={AGENT: 0.5}, say=told.append
+    )
+
+
+costs = st.lists(st.floats(0.0, 0.5), max_size=MOST - 1)
+rounds = st.lists(st.tuples(st.lists(costs, max_size=4), st.booleans()), max_size=8)
+
+
+@given(st.integers(1, 60), st.none() | st.floats(0.1, 20), rounds)
+def test_a_budget_is_never_exceeded_though_the_run_is_killed(
+    requests: int, most: float | None, played_rounds: list[tuple[list[list[float]], bool]]
+) -> None:
+    asked, paid, told = 0, 0.0, list[str]()
+    budget = BudgetSettings(requests=requests, cost=most)
+    with tempfile.TemporaryDirectory() as folder:
+        for matches, killed in played_rounds:
+            budgets = begun(Path(folder), budget, told)
+            specs = budgets.affordable([match(number) for number in range(len(matches))])
+            budgets.take(specs)
+            asked += sum(len(own) for own, _ in zip(matches, specs, strict=False))
+            paid += sum(sum(own) for own, _ in zip(matches, specs, strict=False))
+            if not killed:
+                ended = [
+                    played(spec, own, void=False) for spec, own in zip(specs, matches, strict=False)
+                ]
+                budgets.give_back(specs, ended)
+            assert budgets.spent[AGENT].requests >= asked
+    assert asked <= requests
+    assert most is None or paid <= most + 1e-9
+    assert all("no longer met" in line for line in told)
+
+
+def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path) -> None:
+    budgets = begun(tmp_path, BudgetSettings(requests=100), [])
+    specs = [match(0), match(1, "bot:random"), match(2)]
+    budgets.take(specs)
+    assert json.loads((tmp_path / SPENT).read_text())[AGENT]["requests"] == 2 * MOST
+    ended = [played(specs[0], [0.1, 0.2], False), played(specs[2], [0.1], True)]
+    budgets.give_back(specs, ended)
+    assert budgets.spent[AGENT].requests == 4  # a lost match may have asked once more
+    assert budgets.spent[AGENT].cost == pytest.approx(0.4)
+    assert begun(tmp_path, BudgetSettings(requests=100), []).spent == budgets.spent
+
+
+def test_an_endpoint_needs_a_budget_and_nobody_else_has_one() -> None:
+    with pytest.raises(ConfigError, match=r"is an endpoint without a budget"):
+        OpponentSettings(agents={AGENT: 1.0})
+    OpponentSettings(agents={AGENT: 1.0}, budgets={AGENT: BudgetSettings(requests=5)})
+    with pytest.raises(ConfigError, match=r"budgets: \['tiny'\] are no endpoints"):
+        OpponentSettings(agents={"tiny": 1.0}, budgets={"tiny": BudgetSettings(requests=5)})
