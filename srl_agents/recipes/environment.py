@@ -53,7 +53,7 @@ def surroundings(
             statistics=env.statistic_names,
             references=env.unwrapped.game.reference_names,
             resource=env.unwrapped.resource_name,
-            most_replies=env.observation_space(env.possible_agents[0])["turn"].n,
+            most_replies=int(env.observation_space(env.possible_agents[0])["turn"].n),
             most_prompt_chars=env.unwrapped.most_text_chars,
         )
 

@@ -51,7 +51,7 @@ def test_learners_of_runs_with_two_bases_meet_in_their_seats(
     told = json.loads(capsys.readouterr().out)
     met = {(cell["row"], cell["column"]): cell for cell in told["cells"]}
     assert {tuple(sorted(pair)) for pair in met} == {
-        (f"run{a}:alice", f"run{b}:bob") for a in (0, 1) for b in (0, 1)
+        tuple(sorted((f"run{a}:alice", f"run{b}:bob"))) for a in (0, 1) for b in (0, 1)
     }
     for (a, b), cell in met.items():
         assert cell["mean"] == pytest.approx(-met[b, a]["mean"])

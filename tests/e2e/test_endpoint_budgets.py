@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.environment import surroundings
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
@@ -41,9 +42,11 @@ def test_who_has_spent_its_budget_leaves_and_the_learners_go_on(
 ) -> None:
     with chat_server(reply=lambda _: "<action>check</action>") as server:
         agent = f"openai:{MODEL}@{server.url}"
-        train_run(recipe_in(tmp_path, agent, "{requests: 60}"), tmp_path / "run")
+        # covers the first update's four matches, and not the second's once some were asked
+        enough = 4 * surroundings("kuhn_poker-v0", {}, ()).most_replies + 3
+        train_run(recipe_in(tmp_path, agent, f"{{requests: {enough}}}"), tmp_path / "run")
         asked = [one for one in server.requests if one["max_tokens"] > 1]
-    assert 0 < len(asked) <= 60
+    assert 0 < len(asked) <= enough
     spent = json.loads((tmp_path / "run/budgets.json").read_text())[agent]
     assert spent["requests"] == len(asked)
     with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
