@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
+from srl_agents.caching.blocks import least_computed
 from srl_agents.caching.traces import Trace, read_trace, renumbered, write_trace
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.protocol import Engine, SamplingSettings
@@ -101,20 +102,6 @@ def play(
     if faults:
         raise RuntimeError(faults[0])
     return Played(turns_of(episodes), prompts.all, prompts.cached, wall_s, cpu_s)
-
-
-def least_computed(prompts: Sequence[tuple[int, ...]]) -> int:
-    """Tokens: every different prefix once, and the last token of each prompt."""
-    ordered = sorted(prompt[:-1] for prompt in prompts)
-    least, before = len(prompts), tuple[int, ...]()
-    for prompt in ordered:
-        pairs = zip(before, prompt, strict=False)
-        shared = next(
-            (n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(prompt))
-        )
-        least += len(prompt) - shared
-        before = prompt
-    return least
 
 
 def measured(own: Played, first: Played) -> dict[str, Any]:

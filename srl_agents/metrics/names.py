@@ -97,6 +97,11 @@ MEANINGS = {
     "nvidia-ml-py)",
     "cache_share": "share of the prompt tokens since the last record that the engine had in its cache (not "
     "asynchronous)",
+    "cache_share/possible": "the same for a cache without limit that is empty at every record",
+    "prompt_tokens": "tokens of the prompts since the last record (not asynchronous)",
+    "prompt_tokens/computed": "of them, those that the engine did not have in its cache",
+    "requests_in_flight": "requests that the engine had at once, in the mean while it had any",
+    "environments_s": "seconds of play in which the engine waited for environments",
     "memory/host_free_gb": "GB that are free on the host, after the update",
     "memory/device_free_gb": "GB that are free on the GPU, after the update",
     "memory/reserved_gb": "GB that torch keeps of the GPU, after the update",
@@ -121,6 +126,7 @@ WALL_CLOCK = (
     "generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
     "wait_s", "overlap_s", "generation_idle_s",
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
+    "prompt_tokens/computed", "requests_in_flight", "environments_s",
     "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit",
     "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
 )  # fmt: skip

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
+from srl_agents.caching.blocks import least_computed
 from srl_agents.engines.protocol import Engine, Generation, RepeatableEngine
 from srl_agents.engines.tasks import all_of
+from srl_agents.records import WeightVersion
 from srl_agents.rollouts.match import Ask
 from srl_agents.rollouts.request_trace import RequestTrace
 from srl_envs.errors import ConfigError, DeadlineError
@@ -16,11 +19,17 @@ from srl_envs.errors import ConfigError, DeadlineError
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """What engines that tell tokens were given to read."""
+    """What engines that tell tokens were given to read, and how long they had nothing to do."""
 
     all: int = 0
     cached: int = 0
     """Of them, tokens whose keys and values were there already."""
+    possible: int = 0
+    """Tokens that a cache without limit, empty at the last call, would have had."""
+    in_flight: float = 0.0
+    """Requests that engines had at once, in the mean over the time in which they had any."""
+    idle_s: float = 0.0
+    """Seconds of play in which no engine was asked for anything: environments stepped."""
 
 
 class Asking:
@@ -39,12 +48,38 @@ class Asking:
         if not deadline_s > 0:
             raise ConfigError(f"reply_deadline_s={deadline_s}: use more than 0.")
         self._deadline_s, self._trace = deadline_s, trace
-        self._prompts = PromptTokens()
+        self._prompts: dict[WeightVersion | None, list[tuple[int, ...]]] = {}
+        self._cached = 0
+        self._asked = 0
+        """Requests that have no reply yet."""
+        self._playing = False
+        self._since_s = 0.0
+        """When the number of requests or the playing changed last."""
+        self._idle_s = self._busy_s = self._request_s = 0.0
 
     def take_prompt_tokens(self) -> PromptTokens:
         """Of all replies since the last call."""
-        taken, self._prompts = self._prompts, PromptTokens()
+        self._pass()
+        total = sum(len(prompt) for own in self._prompts.values() for prompt in own)
+        least = sum(map(least_computed, self._prompts.values()))
+        in_flight = self._request_s / self._busy_s if self._busy_s else 0.0
+        taken = PromptTokens(total, self._cached, total - least, in_flight, self._idle_s)
+        self._prompts, self._cached = {}, 0
+        self._idle_s = self._busy_s = self._request_s = 0.0
         return taken
+
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """Inside, matches are played; the trace is written at the end."""
+        self._pass()
+        self._playing = True
+        try:
+            yield
+        finally:
+            self._pass()
+            self._playing = False
+            if self._trace is not None:
+                self._trace.write()
 
     async def one_by_one(self, asks: Sequence[Ask]) -> list[Generation]:
         """Replies in the order of ``asks``, each a request of its own.
@@ -76,7 +111,10 @@ class Asking:
         if not isinstance(engine, RepeatableEngine):
             return await self.one_by_one(asks)
         asked_s = self._now_s()
-        async with _limit(engine, self._deadline_s * len(asks), len(asks)):
+        async with (
+            self._counted(len(asks)),
+            _limit(engine, self._deadline_s * len(asks), len(asks)),
+        ):
             replies = await engine.generate_together([ask.request for ask in asks])
         for ask, reply in zip(asks, replies, strict=True):
             self._book(asked_s, ask, reply)
@@ -84,15 +122,30 @@ class Asking:
 
     async def _one(self, ask: Ask) -> Generation:
         asked_s = self._now_s()
-        async with _limit(ask.engine, self._deadline_s, 1):
+        async with self._counted(1), _limit(ask.engine, self._deadline_s, 1):
             reply = await ask.engine.generate(ask.request)
         self._book(asked_s, ask, reply)
         return reply
 
-    def write_trace(self) -> None:
-        """Put what was asked since the last call on the disk."""
-        if self._trace is not None:
-            self._trace.write()
+    @asynccontextmanager
+    async def _counted(self, requests: int) -> AsyncIterator[None]:
+        self._pass()
+        self._asked += requests
+        try:
+            yield
+        finally:
+            self._pass()
+            self._asked -= requests
+
+    def _pass(self) -> None:
+        """Book the time since something changed."""
+        now_s = time.monotonic()
+        passed_s, self._since_s = now_s - self._since_s, now_s
+        if self._asked:
+            self._busy_s += passed_s
+            self._request_s += passed_s * self._asked
+        elif self._playing:
+            self._idle_s += passed_s
 
     def _now_s(self) -> float:
         return 0.0 if self._trace is None else self._trace.now_s()
@@ -100,9 +153,9 @@ class Asking:
     def _book(self, asked_s: float, ask: Ask, reply: Generation) -> None:
         if self._trace is not None:
             self._trace.add(asked_s, ask.request, reply)
-        self._prompts = PromptTokens(
-            self._prompts.all + len(reply.prompt_ids), self._prompts.cached + reply.cached_tokens
-        )
+        if reply.prompt_ids:
+            self._prompts.setdefault(reply.version, []).append(reply.prompt_ids)
+        self._cached += reply.cached_tokens
 
 
 @asynccontextmanager

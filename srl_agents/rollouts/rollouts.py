@@ -124,10 +124,8 @@ class Rollouts:
             references=self.references,
         )
         order = play_exact if self.order == "exact" else play_free
-        try:
+        with self._asking.playing():
             await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
-        finally:
-            self._asking.write_trace()
         return queue.episodes()
 
     def take_prompt_tokens(self) -> PromptTokens:

@@ -61,6 +61,11 @@ class SystemMeter:
             found["train_tokens_per_s"] = tokens / seconds["update"]
         if prompts.all:
             found["cache_share"] = prompts.cached / prompts.all
+            found["cache_share/possible"] = prompts.possible / prompts.all
+            found["prompt_tokens"] = prompts.all
+            found["prompt_tokens/computed"] = prompts.all - prompts.cached
+            found["requests_in_flight"] = prompts.in_flight
+            found["environments_s"] = prompts.idle_s
         load = None if self._load is None else self._load.take()
         if load is not None:
             found["system/gpu_share"] = load

@@ -68,7 +68,9 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Throughput and memory",
         (
             Panel("tokens_per_s"), Panel("memory/allocated_gb"), Panel("generate_s"),
-            Panel("train_s"), Panel("train_tokens_per_s"), Panel("cache_share"), Panel("system/gpu_share"),
+            Panel("train_s"), Panel("train_tokens_per_s"), Panel("cache_share"),
+            Panel("cache_share/possible"), Panel("requests_in_flight"), Panel("environments_s"),
+            Panel("system/gpu_share"),
             Panel("system/cpu_share"), Panel("rows"), Panel("reply_tokens"), Panel("unread_share"),
             Panel("void"),
         ),

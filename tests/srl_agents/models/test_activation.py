@@ -187,7 +187,7 @@ def test_a_pass_that_does_not_say_where_is_refused(base: BaseModel) -> None:
         ({"engine": {"kind": "vllm"}}, "engine.kind"),
         ({"training": {"algorithm": "dpo"}}, "training.algorithm"),
         ({"training": {"gradient_checkpointing": True}}, "gradient_checkpointing"),
-        ({"warm_start": {"bots": {"strong": 1}}}, "warm_start"),
+        ({"warm_start": {"bots": ["strong"]}}, "warm_start"),
     ],
 )
 def test_parts_that_act_on_whole_prompts_are_refused(

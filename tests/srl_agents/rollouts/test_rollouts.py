@@ -82,7 +82,9 @@ def test_prompt_tokens_are_counted_with_those_that_were_cached(
     turns = [turn for episode in episodes for turn in episode.trajectories[0].turns]
     assert read.all == sum(len(turn.prompt_ids) for turn in turns)
     # both attempts see the same board first, and the second reads all of it but its last token there
-    assert len(turns[0].prompt_ids) - 1 <= read.cached < read.all
+    assert len(turns[0].prompt_ids) - 1 <= read.cached <= read.possible < read.all
+    assert 0 < read.in_flight <= 2
+    assert read.idle_s > 0
 
 
 def test_turns_hold_what_was_sampled(base: BaseModel) -> None:
