@@ -49,7 +49,8 @@ from benchmarks.league.best_response import (
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.experiments import interval, train
 from benchmarks.learning.small_games import GAMES, require
-from srl_agents.league.manager import BOT, FINAL, Arena, League
+from srl_agents.league.arenas import Arena
+from srl_agents.league.manager import BOT, FINAL, League
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.points import seat_points
 from srl_agents.league.ratings import rate
@@ -306,7 +307,7 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
         policies[f"{way}-{seed}"] = ModelPolicy(reader.engine, version)
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in BOTS}
     league = League(
-        arena=Arena(env_id=game.env_id, options=game.options, seats=2),
+        arenas=[Arena(env_id=game.env_id, options=game.options, seats=2)],
         versions={MAIN: WeightVersion(MAIN, 0, "0" * 16)},
         starts={MAIN: START},
         opponents=OpponentSettings(),

@@ -107,7 +107,10 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.supervision import train as train_supervised
 
     processes = Processes.join(recipe.device)
-    title = f"{recipe.name}: {recipe.env} with {', '.join(base.name for base in recipe.bases)}"
+    title = (
+        f"{recipe.name}: {', '.join(game.name for game in recipe.games)} with "
+        f"{', '.join(base.name for base in recipe.bases)}"
+    )
     console = None if processes.first else Console(quiet=True)
     view = ConsoleView(title, recipe.updates, console)
     try:

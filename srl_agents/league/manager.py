@@ -8,21 +8,23 @@ league's `state`: its *revision*, which advances with every update and travels w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from srl_agents.league.agent_names import lineage, live_key
+from srl_agents.league.arenas import Arena, Arenas
+from srl_agents.league.curricula import CurriculumSettings, FixedShares
 from srl_agents.league.intervals import Floats
+from srl_agents.league.lessons import Lessons
 from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points, seat_points
 from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp
 from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Purpose, Split, WeightVersion, label_of
-from srl_envs.core import Mode
 
 FINAL_SEEDS = 1_000_000
 """Eval seeds from here on are kept for final tables; looks during training use those from 0."""
@@ -36,23 +38,11 @@ still wins, below the third a main teaches its exploiter nothing."""
 BOT = "bot:"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arena:
-    """Where the matches are played."""
-
-    env_id: str
-    options: dict[str, Any]
-    seats: int
-    mode: Mode = "competitive"
-    teams: tuple[int, ...] = ()
-    """Team per seat; empty where every seat plays for itself."""
-
-
 class League:
     """Schedules training and evaluation matches.
 
     Args:
-        arena: the environment.
+        arenas: the games.
         versions: learner -> its version at the beginning, in training order.
         starts: learner -> agent id of what it began as (its base), which it is compared with.
         opponents: how training opponents are drawn.
@@ -60,12 +50,13 @@ class League:
         roles: learner -> role; ``main`` by default.
         exploiters: when exploiters are frozen and start again.
         held: learner -> seats that it and its past may hold; all seats if absent.
+        curriculum: which games are trained how much; by their weights if absent.
     """
 
     def __init__(
         self,
         *,
-        arena: Arena,
+        arenas: Sequence[Arena],
         versions: Mapping[str, WeightVersion],
         starts: Mapping[str, str],
         opponents: OpponentSettings,
@@ -73,8 +64,9 @@ class League:
         roles: Mapping[str, LearnerRole] | None = None,
         exploiters: ExploiterSettings | None = None,
         held: Mapping[str, Sequence[int]] | None = None,
+        curriculum: CurriculumSettings | None = None,
     ) -> None:
-        self.arena = arena
+        self.arenas = Arenas(arenas)
         self.versions: dict[str, WeightVersion] = dict(versions)
         """Learner -> its present version; whoever trains it says so here."""
         self.learners = tuple(versions)
@@ -93,14 +85,19 @@ class League:
         self.past: list[str] = list(self.starts)
         self.best: dict[str, str] = {name: self._starts[name] for name in self.learners}
         """Last version of each learner that passed its gate, or its start."""
-        self._games = PairRecord({name: {} for name in self.learners})
-        self._cells = PairRecord()
+        self.lessons = Lessons(self.arenas, curriculum or FixedShares(), self.learners, seed)
+        """Draws the games of training."""
+        self._games = self._no_games()
+        self._cells = {arena.title: PairRecord() for arena in arenas}
         self._ordinals: dict[str, int] = {}
         self._frozen_at: dict[str, int] = dict.fromkeys(self.learners, 0)
         self._counted: set[str] = set()
         self.gone: set[str] = set()
         """Agents that are met no more."""
-        self._choose = find_sampler(opponents.past_sampler, opponents.sampler_options)
+        self._choosers = {
+            arena.title: find_sampler(own.past_sampler, own.sampler_options)
+            for arena, own in ((arena, arena.opponents or opponents) for arena in arenas)
+        }
 
     def live(self, learner: str) -> str:
         """Agent id of a learner's present version."""
@@ -133,18 +130,20 @@ class League:
             self._ordinals,
             self.opponents.past_limit,
             self.opponents.retention,
-            hardness={v: min(self._games.score(m, v) for m in self.mains) for v in mine}
+            hardness={v: min(self._score(m, v) for m in self.mains) for v in mine}
             if self.mains
             else None,
             support=self._support(),
         )
         dropped = [v for v in mine if v not in stay and v not in self.best.values()]
         self.past = [v for v in self.past if v not in dropped]
-        for version in dropped:
-            self._games.forget(version)
-        for version in self._cells.agents():  # looked at, but never frozen or no longer kept
-            if lineage(version) == learner and version not in self.past:
-                self._cells.forget(version)
+        for record in self._games.values():
+            for version in dropped:
+                record.forget(version)
+        for cells in self._cells.values():
+            for version in cells.agents():  # looked at, but never frozen or no longer kept
+                if lineage(version) == learner and version not in self.past:
+                    cells.forget(version)
         return frozen, dropped
 
     def promote(self, learner: str) -> None:
@@ -157,7 +156,7 @@ class League:
 
     def beats_mains(self, learner: str) -> bool:
         """Whether an exploiter has done its work against every main."""
-        scores = [self._games.score(learner, live_key(main)) for main in self.mains]
+        scores = [self._score(learner, live_key(main)) for main in self.mains]
         return bool(scores) and min(scores) >= self.exploiters.beaten_at
 
     def starts_again(self, learner: str) -> bool:
@@ -169,7 +168,8 @@ class League:
             place = (self.learners.index(learner), self.versions[learner].number)
             if self._rng(*place, 1).random() >= self.exploiters.reset_chance:
                 return False
-        self._games.clear(learner)
+        for record in self._games.values():
+            record.clear(learner)
         return True
 
     # --- matches -----------------------------------------------------------------------------
@@ -218,61 +218,79 @@ class League:
         pairings: Sequence[tuple[str, str]],
         seeds: range,
         purpose: Purpose = "eval",
+        *,
+        arena: Arena | None = None,
     ) -> list[MatchSpec]:
-        """Mirrored matches: every pairing on every seed in all seat rotations.
+        """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
         others; with teams, each holds its team's seats.
         """
-        n = self.arena.seats
         return [
             self._match(
-                self._lineup(a, b, turn),
+                game,
+                game.options,
+                _lineup(game, a, b, turn),
                 seed,
                 split="eval",
                 purpose=purpose,
                 schedule=schedule,
                 number=number,
             )
+            for game in (self.arenas.all if arena is None else (arena,))
             for number, (a, b) in enumerate(pairings)
             for seed in seeds
-            for turn in range(1 if a == b else n)
-            if all(self._may_sit(name, k) for k, name in enumerate(self._lineup(a, b, turn)))
+            for turn in range(1 if a == b else game.seats)
+            if all(self._may_sit(name, k) for k, name in enumerate(_lineup(game, a, b, turn)))
         ]
 
-    def round_robin(self, schedule: str, agents: Sequence[str], pairs: int) -> list[MatchSpec]:
-        """The final table: every two agents meet in ``pairs`` mirrored pairs on fresh eval seeds.
+    def round_robin(
+        self, schedule: str, agents: Sequence[str], pairs: int, *, arena: Arena | None = None
+    ) -> list[MatchSpec]:
+        """The final table of one game, or of all: every two agents meet in ``pairs`` mirrored pairs on
+        fresh eval seeds.
 
         In cooperative games every agent meets itself too, for the table's diagonal.
         """
         seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
-        together = self.arena.mode == "cooperative"
-        pairings = list(
-            combinations_with_replacement(agents, 2) if together else combinations(agents, 2)
-        )
-        if self.arena.seats > 2 and not self.arena.teams:
-            pairings += [(b, a) for a, b in pairings if a != b]  # one seat, and all but one
-        return self.evaluation_matches(schedule, pairings, seeds)
+        return [
+            match
+            for game in (self.arenas.all if arena is None else (arena,))
+            for match in self.evaluation_matches(
+                schedule, _all_pairings(game, agents), seeds, arena=game
+            )
+        ]
 
     def gate_matches(
         self, candidate: str, opponent: str, first: int, pairs: int
     ) -> list[MatchSpec]:
-        """Mirrored pairs of a promotion gate, from pair ``first`` on; they never feed a rating."""
+        """Mirrored pairs of a promotion gate, from pair ``first`` on, in every game that is trained; they
+        never feed a rating."""
         seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
-        return self.evaluation_matches(
-            f"gate/{label_of(candidate)}", [(candidate, opponent)], seeds, "gate"
-        )
+        schedule, pairing = f"gate/{label_of(candidate)}", [(candidate, opponent)]
+        return [
+            match
+            for arena in self.arenas.trained
+            for match in self.evaluation_matches(schedule, pairing, seeds, "gate", arena=arena)
+        ]
 
     def payoff_matches(self, version: str) -> list[MatchSpec]:
-        """Mirrored pairs of a new snapshot against the whole pool, for `payoff_NN`."""
+        """Mirrored pairs of a new snapshot against the whole pool in every game that is trained, for
+        `payoff_NN`."""
         others = [(version, other) for other in self.past if other != version]
         seeds = range(PAYOFF_SEEDS, PAYOFF_SEEDS + self.opponents.payoff_pairs)
-        return self.evaluation_matches(f"payoff/{label_of(version)}", others, seeds, "payoff")
+        schedule = f"payoff/{label_of(version)}"
+        return [
+            match
+            for arena in self.arenas.trained
+            for match in self.evaluation_matches(schedule, others, seeds, "payoff", arena=arena)
+        ]
 
     # --- results -----------------------------------------------------------------------------
 
     def report(self, episodes: Sequence[Episode]) -> None:
         """Count results, each match once: training against the past and the mains, and payoffs."""
+        lessons: list[Episode] = []
         for episode in episodes:
             spec = episode.spec
             if not episode.valid or spec.match_id in self._counted:
@@ -280,23 +298,29 @@ class League:
             if spec.split == "train":
                 self._counted.add(spec.match_id)
                 self._count_training(episode)
+                lessons.append(episode)
             elif spec.purpose == "payoff" or self._rates(spec):
                 self._counted.add(spec.match_id)
                 first = spec.seats[0]
                 second = next((name for name in spec.seats if name != first), first)
                 outcomes = episode.result().outcomes
-                points = mean_points(spec.seats, outcomes, first, self.arena.mode)
-                self._cells.add(first, second, points)
-                self._cells.add(second, first, 1 - points)
+                arena = self.arenas.of(spec)
+                points = mean_points(spec.seats, outcomes, first, arena.mode)
+                cells = self._cells[arena.title]
+                cells.add(first, second, points)
+                cells.add(second, first, 1 - points)
+
+        self.lessons.observe(lessons)
 
     def state(self) -> dict[str, Any]:
         """What schedules depend on, as JSON values."""
         return {
             "versions": {name: str(version) for name, version in self.versions.items()},
             "past": self.past,
-            "games": self._games.state(),
+            "games": {name: record.state() for name, record in self._games.items()},
             "best": self.best,
-            "cells": self._cells.state(),
+            "cells": {name: record.state() for name, record in self._cells.items()},
+            "lessons": self.lessons.state(),
             "ordinals": self._ordinals,
             "frozen_at": self._frozen_at,
             "gone": sorted(self.gone),
@@ -308,8 +332,12 @@ class League:
             name: WeightVersion.parse(str(state["versions"][name])) for name in self.learners
         }
         self.past = list(state["past"])
-        self._games = PairRecord({name: state["games"][name] for name in self.learners})
-        self._cells = PairRecord(state["cells"])
+        self._games = {
+            title: PairRecord({name: state["games"][title][name] for name in self.learners})
+            for title in self._games
+        }
+        self._cells = {title: PairRecord(state["cells"][title]) for title in self._cells}
+        self.lessons.load_state(state["lessons"])
         self.best = dict(state["best"])
         self._frozen_at = dict(state["frozen_at"])
         self._ordinals = dict(state["ordinals"])
@@ -322,10 +350,11 @@ class League:
     ) -> list[MatchSpec]:
         """The attempts of one start state of one learner."""
         learner = self.learners[index]
+        arena, level = self.lessons.arm(update, index, state, start_states)
         rng = self._rng(update, index, state)
-        mine = self._held.get(learner) or range(self.arena.seats)
+        mine = self._held.get(learner) or range(arena.seats)
         seat = mine[(state + update) % len(mine)]
-        kind, others = self._draw_opponents(rng, learner)
+        kind, others = self._draw_opponents(rng, learner, arena)
         seats = [*others[:seat], self.live(learner), *others[seat:]]
         if self._held:
             seats = [
@@ -334,9 +363,11 @@ class League:
             ]
         seed = int(rng.integers(2**31))
         if kind not in ("self", "bot", "agent"):
-            seats = self._share_seats(rng, learner, seats, seat)
+            seats = self._share_seats(rng, learner, seats, seat, arena)
         return [
             self._match(
+                arena,
+                arena.training_options(level),
                 seats,
                 seed,
                 split="train",
@@ -349,18 +380,18 @@ class League:
         ]
 
     def _share_seats(
-        self, rng: np.random.Generator, learner: str, seats: list[str], seat: int
+        self, rng: np.random.Generator, learner: str, seats: list[str], seat: int, arena: Arena
     ) -> list[str]:
         """Give the learner more than one seat where the game's kind asks for it."""
         me, seats = self.live(learner), list(seats)
-        if self.arena.teams:  # half of the time team mates are the learner itself
-            mates = [k for k, team in enumerate(self.arena.teams) if team == self.arena.teams[seat]]
+        if arena.teams:  # half of the time team mates are the learner itself
+            mates = [k for k, team in enumerate(arena.teams) if team == arena.teams[seat]]
             if rng.random() < 0.5:
                 for k in mates:
                     if self._may_sit(me, k):
                         seats[k] = me
-        elif self.opponents.focal_shares:
-            n = self.arena.seats
+        elif (arena.opponents or self.opponents).focal_shares:
+            n = arena.seats
             held = (1, n // 2, n - 1)[int(rng.integers(3))]
             free = [k for k in range(n) if k != seat]
             for k in rng.permutation(free)[: max(0, held - 1)]:
@@ -380,15 +411,17 @@ class League:
         pool = (past if kind == "past" else live) or [self.start_of(learner)]
         return pool[int(rng.integers(len(pool)))]
 
-    def _draw_opponents(self, rng: np.random.Generator, learner: str) -> tuple[Purpose, list[str]]:
+    def _draw_opponents(
+        self, rng: np.random.Generator, learner: str, arena: Arena
+    ) -> tuple[Purpose, list[str]]:
         """The kind of opponent, and who sits in the other seats."""
-        free = self.arena.seats - 1
+        free = arena.seats - 1
         role = self.roles[learner]
         if role == "main_exploiter":
-            return "exploit", self._mains_or_their_past(rng, learner, free)
+            return "exploit", self._mains_or_their_past(rng, learner, free, arena)
         if role == "league_exploiter":
-            return "exploit", self._draw(rng, self.past, self._even(learner), free)
-        settings = self.opponents
+            return "exploit", self._draw(rng, self.past, self._even(learner, arena), free)
+        settings = arena.opponents or self.opponents
         kinds = {"mirror": settings.mirror, "live": settings.live, "past": settings.past}
         if len(self.mains) == 1:
             kinds["mirror"] += kinds.pop("live")
@@ -406,10 +439,10 @@ class League:
             peers = [name for name in self.mains if name != learner]
             return "self", [self.live(peers[int(rng.integers(len(peers)))]) for _ in range(free)]
         if kind == "past":
-            pool = self._pool(learner)
-            return "past", self._draw(rng, pool, self._past_chances(learner, pool), free)
+            pool = self._pool(learner, settings)
+            return "past", self._draw(rng, pool, self._past_chances(learner, pool, arena), free)
         if kind == "verify":
-            return self._verification(rng, learner, free)
+            return self._verification(rng, learner, free, arena)
         return ("agent" if kind in settings.agents else "bot"), [kind] * free
 
     def _draw(
@@ -417,9 +450,9 @@ class League:
     ) -> list[str]:
         return [pool[int(rng.choice(len(chances), p=chances))] for _ in range(count)]
 
-    def _pool(self, learner: str) -> list[str]:
+    def _pool(self, learner: str, settings: OpponentSettings) -> list[str]:
         """Frozen versions that a main may meet."""
-        if not self.opponents.strangers:
+        if not settings.strangers:
             return self.past
         return [v for v in self.past if lineage(v) != learner]
 
@@ -427,49 +460,56 @@ class League:
         """Whether a look at the learners tells the samplers how strong everybody is."""
         return self.opponents.prior == "ratings" and spec.schedule != FINAL
 
-    def _prior(self, learner: str, pool: Sequence[str]) -> Floats | float:
+    def _prior(self, learner: str, pool: Sequence[str], arena: Arena) -> Floats | float:
         """Expected score of a learner against each of the pool, before their own games."""
-        if self.opponents.prior == "even" or self.arena.mode == "cooperative":
+        if self.opponents.prior == "even" or arena.mode == "cooperative":
             return 0.5
-        known = [name for name in self._cells.agents() if name not in pool]
-        expected_NN = expected_scores([self._games, self._cells], [learner, *pool, *known])
+        games, cells = self._games[arena.title], self._cells[arena.title]
+        known = [name for name in cells.agents() if name not in pool]
+        expected_NN = expected_scores([games, cells], [learner, *pool, *known])
         return 0.5 if expected_NN is None else expected_NN[0, 1 : 1 + len(pool)]
 
-    def _past_chances(self, learner: str, pool: Sequence[str]) -> Floats:
-        payoff_NN = self._cells.payoffs(pool) if self.opponents.payoff_pairs else None
+    def _past_chances(self, learner: str, pool: Sequence[str], arena: Arena) -> Floats:
+        payoff_NN = self._cells[arena.title].payoffs(pool) if self.opponents.payoff_pairs else None
         mine = [k for k, v in enumerate(pool) if lineage(v) == learner]
-        view = self._games.view(
+        view = self._games[arena.title].view(
             learner,
             pool,
-            prior=self._prior(learner, pool),
+            prior=self._prior(learner, pool, arena),
             payoff_NN=payoff_NN,
             itself=mine[-1] if mine else None,
         )
-        return self._choose(view)
+        return self._choosers[arena.title](view)
 
-    def _even(self, learner: str) -> Floats:
-        return pfsp(self._games.view(learner, self.past), "even")
+    def _even(self, learner: str, arena: Arena) -> Floats:
+        return pfsp(self._games[arena.title].view(learner, self.past), "even")
 
-    def _mains_or_their_past(self, rng: np.random.Generator, learner: str, free: int) -> list[str]:
+    def _mains_or_their_past(
+        self, rng: np.random.Generator, learner: str, free: int, arena: Arena
+    ) -> list[str]:
         """A main as it is, or its past of the exploiter's own strength while the main is too hard."""
+        record = self._games[arena.title]
         main = self.mains[int(rng.integers(len(self.mains)))]
         past = [v for v in self.past if lineage(v) == main]
-        if self._games.score(learner, live_key(main)) > TOO_HARD or not past:
+        if record.score(learner, live_key(main)) > TOO_HARD or not past:
             return [self.live(main)] * free
-        return self._draw(rng, past, pfsp(self._games.view(learner, past), "variance"), free)
+        return self._draw(rng, past, pfsp(record.view(learner, past), "variance"), free)
 
     def _verification(
-        self, rng: np.random.Generator, learner: str, free: int
+        self, rng: np.random.Generator, learner: str, free: int, arena: Arena
     ) -> tuple[Purpose, list[str]]:
         """Exploiters that still win, else versions of its own that it forgot to beat, else itself."""
-        exploiters = self._losing_to(learner, UNBEATEN, exploiters=True)
-        pool = exploiters or self._losing_to(learner, FORGOTTEN, exploiters=False)
+        record = self._games[arena.title]
+        exploiters = self._losing_to(record, learner, UNBEATEN, exploiters=True)
+        pool = exploiters or self._losing_to(record, learner, FORGOTTEN, exploiters=False)
         if not pool:
             return "self", [self.live(learner)] * free
-        chances = pfsp(self._games.view(learner, pool), "hard")
+        chances = pfsp(record.view(learner, pool), "hard")
         return "verify", self._draw(rng, pool, chances, free)
 
-    def _losing_to(self, learner: str, below: float, *, exploiters: bool) -> list[str]:
+    def _losing_to(
+        self, record: PairRecord, learner: str, below: float, *, exploiters: bool
+    ) -> list[str]:
         """Frozen exploiters, or own versions, that were met and give too few points per game."""
         return [
             v
@@ -479,28 +519,25 @@ class League:
                 if exploiters
                 else lineage(v) == learner
             )
-            and self._games.games(learner, v)
-            and self._games.score(learner, v) < below
+            and record.games(learner, v)
+            and record.score(learner, v) < below
         ]
 
     def _support(self) -> Collection[str]:
         """Versions in the equilibrium of the payoffs."""
         if not self.opponents.retention.support:
             return ()
-        payoff_NN = self._cells.payoffs(self.past)
+        records = [self._cells[arena.title] for arena in self.arenas.trained]
+        payoff_NN: Floats = np.mean([record.payoffs(self.past) for record in records], axis=0)
         chances = find_sampler("nash", {"floor": 1e-6})(
-            self._cells.view(self.starts[0], self.past, payoff_NN=payoff_NN)
+            records[0].view(self.starts[0], self.past, payoff_NN=payoff_NN)
         )
         return [v for v, chance in zip(self.past, chances, strict=True) if chance > 1e-3]
 
-    def _lineup(self, a: str, b: str, turn: int) -> list[str]:
-        if self.arena.teams:
-            first = self.arena.teams[turn]
-            return [a if team == first else b for team in self.arena.teams]
-        return [a if seat == turn else b for seat in range(self.arena.seats)]
-
     def _match(
         self,
+        arena: Arena,
+        options: dict[str, Any],
         seats: Sequence[str],
         seed: int,
         *,
@@ -513,8 +550,8 @@ class League:
         alone = [schedule.removeprefix("train/")] if purpose == "exploit" else self.learners
         live = {self.live(name) for name in alone}
         return MatchSpec(
-            env_id=self.arena.env_id,
-            options=self.arena.options,
+            env_id=arena.env_id,
+            options=options,
             seed=seed,
             split=split,
             seats=tuple(seats),
@@ -526,16 +563,18 @@ class League:
             schedule=schedule,
             number=number,
             attempt=attempt,
-            teams=self.arena.teams,
+            teams=arena.teams,
         )
 
     def _count_training(self, episode: Episode) -> None:
         """Points of the learning seats against the past, and of exploiters against the mains."""
+        arena = self.arenas.of(episode.spec)
+        record = self._games[arena.title]
         for seat in episode.spec.learner_seats:
             me = episode.trajectories[seat]
             name = lineage(me.policy)
             for other in episode.trajectories:
-                if other.seat == seat or self._mates(seat, other.seat):
+                if other.seat == seat or _mates(arena, seat, other.seat):
                     continue
                 if other.policy in self.past:
                     key = other.policy
@@ -543,11 +582,41 @@ class League:
                     key = live_key(lineage(other.policy))
                 else:
                     continue
-                points = seat_points(me.outcome, other.outcome, self.arena.mode)
-                self._games.add(name, key, points, self.opponents.decay)
+                points = seat_points(me.outcome, other.outcome, arena.mode)
+                record.add(name, key, points, self.opponents.decay)
 
-    def _mates(self, seat: int, other: int) -> bool:
-        return bool(self.arena.teams) and self.arena.teams[seat] == self.arena.teams[other]
+    def _no_games(self) -> dict[str, PairRecord]:
+        return {
+            arena.title: PairRecord({name: {} for name in self.learners})
+            for arena in self.arenas.all
+        }
+
+    def _score(self, me: str, other: str) -> float:
+        """Points per game, the mean over the games that are trained."""
+        own = [self._games[arena.title].score(me, other) for arena in self.arenas.trained]
+        return float(np.mean(own))
 
     def _rng(self, *position: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *position])))
+
+
+def _mates(arena: Arena, seat: int, other: int) -> bool:
+    return bool(arena.teams) and arena.teams[seat] == arena.teams[other]
+
+
+def _all_pairings(arena: Arena, agents: Sequence[str]) -> list[tuple[str, str]]:
+    """Every two agents; with itself where all are paid alike, and both ways where one sits against many."""
+    if arena.mode == "cooperative":
+        pairings = list(combinations_with_replacement(agents, 2))
+    else:
+        pairings = list(combinations(agents, 2))
+    if arena.seats > 2 and not arena.teams:
+        pairings += [(b, a) for a, b in pairings if a != b]  # one seat, and all but one
+    return pairings
+
+
+def _lineup(arena: Arena, a: str, b: str, turn: int) -> list[str]:
+    if arena.teams:
+        first = arena.teams[turn]
+        return [a if team == first else b for team in arena.teams]
+    return [a if seat == turn else b for seat in range(arena.seats)]

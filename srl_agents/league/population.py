@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.league.agents import AgentVersion
-from srl_agents.league.manager import Arena
+from srl_agents.league.arenas import Arena
 from srl_agents.league.pair_record import PairRecord, expected_scores
 from srl_agents.league.points import mean_points
 from srl_agents.league.sampling import find_sampler

@@ -6,7 +6,7 @@ Nothing is loaded: a tokenizer where one is on this machine, else a stated numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Any
 
 from srl_agents.engines.settings import TransformersSettings
 from srl_agents.engines.vllm_settings import VLLMSettings
-from srl_agents.league.modes import resolve
 from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.description import Attention, BaseType, Description, Head, Traffic
 from srl_agents.models import catalog
 from srl_agents.recipes.base_settings import Base
+from srl_agents.recipes.game_settings import Game
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
@@ -104,7 +104,12 @@ def _described(
     diverges = bool(getattr(loss, "kl_coef", 0.0))
     start = getattr(own, "reference", "base") != "base"
     matches = recipe.rollout.start_states * recipe.rollout.group_size
-    traffic, seats = (traffic, 2) if traffic else _measured(recipe, base, matches)
+    trained = [game for game in recipe.games if game.weight > 0]
+    weights = [game.weight / sum(other.weight for other in trained) for game in trained]
+    traffic = traffic or _together(
+        [_measured(recipe, base, game, matches) for game in trained], weights
+    )
+    seats = sum(weight * _model_seats(game) for weight, game in zip(weights, trained, strict=True))
     judge = recipe.reward_model if base.name == recipe.bases[0].name else None
     judge_model = None if judge is None or judge.model is None else architecture_of(judge.model)
     embedded = engine if isinstance(engine, TransformersSettings) else None
@@ -137,7 +142,7 @@ def _described(
         attention=_ATTENTION.get(base.attention, "sdpa"),
         head=_head(base, model, accelerator),
         synchronized=recipe.coordination.kind == "synchronized",
-        written_replies=len(base.learners) * traffic.rows * _model_seats(recipe, seats),
+        written_replies=len(base.learners) * traffic.rows * seats,
         reserved_share=engine.memory_share
         if isinstance(engine, VLLMSettings) and accelerator
         else 0.0,
@@ -191,33 +196,50 @@ def _head(base: Base, model: Architecture, accelerator: bool) -> Head:
 
 def _frozen(recipe: LeagueRecipe, base: Base) -> int:
     """Most versions in memory that only play: of each learner the present one and its snapshots."""
-    own = resolve(recipe.opponents, spec(recipe.env).mode, 2)
+    past = any(game.opponents.past > 0 for game in recipe.games)
     if base.parameters == "full":
-        return base.full.snapshots_in_memory if own.past > 0 else 0
-    snapshots = math.ceil(recipe.updates / recipe.snapshot_every) if own.past > 0 else 0
-    return len(base.learners) * (1 + min(snapshots, own.past_limit))
+        return base.full.snapshots_in_memory if past else 0
+    snapshots = math.ceil(recipe.updates / recipe.snapshot_every) if past else 0
+    return len(base.learners) * (1 + min(snapshots, recipe.opponents.past_limit))
 
 
-def _model_seats(recipe: LeagueRecipe, seats: int) -> float:
+def _model_seats(game: Game) -> float:
     """Replies that models write in a match, per reply of the learner's own seat."""
-    own = resolve(recipe.opponents, spec(recipe.env).mode, seats)
+    own, seats = game.opponents, game.seats
     models = own.mirror + own.live + own.past + own.verify
     others = sum(own.bots.values()) + sum(own.agents.values())
     return 1.0 + (seats - 1) * models / (models + others)
 
 
-def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, int]:
+def _together(games: Sequence[Traffic], weights: Sequence[float]) -> Traffic:
+    """Of games that are drawn by weight: the longest prompts, and the mean of the rest."""
+    if len(games) == 1:
+        return games[0]
+
+    def mean(name: str) -> float:
+        return float(sum(w * getattr(own, name) for w, own in zip(weights, games, strict=True)))
+
+    return replace(
+        games[0],
+        rows=max(1, round(mean("rows"))),
+        prompt_tokens=max(own.prompt_tokens for own in games),
+        mean_prompt_tokens=mean("mean_prompt_tokens"),
+        own_prompt_tokens=max(own.own_prompt_tokens for own in games),
+        source="; ".join(dict.fromkeys(own.source for own in games)),
+    )
+
+
+def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Traffic:
     """What a bot reads in a few episodes; the most turns of a seat make the rows."""
     tokens_of, told = _counter(base)
-    known = spec(recipe.env)
+    known = spec(game.env_id)
     bot = next((name for name in ("middle", *known.bots) if name in known.bots), None)
     if bot is None:
-        raise ConfigError(f"{recipe.env} has no bot that shows how long its prompts are.")
+        raise ConfigError(f"{game.env_id} has no bot that shows how long its prompts are.")
     prompts: list[int] = []
     turns: list[int] = []
-    env: Any = make(recipe.env, **recipe.match_options)
+    env: Any = make(game.env_id, **game.options)
     with closing(env):
-        seats = len(env.possible_agents)
         for number in range(_EPISODES):
             asked: dict[str, int] = {}
 
@@ -227,7 +249,7 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
                     prompts.append(tokens_of(text))
                     asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
 
-            play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
+            play(env, dict.fromkeys(range(game.seats), bot), seed=number, on_step=note)
             turns.append(max(asked.values(), default=1))
     reply = recipe.rollout.max_new_tokens
     return Traffic(
@@ -238,7 +260,7 @@ def _measured(recipe: LeagueRecipe, base: Base, matches: int) -> tuple[Traffic, 
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
         source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
-    ), seats
+    )
 
 
 def _counter(base: Base) -> tuple[Count, str]:

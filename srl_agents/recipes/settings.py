@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from srl_agents.agents.grammar import EndpointName, parse
@@ -14,7 +14,8 @@ from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
-from srl_agents.league.modes import resolve
+from srl_agents.league.arenas import Arenas
+from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
 from srl_agents.league.promotion import PromotionSettings
 from srl_agents.league.settings import (
     EvaluationSettings,
@@ -38,7 +39,14 @@ from srl_agents.recipes.base_settings import (
     Quantization,
     names_on,
 )
-from srl_agents.recipes.environment import match_options, surroundings
+from srl_agents.recipes.game_settings import (
+    Game,
+    GameSettings,
+    Shared,
+    arenas_of,
+    check_games,
+    resolved,
+)
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
 from srl_agents.recipes.rollout_settings import RolloutSettings
@@ -50,9 +58,7 @@ from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportSettings
-from srl_envs import spec
-from srl_envs.errors import ConfigError, UnknownPolicyError
-from srl_envs.registry import no_bot
+from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +67,14 @@ class LeagueRecipe:
 
     name: str
     """Names the run's folder."""
-    env: str
-    """Registered environment id."""
+    env: str = ""
+    """Registered environment id of the only game. It has no default: either this or ``environments`` is
+    there."""
+    environments: tuple[GameSettings, ...] = ()
+    """Instead of ``env``: several games, each with its weight and what is different in it. See
+    docs/guides/several_games.md."""
+    curriculum: Annotated[CurriculumSettings, CURRICULUM] = field(default_factory=FixedShares)
+    """How training is shared out among games and levels; its ``kind`` says which settings it has."""
     model: str = ""
     """The base of all learners: ``tiny``, ``smollm2-135m``, a hub id, or a folder. It has no default: either
     this or ``models`` is there."""
@@ -181,11 +193,7 @@ class LeagueRecipe:
         )
         if self.reward_model is not None and self.reward_model.model is not None:
             require_model(self.reward_model.model)
-        require(
-            not self.scale_advantages or ESTIMATORS.find(self.credit.estimator).has_groups,
-            f"scale_advantages: estimator {self.credit.estimator!r} has no groups to scale by; "
-            "use credit.normalise instead.",
-        )
+        self._check_environments()
         self._check_first_adapters()
         for base in self.bases:
             self._check_base(base)
@@ -209,21 +217,44 @@ class LeagueRecipe:
             f"roles={self.roles}: exploiters play against a main and start again from their first "
             f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
         )
-        self._check_environment()
         self._check_several()
         if self.asynchronous is not None:
             self._check_generation(self.asynchronous)
 
     @property
-    def bots(self) -> tuple[str, ...]:
-        """Every bot that plays in the run."""
-        warm = () if self.warm_start is None else self.warm_start.bots
-        return tuple(dict.fromkeys((*self.opponents.bots, *self.evaluation.bots, *warm)))
+    def games(self) -> tuple[Game, ...]:
+        """Where learners play: ``env`` with its options, or those of ``environments``.
 
-    @property
-    def match_options(self) -> dict[str, Any]:
-        """Options of every match of the run: those of the environment, and the wrappers."""
-        return match_options(self.env_options, self.wrappers)
+        Raises:
+            ConfigError: one of them cannot be played as the recipe wants it.
+        """
+        entries = self.environments or (
+            GameSettings(
+                env=self.env,
+                env_options=self.env_options,
+                wrappers=self.wrappers,
+                teams=self.teams,
+            ),
+        )
+        shared = Shared(
+            credit=self.credit,
+            rewards=self.rewards,
+            opponents=self.opponents,
+            rated_against=self.evaluation.bots,
+            max_new_tokens=self.rollout.max_new_tokens,
+            several=bool(self.environments),
+        )
+        games = []
+        for number, entry in enumerate(entries):
+            try:
+                games.append(resolved(entry, shared))
+            except SRLError as error:
+                if not self.environments:
+                    raise
+                raise ConfigError(
+                    f"environments[{number}] {entry.name or entry.env}: {error}"
+                ) from None
+        return tuple(games)
 
     @property
     def bases(self) -> tuple[Base, ...]:
@@ -289,7 +320,8 @@ class LeagueRecipe:
         """What the rest of the recipe asks of every base."""
         within = f"models.{base.name}: " if self.models else ""
         try:
-            base.training.check(self._plan(base))
+            for game in self.games:
+                base.training.check(self._plan(base, game))
             # each learner's present version, and those of its past that the pool keeps
             past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
             # and where orders wait, those of each, with what the pool drops meanwhile
@@ -371,9 +403,14 @@ class LeagueRecipe:
                 "the engine's; leave out prompt.thoughts, or share demonstrations.",
             )
             return
-        terms = {} if self.rewards is None else self.rewards.terms
+        terms = {
+            name: term
+            for game in self.games
+            if game.rewards is not None
+            for name, term in game.rewards.terms.items()
+        }
         unread = [f"rewards.terms.{name}" for name, term in terms.items() if term.judges_thoughts]
-        unread += [] if self.credit.train_thoughts else ["credit.train_thoughts"]
+        unread += [] if self.games[0].credit.train_thoughts else ["credit.train_thoughts"]
         require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
 
     def _check_generation(self, generation: GenerationSettings) -> None:
@@ -414,8 +451,10 @@ class LeagueRecipe:
             "asynchronous: in_flight='switch' depends on the clock, and rollout.order='exact' is for runs "
             "that repeat. Set rollout.order to 'free'.",
         )
-        judged = self.rewards is not None or self.reward_model is not None
-        grouped = ESTIMATORS.find(self.credit.estimator).has_groups
+        judged = (
+            any(game.rewards is not None for game in self.games) or self.reward_model is not None
+        )
+        grouped = all(ESTIMATORS.find(game.credit.estimator).has_groups for game in self.games)
         require(
             not generation.refill_limit or (grouped and not judged),
             f"asynchronous: refill_limit={generation.refill_limit}: whether a group is flat is seen from "
@@ -438,8 +477,8 @@ class LeagueRecipe:
             "texts.",
         )
 
-    def _plan(self, base: Base) -> Plan:
-        """What the algorithm may know of this recipe."""
+    def _plan(self, base: Base, game: Game) -> Plan:
+        """What the algorithm may know of this recipe, in one of its games."""
         others = {
             "warm_start.training": self.warm_start and self.warm_start.training,
             "sharing.sft": self.sharing and self.sharing.sft,
@@ -458,7 +497,7 @@ class LeagueRecipe:
             updates=self.updates,
             group_size=self.rollout.group_size,
             scale_advantages=self.scale_advantages,
-            credit=self.credit,
+            credit=game.credit,
             teacher=self.coordination.kind if self.coordination.teaches else "",
             thoughts=base.prompt.thoughts is not None,
             checkpointed=tuple(
@@ -468,47 +507,70 @@ class LeagueRecipe:
 
     @property
     def judges_answers(self) -> bool:
-        """Whether a reward compares replies with what the game knows to be right."""
-        return self.rewards is not None and any(
-            term.references for term in self.rewards.terms.values()
+        """Whether a reward compares replies with what a game knows to be right."""
+        return any(
+            term.references
+            for game in self.games
+            if game.rewards is not None
+            for term in game.rewards.terms.values()
         )
 
-    def _check_environment(self) -> None:
+    def _check_environments(self) -> None:
         """Unknown ids, options and bots are found here, before anything is loaded."""
-        known = spec(self.env)
-        around = surroundings(self.env, self.env_options, self.wrappers)
-        object.__setattr__(self, "wrappers", around.wrappers)
-        seats = around.seats
-        if self.rewards is not None:
-            self.rewards.check(
-                around.paid,
-                around.statistics,
-                around.references,
-                self.rollout.max_new_tokens,
-                resource=around.resource,
-            )
-        self._check_seats(seats)
-        resolve(self.opponents, known.mode, seats)
-        sizes = {self.teams.count(team) for team in self.teams}
         require(
-            not self.teams
-            or (len(self.teams) == seats and len(sizes) == 1 and len(set(self.teams)) > 1),
-            f"teams={list(self.teams)}: give one team per seat of {seats}, all equally large.",
+            bool(self.env) != bool(self.environments),
+            "env, environments: name one game as `env`, or several under `environments`.",
         )
-        warm = () if self.warm_start is None else self.warm_start.bots
-        for section, bots in (
-            ("opponents", self.opponents.bots),
-            ("evaluation", self.evaluation.bots),
-            ("warm_start", warm),
-        ):
-            for bot in bots:
-                require(bot in known.bots, f"{section}.bots: {no_bot(known, bot)}")
+        if self.environments:
+            for name in ("env_options", "wrappers", "teams"):
+                require(
+                    not getattr(self, name),
+                    f"{name}: with `environments` each of them has its own {name}; leave it out here.",
+                )
+        games = self.games
+        check_games(games)
+        require(
+            not self.seats or not self.environments,
+            "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
+        )
+        self._check_seats(games[0].seats)
+        Arenas(arenas_of(games))  # refuses two games that cannot be told apart
+        if self.environments:
+            whole = tuple(
+                replace(entry, wrappers=game.wrappers)
+                for entry, game in zip(self.environments, games, strict=True)
+            )
+            object.__setattr__(self, "environments", whole)
+        else:
+            object.__setattr__(self, "wrappers", games[0].wrappers)
+        require(
+            not self.curriculum.needs_levels or any(game.levels for game in games),
+            f"curriculum.kind={self.curriculum.kind!r} moves between levels, and no game has any; give one "
+            "of `environments` its `levels`.",
+        )
+        trained = [game for game in games if game.weight > 0]
+        together = {game.mode == "cooperative" for game in trained}
+        require(
+            self.promotion is None or len(together) == 1,
+            "promotion: a gate adds up games that are all cooperative, or none; "
+            f"{', '.join(game.name for game in trained)} are both.",
+        )
+        if self.warm_start is not None:
+            for game in trained:
+                game.check_bots("warm_start.bots", self.warm_start.bots)
+        for game in games:
+            require(
+                not self.scale_advantages or ESTIMATORS.find(game.credit.estimator).has_groups,
+                f"scale_advantages: estimator {game.credit.estimator!r} has no groups to scale by; "
+                "use credit.normalise instead.",
+            )
         for name in self.guests:
             require(
                 name not in {base.name for base in self.bases},
                 f"agents: {name!r} is what learners start as, and is met as such.",
             )
-            known_name(name, self.env)
+            for game in games:
+                known_name(name, game.env_id)
         for agent, budget in self.opponents.budgets.items():
             served = parse(agent)
             require(
@@ -528,14 +590,14 @@ class LeagueRecipe:
         for name, held in self.seats.items():
             require(
                 bool(held) and set(held) <= set(range(seats)) and len(set(held)) == len(held),
-                f"seats.{name}={list(held)}: {self.env} has seats 0 to {seats - 1}; name one or more, each "
-                "once.",
+                f"seats.{name}={list(held)}: {self.games[0].env_id} has seats 0 to {seats - 1}; name "
+                "one or more, each once.",
             )
         mains = [name for name in self.learners if self.roles.get(name, "main") == "main"]
         empty = [s for s in range(seats) if all(s not in self.seats.get(m, (s,)) for m in mains)]
         require(
             not empty,
-            f"seats: no main may hold seat {empty} of {self.env}; name a learner for each seat.",
+            f"seats: no main may hold seat {empty} of {self.games[0].env_id}; name a learner for each seat.",
         )
 
     @property

@@ -17,7 +17,7 @@ from srl_agents.trainers.update_settings import UpdateSettings
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.experience import Experience, Teachers
     from srl_agents.trainers.learner import AdapterLearner
@@ -70,7 +70,7 @@ class AlgorithmSettings(UpdateSettings, ABC):
 
     @abstractmethod
     def make_experience(
-        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+        self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
     ) -> Experience:
         """What turns episodes into batches for the learners.
 

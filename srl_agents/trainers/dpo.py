@@ -16,7 +16,7 @@ import torch
 from datasets import Dataset
 from trl import DPOTrainer
 
-from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.by_game import Credit
 from srl_agents.credit.preferences import Preference, PreferenceBatch, preferences
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.quiet import quiet_libraries
@@ -159,7 +159,7 @@ class PreferencePairs:
     """
 
     learners: Mapping[str, DPOLearner]
-    credit: CreditAssigner
+    credit: Credit
 
     def batch(
         self, learner: str, episodes: Sequence[Episode], policy: str

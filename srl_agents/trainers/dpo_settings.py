@@ -18,7 +18,7 @@ from srl_agents.trainers.update_settings import (
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.dpo import DPOLearner, PreferencePairs
     from srl_agents.trainers.experience import Teachers
@@ -111,7 +111,7 @@ class DPOSettings(AlgorithmSettings):
     def make_experience(
         self,
         learners: Mapping[str, Any],
-        credit: CreditAssigner,
+        credit: Credit,
         teachers: Teachers,
     ) -> PreferencePairs:
         """See `AlgorithmSettings`; a teacher has no say in pairs."""

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
+from srl_agents.credit.by_game import Credit
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.credit.token_weights import Teaching, importance_weights, teacher_advantages
 from srl_agents.records import Episode, TrainingBatch
@@ -59,7 +59,7 @@ class AdvantageRows:
     """
 
     learners: Mapping[str, RowLearner]
-    credit: CreditAssigner
+    credit: Credit
     teachers: Teachers
 
     def batch(

@@ -19,7 +19,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.settings import refuse_unread
 
 if TYPE_CHECKING:
-    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.experience import AdvantageRows, Teachers
     from srl_agents.trainers.grpo import GRPOLearner
@@ -183,7 +183,7 @@ class GRPOSettings(AlgorithmSettings):
         return GRPOLearner(name, base, self, temperature, seed)
 
     def make_experience(
-        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+        self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
     ) -> AdvantageRows:
         """See `AlgorithmSettings`."""
         from srl_agents.trainers.experience import AdvantageRows  # noqa: PLC0415 - as above

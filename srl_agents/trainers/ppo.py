@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from trl import GRPOConfig
 
-from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.batches import training_batch
+from srl_agents.credit.by_game import Credit
 from srl_agents.credit.critic import explained_variance, judged
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, Episode, TrainingBatch
@@ -262,7 +262,7 @@ class CriticRows:
     """
 
     learners: Mapping[str, PPOLearner]
-    credit: CreditAssigner
+    credit: Credit
     teachers: Teachers
 
     def batch(

@@ -19,7 +19,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.settings import refuse_unread
 
 if TYPE_CHECKING:
-    from srl_agents.credit.assignment import CreditAssigner
+    from srl_agents.credit.by_game import Credit
     from srl_agents.models.base_model import BaseModel
     from srl_agents.trainers.experience import Teachers
     from srl_agents.trainers.ppo import CriticRows, PPOLearner
@@ -132,7 +132,7 @@ class PPOSettings(AlgorithmSettings):
         return PPOLearner(name, base, self, temperature, seed)
 
     def make_experience(
-        self, learners: Mapping[str, Any], credit: CreditAssigner, teachers: Teachers
+        self, learners: Mapping[str, Any], credit: Credit, teachers: Teachers
     ) -> CriticRows:
         """See `AlgorithmSettings`."""
         from srl_agents.trainers.ppo import CriticRows  # noqa: PLC0415 - as above

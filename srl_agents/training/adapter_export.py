@@ -22,7 +22,6 @@ from srl_agents.records import label_of
 from srl_agents.training.bases import LoadedBase
 from srl_agents.training.model_cards import base_of, model_card
 from srl_agents.training.run_folder import CHECKPOINTS, RECIPE
-from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
 
 FOLDERS: Mapping[Parameters, str] = {"lora": "adapters", "full": "models"}
@@ -119,9 +118,11 @@ def _name_base(path: Path, base: str | None) -> None:
 
 def _results(store: LeagueStore, version: str, recipe: LeagueRecipe) -> str:
     """Score differences per game in the final round robin, as a table."""
-    known = env_spec(recipe.env)
-    pairs = store.pairs(known.id, options=recipe.match_options, schedule=FINAL)
-    rows = _against(pairs, version)
+    games, rows = recipe.games, []
+    for game in games:
+        pairs = store.pairs(game.env_id, options=game.options, schedule=FINAL)
+        named = f"{game.name}, " if len(games) > 1 else ""
+        rows += [f"| {named}{row}" for row in _against(pairs, version)]
     if not rows:
         return "No finished matches of the final round robin."
     head = (
@@ -141,5 +142,5 @@ def _against(pairs: Pairs, version: str) -> Sequence[str]:
         except ConfigError:  # the two never met
             continue
         low, high = max(gap.low, -1.0), min(gap.high, 1.0)
-        rows.append(f"| `{label_of(other)}` | {gap.estimate:+.2f} [{low:+.2f}, {high:+.2f}] |")
+        rows.append(f"`{label_of(other)}` | {gap.estimate:+.2f} [{low:+.2f}, {high:+.2f}] |")
     return rows

@@ -19,8 +19,9 @@ import numpy as np
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
 from srl_agents.league.intervals import Interval, paired_interval
-from srl_agents.league.manager import Arena, League
+from srl_agents.league.manager import League
 from srl_agents.league.settings import OpponentSettings
+from srl_agents.recipes.game_settings import arenas_of
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec
@@ -28,9 +29,7 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.training.adapter_export import FOLDERS
 from srl_agents.training.run_folder import RECIPE
 from srl_agents.training.single_parts import sampling_of
-from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
-from srl_envs.making import count_seats
 
 CROSSPLAY_SEEDS = 4_000_000
 """Eval seeds from here on are for matches between runs."""
@@ -120,12 +119,13 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
                 )
     first = recipes[0]
     for run, recipe in zip(runs, recipes, strict=True):
-        if (recipe.env, recipe.match_options, recipe.teams) != (
-            first.env, first.match_options, first.teams,
-        ):  # fmt: skip
+        own = [(game.env_id, game.options, game.teams) for game in recipe.games]
+        if own != [(game.env_id, game.options, game.teams) for game in first.games] or len(own) > 1:
+            games = "; ".join(f"{game.env_id} with {game.options}" for game in recipe.games)
+            (game, *_) = first.games
             raise ConfigError(
-                f"{run} plays {recipe.env} with {recipe.match_options}, and {runs[0]} {first.env} with "
-                f"{first.match_options}: only runs of one game meet."
+                f"{run} plays {games}, and {runs[0]} {game.env_id} with {game.options}: only runs of one "
+                "game meet."
             )
     return first, players
 
@@ -148,9 +148,9 @@ def cross_play(
         ModelError: a model or adapter cannot be loaded.
     """
     by_label = {player.label: player for player in players}
-    env_id = env_spec(recipe.env).id
+    env_id = recipe.games[0].env_id
     candidates: dict[str, Candidate] = {
-        label: find(player.agent, recipe.env) for label, player in by_label.items()
+        label: find(player.agent, env_id) for label, player in by_label.items()
     }
     playing = Playing(env_id=env_id, sampling=sampling_of(recipe), device=recipe.device)
     specs = _matches(recipe, by_label, seeds)
@@ -178,16 +178,9 @@ def cross_play(
 
 
 def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) -> list[MatchSpec]:
-    known = env_spec(recipe.env)
-    seats = count_seats(recipe.env, **recipe.match_options)
+    (game,) = recipe.games
     league = League(
-        arena=Arena(
-            env_id=known.id,
-            options=recipe.match_options,
-            seats=seats,
-            mode=known.mode,
-            teams=recipe.teams,
-        ),
+        arenas=arenas_of((game,)),
         versions={},
         starts={},
         opponents=OpponentSettings(),
@@ -195,7 +188,7 @@ def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) ->
         held={label: player.seats for label, player in players.items() if player.seats},
     )
     pairings = list(combinations_with_replacement(players, 2))
-    if seats > 2 and not recipe.teams:
+    if game.seats > 2 and not game.teams:
         pairings += [(b, a) for a, b in pairings if a != b]
     first = range(CROSSPLAY_SEEDS, CROSSPLAY_SEEDS + seeds)
     return league.evaluation_matches("eval/crossplay", pairings, first)
@@ -215,10 +208,10 @@ def _told(
                 cells.setdefault((a, b), []).append((float(np.mean(own)), spec.cluster))
         one_run = len({players[name].run for name in names}) == 1
         blocks[one_run].append((float(np.mean(outcomes)), spec.cluster))
-    known = env_spec(recipe.env)
+    (game,) = recipe.games
     return CrossPlay(
-        env_id=known.id,
-        mode=known.mode,
+        env_id=game.env_id,
+        mode=game.mode,
         labels=tuple(players),
         cells={pair: _interval(values) for pair, values in cells.items()},
         together=_interval(blocks[True]) if blocks[True] else None,

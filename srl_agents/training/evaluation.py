@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from srl_agents.league.manager import FINAL
+from srl_agents.credit.by_game import mean_metrics
+from srl_agents.league.manager import FINAL, League
+from srl_agents.league.points import seat_points
 from srl_agents.records import Episode
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training.parts import Parts
+from srl_envs.core import Mode
 
 
 def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> float:
@@ -24,36 +27,72 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
         Mean points per game of all learners.
     """
     evaluation, league = parts.recipe.evaluation, parts.league
-    opponents = [*league.starts, *evaluation.opponents]
-    pairings = [(league.live(name), other) for name in parts.learners for other in opponents]
-    specs = league.evaluation_matches(f"eval/{done}", pairings, range(evaluation.pairs))
+    specs = [
+        match
+        for arena in league.arenas.all
+        for match in league.evaluation_matches(
+            f"eval/{done}",
+            [
+                (league.live(name), other)
+                for name in parts.learners
+                for other in (*league.starts, *arena.rated_against)
+            ],
+            range(evaluation.pairs),
+            arena=arena,
+        )
+    ]
     specs = parts.matches.budgets.affordable(specs)
     episodes = parts.matches.play(f"update {done}: evaluating", specs)
     league.report(episodes)
-    for name, values in learners.items():
+    for name, metrics in learners.items():
         live = league.live(name)
         mine = [e for e in episodes if e.valid and live in e.spec.seats]
-        for other in opponents:
-            if not any(other in e.spec.seats for e in mine):
-                continue  # its budget is spent
-            key = "score_start" if other == league.start_of(name) else f"score_{other}"
-            values[key] = _score(mine, live, other)
-        values["eval_format"] = _format_of(mine, live)
-        values["start_format"] = _format_of(mine, league.start_of(name))
+        metrics.update(_looks(league, mine, name))
     return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
+
+
+def _looks(league: League, mine: Sequence[Episode], learner: str) -> dict[str, float]:
+    """Scores of one learner: in each game where there are several, and the mean over games that have it."""
+    arenas, live, start = league.arenas.all, league.live(learner), league.start_of(learner)
+    found: dict[str, dict[str, float]] = {}
+    for arena in arenas:
+        own = [episode for episode in mine if league.arenas.of(episode.spec) is arena]
+        values = {
+            "score_start" if other == start else f"score_{other}": _score(
+                own, live, other, arena.mode
+            )
+            for other in (*league.starts, *arena.rated_against)
+            if any(other in episode.spec.seats for episode in own)  # else its budget is spent
+        }
+        values["eval_format"] = _format_of(own, live)
+        values["start_format"] = _format_of(own, start)
+        found[arena.title] = values
+    together = mean_metrics([(1, values) for values in found.values()])
+    if len(arenas) > 1:
+        for title, values in found.items():
+            together |= {f"game/{title}/{name}": value for name, value in values.items()}
+    return together
 
 
 def final_table(parts: Parts) -> None:
     """Play what is missing of it: every final version, the start and the bots, all against all."""
     recipe, league = parts.recipe, parts.league
-    agents = [*league.starts, *map(league.live, parts.learners)]
-    agents += recipe.evaluation.opponents
     known = {
         spec.match_id
         for spec, result in parts.store.matches(schedule=FINAL)
         if result.termination != "void"
     }
-    specs = league.round_robin(FINAL, agents, recipe.evaluation.final_pairs)
+    learners = [*league.starts, *map(league.live, parts.learners)]
+    specs = [
+        match
+        for arena in league.arenas.all
+        for match in league.round_robin(
+            FINAL,
+            [*learners, *arena.rated_against],
+            recipe.evaluation.final_pairs,
+            arena=arena,
+        )
+    ]
     missing = [spec for spec in specs if spec.match_id not in known]
     missing = parts.matches.budgets.affordable(missing)
     if missing:
@@ -61,15 +100,15 @@ def final_table(parts: Parts) -> None:
         parts.matches.play("final round robin", missing, log.add)
 
 
-def _score(episodes: Sequence[Episode], policy: str, opponent: str) -> float:
-    """Points per game of ``policy`` against ``opponent``."""
+def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) -> float:
+    """Points per game of ``policy`` against ``opponent``; with it, where all are paid alike."""
     points = []
     for episode in episodes:
         if opponent not in episode.spec.seats:
             continue
         mine = next(t for t in episode.trajectories if t.policy == policy)
         theirs = next(t for t in episode.trajectories if t.policy == opponent)
-        points.append((1 + np.sign(mine.outcome - theirs.outcome)) / 2)
+        points.append(seat_points(mine.outcome, theirs.outcome, mode))
     return _mean(points)
 
 

@@ -22,6 +22,7 @@ from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.engines.protocol import Engine, GenerationRequest
 from srl_agents.league.manager import BOT
 from srl_agents.models.prompt import EarlierTurn
+from srl_agents.recipes.game_settings import bots_of
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
@@ -33,7 +34,6 @@ from srl_agents.training.single_parts import (
     make_engine,
     make_request_trace,
 )
-from srl_envs import spec as env_spec
 
 _LOOK_S = 0.05
 """Between two looks for new orders."""
@@ -203,7 +203,7 @@ def generate(folder: Path) -> None:
     transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
     engine = make_engine(recipe, base, transport, folder, recipe.engine)
     policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
-    policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in env_spec(recipe.env).bots}
+    policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}
     drawn_as = {base.name: base.name}
     with asyncio.Runner() as loop:
         rollouts = Rollouts(

@@ -15,7 +15,6 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import PlayingBase
 from srl_agents.training.single_parts import sampling_of
-from srl_envs import spec
 
 
 def seat_served(
@@ -83,12 +82,12 @@ def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:
 
 
 def _candidates(recipe: LeagueRecipe) -> dict[str, Candidate]:
-    return {name: find(name, recipe.env) for name in recipe.guests}
+    return {name: find(name, recipe.games[0].env_id) for name in recipe.guests}
 
 
 def _playing(recipe: LeagueRecipe, asking: Asking) -> Playing:
     return Playing(
-        env_id=spec(recipe.env).id,
+        env_id=recipe.games[0].env_id,
         sampling=sampling_of(recipe),
         asking=asking,
         dtype=recipe.dtype,

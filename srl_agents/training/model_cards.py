@@ -113,6 +113,8 @@ def model_card(
         prompted: a prompt lies beside the weights.
     """
     source = base_of(base.model)
+    trained = [game for game in recipe.games if game.weight > 0]
+    options = [game.options for game in trained]
     full, rank = base.parameters == "full", base.lora.rank
     adapter = _USE_ADAPTER if source else _USE_ADAPTER_OF_SHIPPED
     return _HEAD.format(
@@ -124,8 +126,8 @@ def model_card(
         title=f"{name} of {recipe.name}",
         base=base.model,
         srl=srl_envs.__version__,
-        env=recipe.env,
-        options=f" with {recipe.match_options}" if recipe.match_options else "",
+        env=", ".join(game.env_id for game in trained),
+        options=f" with {options[0]}" if len(options) == 1 and options[0] else "",
         algorithm=base.training.algorithm,
         updates=recipe.updates,
         seed=recipe.seed,
@@ -136,7 +138,7 @@ def model_card(
             base=base.model,
             source=source,
             name=name,
-            env=recipe.env,
+            env=trained[0].env_id,
             install=install_command("train"),
             vllm_rank=next((r for r in _VLLM_RANKS if r >= rank), _VLLM_RANKS[-1]),
         ),

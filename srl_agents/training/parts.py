@@ -20,6 +20,7 @@ from srl_agents.agents import Policy
 from srl_agents.agents.resolver import Seated, close_engines
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.by_game import CreditByGame
 from srl_agents.engines.protocol import Engine, RepeatableEngine
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
@@ -27,8 +28,8 @@ from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rewards.by_game import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
-from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
@@ -65,6 +66,7 @@ from srl_agents.training.single_parts import (
     make_request_trace,
     make_sharing,
     make_transport,
+    names_of_games,
     open_store,
     sampling_of,
     seeds_of,
@@ -113,9 +115,9 @@ class Learning(Ground):
 
     learners: Learners
     sharing: Sharing | None
-    rewards: RecipeRewards | None
+    rewards: RewardsByGame | None
     learned_reward: LearnedReward | None
-    credit: CreditAssigner
+    credit: CreditByGame
     coordinator: CoordinationGroups
     experience: Mapping[str, Experience]
     """By learner; learners of one base share theirs."""
@@ -186,7 +188,10 @@ def _on_ground(
         )
     check_folder(recipe, folder)
     check_init_adapters(recipe, folder)
-    require_played(recipe.env, recipe.match_options, recipe.bots)
+    for game in recipe.games:
+        warm = () if recipe.warm_start is None else recipe.warm_start.bots
+        for options in game.all_options:
+            require_played(game.env_id, options, (*game.bots, *warm))
     store = None
     if (folder / RECIPE).is_file():
         # before a tracker takes up what another process is sending
@@ -271,11 +276,19 @@ def _with_learners(ground: Ground) -> Learning:
         survival.signs.begin(name, learner.weight_norm)
     replays = Replays()
     ground.opened.callback(replays.close)
-    credit = CreditAssigner(
-        recipe.credit,
-        scale=recipe.scale_advantages,
-        teams=recipe.teams,
-        replayed=replays.outcomes,
+    games = recipe.games
+    game_of = names_of_games(games)
+    credit = CreditByGame(
+        {
+            game.name: CreditAssigner(
+                game.credit,
+                scale=recipe.scale_advantages,
+                teams=game.teams,
+                replayed=replays.outcomes,
+            )
+            for game in games
+        },
+        game_of,
     )
     coordinator = coordination_of(recipe)
     experience: dict[str, Experience] = {}

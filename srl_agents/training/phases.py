@@ -133,8 +133,19 @@ def credit(parts: Parts, update: Update) -> None:
         with parts.memory.phase(phase_on("credit", base.settings.folder)):
             for name in base.settings.learners:
                 _credit(parts, update, name)
+    _note_shares(parts, update)
     parts.idle.say(update.number, update.learners, set(update.batches))
     _skip_stale(parts, update)
+
+
+def _note_shares(parts: Parts, update: Update) -> None:
+    """What the curriculum makes of the scores so far, where there is a choice."""
+    lessons = parts.league.lessons
+    if len(parts.league.arenas.arms) == 1:
+        return
+    for name, values in update.learners.items():
+        values |= {f"game/{game}/share": share for game, share in lessons.shares(name).items()}
+        values |= {f"game/{game}/level": level for game, level in lessons.levels(name).items()}
 
 
 def _credit(parts: Parts, update: Update, name: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from srl_agents.agents.resolver import close_engines
-from srl_agents.league.manager import Arena
+from srl_agents.league.arenas import Arena
 from srl_agents.league.population import SCHEDULE, Population
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.population_settings import PopulationRecipe

@@ -72,7 +72,7 @@ class PromotionGate:
         """Pair scores of some pairs, in the order of their seeds."""
         phase = f"gate: {label_of(candidate)} against {label_of(best)}"
         pairs = self.settings.batch_pairs
-        if self.league.arena.mode != "cooperative":
+        if not self.league.arenas.cooperative:
             played = self._play(phase, self.league.gate_matches(candidate, best, first, pairs))
             return np.array(list(self._by_seed(played, candidate).values()))
         new, old = (
@@ -122,6 +122,7 @@ class PromotionGate:
         for episode in episodes:
             if episode.spec.seed not in void:
                 spec, outcomes = episode.spec, episode.result().outcomes
-                value = mean_points(spec.seats, outcomes, who, self.league.arena.mode)
+                mode = self.league.arenas.of(spec).mode
+                value = mean_points(spec.seats, outcomes, who, mode)
                 points[spec.seed].append(value)
         return {seed: float(np.mean(values)) for seed, values in sorted(points.items())}

@@ -15,15 +15,16 @@ from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import EngineSettings, EngineSite
-from srl_agents.league.manager import Arena, League
-from srl_agents.league.modes import resolve
+from srl_agents.league.arenas import Arenas
+from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
 from srl_agents.recipes.base_settings import Base
-from srl_agents.recipes.environment import surroundings
+from srl_agents.recipes.game_settings import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Served
+from srl_agents.records import MatchSpec, Served
+from srl_agents.rewards.by_game import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts.buffer import MatchBuffer
@@ -35,9 +36,7 @@ from srl_agents.training.budgets import Budgets
 from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, STORE, VERSIONS
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.transports.protocol import Transport
-from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
-from srl_envs.making import count_seats
 
 Learners = dict[str, AdapterLearner[Any]]
 
@@ -166,41 +165,34 @@ def open_store(folder: Path, opened: ExitStack) -> LeagueStore:
 
 def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
     """Who plays whom."""
-    known = env_spec(recipe.env)
-    arena = Arena(
-        env_id=known.id,
-        options=recipe.match_options,
-        seats=count_seats(recipe.env, **recipe.match_options),
-        mode=known.mode,
-        teams=recipe.teams,
-    )
     versions = {
         name: version_of(name, learner.version, learner.base.trainable_parameters(name))
         for name, learner in learners.items()
     }
     return League(
-        arena=arena,
+        arenas=arenas_of(recipe.games, recipe.evaluation.agents),
         versions=versions,
         starts=starts_of(recipe.bases),
-        opponents=resolve(recipe.opponents, known.mode, arena.seats),
+        opponents=recipe.opponents,
         seed=recipe.seed,
         roles=recipe.roles,
         exploiters=recipe.exploiters,
         held=recipe.seats,
+        curriculum=recipe.curriculum,
     )
 
 
 def make_budgets(recipe: LeagueRecipe, folder: Path, say: Callable[[str], None]) -> Budgets:
     """Budgets of the opponents behind endpoints."""
-    around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
+    games = recipe.games
+    longest = max(game.most_prompt_chars for game in games)
     budgets = recipe.opponents.budgets
     return Budgets(
         budgets,
         folder,
-        most_replies=around.most_replies,
+        most_replies=max(game.most_replies for game in games),
         first_cost={
-            agent: _first_cost(agent, recipe.rollout.max_new_tokens, around.most_prompt_chars)
-            for agent in budgets
+            agent: _first_cost(agent, recipe.rollout.max_new_tokens, longest) for agent in budgets
         },
         say=say,
     )
@@ -259,19 +251,28 @@ def make_sharing(
     return Sharing(recipe.sharing, learners, seeds, recipe.rollout.max_new_tokens)
 
 
-def make_recipe_rewards(recipe: LeagueRecipe) -> RecipeRewards | None:
-    """What the recipe's rewards make of episodes, if it has a section of them."""
-    if recipe.rewards is None:
-        return None
-    around = surroundings(recipe.env, recipe.env_options, recipe.wrappers)
-    return RecipeRewards(
-        recipe.rewards,
-        paid=around.paid,
-        statistics=around.statistics,
-        references=around.references,
-        max_new_tokens=recipe.rollout.max_new_tokens,
-        resource=around.resource,
-    )
+def names_of_games(games: tuple[Game, ...]) -> Callable[[MatchSpec], str]:
+    """Which of a recipe's games a match is of."""
+    arenas = Arenas(arenas_of(games))
+    return lambda match: arenas.of(match).title
+
+
+def make_recipe_rewards(recipe: LeagueRecipe) -> RewardsByGame | None:
+    """What the recipe's rewards make of episodes, if a game has a section of them."""
+    games = recipe.games
+    rewards = {
+        game.name: RecipeRewards(
+            game.rewards,
+            paid=game.paid,
+            statistics=game.statistics,
+            references=game.references,
+            resource=game.resource,
+            max_new_tokens=recipe.rollout.max_new_tokens,
+        )
+        for game in games
+        if game.rewards is not None
+    }
+    return RewardsByGame(rewards, names_of_games(games)) if rewards else None
 
 
 def make_learned_reward(recipe: LeagueRecipe, base: BaseModel) -> LearnedReward | None:

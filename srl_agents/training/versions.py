@@ -22,13 +22,13 @@ from srl_agents.league.agent_names import lineage
 from srl_agents.league.manager import BOT, League
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.models.digests import version_of
+from srl_agents.recipes.game_settings import bots_of, shared_anchors
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate, WeightVersion, label_of
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.bases import PlayingBase, site_of
 from srl_agents.training.promotion_gate import Play, PromotionGate
 from srl_agents.training.run_folder import SNAPSHOTS, link_label
-from srl_envs import spec as env_spec
 from srl_envs.errors import CheckpointError
 
 _MEND = "Restore it from a backup, or start the run in another folder."
@@ -79,7 +79,7 @@ class LeagueVersions:
         self.policies, self._drawn_as = policies, drawn_as
         self._play, self._say, self._shown = play, say, shown
         policies |= {base.name: ModelPolicy(base.engine) for base in bases}
-        for bot in env_spec(recipe.env).bots:
+        for bot in bots_of(recipe.games):
             policies[f"{BOT}{bot}"] = ScriptedPolicy(bot)
         self._first = {
             name: (learner.base.adapter_tensors(name), learner.state())
@@ -88,7 +88,7 @@ class LeagueVersions:
         }
         self._gate: PromotionGate | None = None
         if recipe.promotion is not None:
-            anchors = [*league.starts, *(f"{BOT}{bot}" for bot in recipe.evaluation.bots)]
+            anchors = [*league.starts, *shared_anchors(recipe.games)]
             self._gate = PromotionGate(league, recipe.promotion, anchors, play)
         self._known = {agent.agent_id for agent in store.agents()}
         self.installed: dict[str, WeightUpdate] = {}
@@ -286,23 +286,23 @@ class LeagueVersions:
         for base in self._bases:
             if base.name not in self._known:
                 contents = contents_of(
-                    base.model, None, self._sampling, self.league.arena.env_id, ()
+                    base.model, None, self._sampling, self.recipe.games[0].env_id, ()
                 )
                 self.store.add_agent(
                     AgentVersion(
                         agent_id=base.name, lineage=base.name, role="anchor", spec=contents
                     )
                 )
-        for bot in env_spec(self.recipe.env).bots:
+        for bot, games in bots_of(self.recipe.games).items():
             self.store.add_agent(
                 AgentVersion(
                     agent_id=f"{BOT}{bot}",
                     lineage=f"{BOT}{bot}",
                     role="heldout" if bot == "held_out" else "anchor",
-                    spec={"bot": bot, "env": self.league.arena.env_id},
+                    spec={"bot": bot, "env": games},
                 )
             )
 
     def _contents(self, learner: str) -> dict[str, Any]:
-        base, env_id = self.learners[learner].base, self.league.arena.env_id
+        base, env_id = self.learners[learner].base, self.recipe.games[0].env_id
         return contents_of(base, learner, self._sampling, env_id, self._shown.get(learner, ()))

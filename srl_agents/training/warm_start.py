@@ -27,9 +27,7 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
 from srl_agents.training.bases import LoadedBase, below
-from srl_envs import spec as env_spec
 from srl_envs.errors import ConfigError
-from srl_envs.making import count_seats
 
 WARM_START, REPORT = "warm_start", "report.json"
 _STREAM = 0x5F7
@@ -149,18 +147,19 @@ def demonstrations_of(
 
 def _played(recipe: LeagueRecipe, settings: WarmStartSettings, view: ConsoleView) -> list[Episode]:
     """Games of bots on training seeds, each a function of the run's seed and its number."""
-    seats = count_seats(recipe.env, **recipe.match_options)
+    games = [game for game in recipe.games if game.weight > 0]
     specs = []
     for number in range(settings.episodes):
         rng = np.random.Generator(
             np.random.Philox(np.random.SeedSequence([recipe.seed, _STREAM, number]))
         )
         seed = int(rng.integers(2**31))
-        drawn = rng.choice(len(settings.bots), size=seats)
+        game = games[number % len(games)]
+        drawn = rng.choice(len(settings.bots), size=game.seats)
         specs.append(
             MatchSpec(
-                env_id=env_spec(recipe.env).id,
-                options=recipe.match_options,
+                env_id=game.env_id,
+                options=game.options,
                 seed=seed,
                 split="train",
                 seats=tuple(f"{BOT}{settings.bots[int(bot)]}" for bot in drawn),
@@ -168,7 +167,7 @@ def _played(recipe: LeagueRecipe, settings: WarmStartSettings, view: ConsoleView
                 cluster=f"train/{seed}",
                 schedule=WARM_START,
                 number=number,
-                teams=recipe.teams,
+                teams=game.teams,
             )
         )
     policies = {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in settings.bots}

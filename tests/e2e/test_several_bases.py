@@ -103,7 +103,7 @@ def test_two_bases_meet_are_killed_resumed_bit_for_bit_rated_and_exported(tmp_pa
     with LeagueStore(whole / "league.db", mode="read") as store:
         agents = {agent.agent_id: agent for agent in store.agents()}
         seats = {frozenset(spec.seats) for spec, _ in store.matches(split="train")}
-        rated = store.pairs("connect_four-v0", options=recipe.match_options, schedule=FINAL)
+        rated = store.pairs("connect_four-v0", options=recipe.games[0].options, schedule=FINAL)
     assert {"deep", "shallow", "bot:random"} <= set(rated.agents)
     assert {agent.parent for agent in agents.values() if agent.parent} == {"deep", "shallow"}
     lineages = {frozenset(name.partition("@")[0] for name in pair) for pair in seats}

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_agents.league.agent_names import lineage
-from srl_agents.league.manager import Arena, League
+from srl_agents.league.arenas import Arena
+from srl_agents.league.manager import League
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Trajectory, WeightVersion, digest
 from srl_envs.errors import ConfigError
@@ -36,7 +37,7 @@ def make_league(
     **opponents: object,
 ) -> League:
     return League(
-        arena=Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams),
+        arenas=[Arena(env_id="connect_four-v0", options={}, seats=seats, mode=mode, teams=teams)],
         versions={name: named(name, 0) for name in learners},
         roles=roles,
         held=held,

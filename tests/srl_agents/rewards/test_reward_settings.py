@@ -28,7 +28,7 @@ def test_a_recipe_with_rewards_and_wrappers_reads_back() -> None:
     )
     assert build(LeagueRecipe, dump(made), "again") == made
     assert made.wrappers == ({"kind": "HistoryWindow", "turns": 2, "reply_chars": 300},)
-    assert made.match_options["wrappers"] == list(made.wrappers)
+    assert made.games[0].options["wrappers"] == list(made.wrappers)
 
 
 def test_shaping_by_a_wrapper_is_a_component_like_the_others() -> None:

@@ -14,7 +14,8 @@ import torch
 from rich.console import Console
 
 from srl_agents.coordination.processes import Processes
-from srl_agents.league.manager import Arena, League
+from srl_agents.league.arenas import Arena
+from srl_agents.league.manager import League
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.metrics import ConsoleView
 from srl_agents.models.digests import version_of
@@ -47,7 +48,7 @@ class Run:
         self.transport = HeldTransport(files, self.buffer.versions)
         self.installed: dict[str, WeightUpdate] = {}
         self.league = League(
-            arena=Arena(env_id="connect_four-v0", options={}, seats=2),
+            arenas=[Arena(env_id="connect_four-v0", options={}, seats=2)],
             versions={name: self.publish(name, done) for name in recipe.learners},
             starts=dict.fromkeys(recipe.learners, "tiny"),
             opponents=OpponentSettings(),
