@@ -21,6 +21,7 @@ from srl_agents.league.focal_returns import CrossPlay, FocalReturn, cross_play, 
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
 from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.league.transfer import on_one_scale
 from srl_agents.records import plain_json
 from srl_agents.training.run_folder import STORE
 from srl_envs import spec as env_spec
@@ -38,6 +39,8 @@ Examples:
   srl league status runs/quickstart-tiny-seed0 --diagnostics
   srl league status runs/population-connect-four-seed0 --watch 2
 """
+ALL_GAMES = "all games"
+"""In the place of an environment: one scale over all games with winners. A bot is another in each."""
 _PIPED_COLUMNS = 120
 Names = dict[str, str]
 """Agent id -> what is shown."""
@@ -120,11 +123,13 @@ def _look(path: Path, options: StatusOptions) -> RenderableType:
 
 
 def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[Status]:
-    """Ratings per environment, from the last evaluation schedule of each."""
+    """Ratings per environment, from the last evaluation schedule of each; of a run of several, one over
+    all of them comes last."""
     agents = store.agents()
     anchors = [a.agent_id for a in agents if a.role == "anchor"]
     statuses = []
     with store.snapshot():
+        games: dict[str, Pairs] = {}
         for env_id, options in store.environments():
             schedule = store.last_schedule(env_id, options)
             if schedule is None:
@@ -136,6 +141,8 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
             table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
             clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
             mode = _mode(env_id)
+            if mode != "cooperative" and not teams:
+                games[f"{env_id} {options}" if env_id in games else env_id] = pairs
             seated = (
                 store.seated(env_id, options=options, schedule=schedule)
                 if mode != "competitive"
@@ -156,6 +163,9 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                     else None,
                 )
             )
+    if len(games) > 1 and store.count(split="train"):
+        together = rate(on_one_scale(games), anchors=anchors)
+        statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
     return statuses
 
 
@@ -228,8 +238,8 @@ def _rating_table(found: Status, agents: dict[str, AgentVersion], names: Names) 
         note = "before" if _is_start(row.agent, agents) else ""
         note = "after" if row.agent in found.gains else note
         cells = [
-            rank, names[row.agent], note, f"{row.elo:+.0f}", f"{row.half_width:.0f}", str(row.games),
-            f"{row.wins}/{row.draws}/{row.losses}", f"{row.field_score:.0%}",
+            rank, names.get(row.agent, row.agent), note, f"{row.elo:+.0f}", f"{row.half_width:.0f}",
+            str(row.games), f"{row.wins}/{row.draws}/{row.losses}", f"{row.field_score:.0%}",
         ]  # fmt: skip
         if clean is not None:
             cells.append(f"{clean[row.agent].elo:+.0f}" if row.agent in clean.agents else "-")

@@ -29,6 +29,7 @@ from srl_agents.training.phases import PHASES, Update
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.step import require_equal_weights
 from srl_agents.training.survival import in_words, write_event
+from srl_agents.training.transfer_file import write_transfer
 from srl_agents.training.vital_signs import Finding
 from srl_agents.training.watchdog import end_process, limit
 
@@ -122,6 +123,7 @@ class LeagueTraining:
             self.phase = "final"
             with self._limited("the final round robin"):
                 final_table(parts)
+            write_transfer(parts)
             return self._end()
         finally:
             for sink in sinks:

@@ -35,6 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("start_format"),
         ),
     ),
+    ("By game", (Panel("game/*/share"), Panel("game/*/level"), Panel("game/*"))),
     (
         "By seat",
         (Panel("seat*/reward/mean", spread="seat*/reward/std"), Panel("seat*/reward/min"),
@@ -111,5 +112,9 @@ def meaning(metric: str) -> str:
         inner = "rows_lag:N"
     elif inner.startswith("reward/") and inner not in MEANINGS:
         inner = "reward/NAME"
+    if inner.startswith("game/"):
+        _, game, own = inner.split("/", 2)
+        told = MEANINGS.get(f"game/NAME/{own}") or meaning(own)
+        return f"{told}, in {game}" if told else ""
     told = MEANINGS.get(inner, "")
     return f"{told}, in {seat}" if seat and told else told

@@ -54,14 +54,14 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
     for run in runs:
         if run.condition not in conditions:
             conditions.append(run.condition)
-    environments = list(dict.fromkeys(str(run.recipe.get("env", "")) for run in runs))
+    environments = list(dict.fromkeys(run.env for run in runs))
     return {
         "command": command,
         "runs": [
             {
                 "label": run.label,
                 "condition": conditions.index(run.condition),
-                "env": str(run.recipe.get("env", "")),
+                "env": run.env,
                 "facts": _facts(run),
                 "roles": {
                     name: run.recipe.get("roles", {}).get(name, "main") for name in run.learners
@@ -69,6 +69,7 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
                 "own": run.own,
                 "learners": run.learners,
                 "tables": run.tables,
+                "transfer": run.transfer,
                 "outside": run.outside,
                 "memory": run.memory,
             }
@@ -88,7 +89,7 @@ def report_data(runs: Sequence[Run], command: str) -> dict[str, Any]:
                     for heading, charts in arranged(
                         metric
                         for run in runs
-                        if str(run.recipe.get("env", "")) == env
+                        if run.env == env
                         for columns in (run.own, *run.learners.values())
                         for metric in columns
                     )

@@ -92,6 +92,22 @@
         el("td", {}, row.gain === null ? "" : el("span", { class: better(row) ? "better" : null }, `${signed(row.gain, 3)} ${plusMinus(row.gain_half_width, 3)}`)))))));
   }
 
+  function transferTable(rows) {
+    const signed = (value) => (value === null ? "?" : (value > 0 ? "+" : "") + value.toFixed(3));
+    return scroller("What learners gained over their start, by game", el("table", { class: "plain" },
+      el("thead", {}, el("tr", {}, ...["learner", "game", "mode", "trained", "start", "end", "gain", "95 %", "seeds"].map((name) => el("th", {}, name)))),
+      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...[
+        row.learner.split("-")[0], row.game, row.mode, row.trained ? "yes" : "no", row.start_score.toFixed(3), row.score.toFixed(3),
+        signed(row.gain), `${signed(row.low)} to ${signed(row.high)}`, String(row.seeds),
+      ].map((text) => el("td", {}, text)))))));
+  }
+
+  function transfer() {
+    const shown = data.runs.filter((run) => run.transfer.length);
+    return shown.length ? [el("section", { class: "section", id: "transfer" }, el("h2", {}, "Transfer between games"),
+      ...shown.map((run) => el("div", { class: "card" }, data.runs.length > 1 ? el("h3", {}, run.label) : null, transferTable(run.transfer))))] : [];
+  }
+
   function outside() {
     const shown = data.runs.filter((run) => run.outside.length);
     return shown.length ? [el("section", { class: "section", id: "outside" }, el("h2", {}, "Measured outside"),
@@ -148,11 +164,12 @@
     ...data.environments.flatMap(({ env, sections: parts }) => parts.map((part) => el("a", { href: `#${place(`${env} ${part.heading}`)}` }, data.environments.length > 1 ? `${env}: ${part.heading}` : part.heading))),
     ...(data.runs.some((run) => run.memory) ? [el("a", { href: "#memory" }, "Memory by phase")] : []),
     el("a", { href: "#league" }, "League"),
+    ...(data.runs.some((run) => run.transfer.length) ? [el("a", { href: "#transfer" }, "Transfer")] : []),
     ...(data.runs.some((run) => run.outside.length) ? [el("a", { href: "#outside" }, "Measured outside")] : []));
   const curves = el("div");
   const choose = SRL.choice("Smoothing", SMOOTHING, 1, (over) => curves.replaceChildren(...sections(over)));
   curves.append(...sections(1));
-  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...memory(), ...tables(), ...outside());
+  content.replaceChildren(...head, el("div", { class: "tools" }, choose, contents), curves, ...memory(), ...tables(), ...transfer(), ...outside());
   document.querySelector(".page-header").append(SRL.themeSwitch());
   document.getElementById("command").textContent = data.command;
   document.title = `${data.runs.map((run) => run.label).join(", ")} · SRL training report`;

@@ -17,7 +17,7 @@ from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.training.run_folder import STORE
 from srl_envs.errors import ConfigError
 
-RECIPE, OUTSIDE = "recipe.yaml", "eval/eval.json"
+RECIPE, OUTSIDE, TRANSFER = "recipe.yaml", "eval/eval.json", "transfer.json"
 _DECLARED = ("seed", "updates", "checkpoint_every", "keep_checkpoints")
 """Fields in which two runs of one condition may differ."""
 _DIGITS = 6
@@ -39,10 +39,18 @@ class Run:
     learners: dict[str, Columns]
     tables: list[dict[str, Any]]
     """Ratings per environment; empty before the first evaluation."""
+    transfer: list[dict[str, Any]]
+    """Gains of learners by game; empty before the end, and with one game."""
     outside: list[dict[str, Any]]
     """Rows of `srl eval --run`; empty where it was not called."""
     memory: dict[str, Any] | None
     """See `phase_memory`."""
+
+    @property
+    def env(self) -> str:
+        """What is played, as the page calls it: one environment, or several."""
+        games = self.recipe.get("environments") or []
+        return ", ".join(g["name"] or g["env"] for g in games) or str(self.recipe.get("env", ""))
 
     @property
     def condition(self) -> dict[str, Any]:
@@ -82,18 +90,19 @@ def read_run(folder: Path) -> Run:
         own=own,
         learners=learners,
         tables=_tables(folder / STORE),
-        outside=_outside(folder / OUTSIDE),
+        transfer=_rows(folder / TRANSFER, "`srl train`"),
+        outside=_rows(folder / OUTSIDE, "`srl eval --run`"),
         memory=phase_memory(folder / RECIPE, records[-1]["update"]),
     )
 
 
-def _outside(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path, writer: str) -> list[dict[str, Any]]:
     try:
         return list(json.loads(path.read_text(encoding="utf-8"))["rows"])
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}); `srl eval --run` writes it.") from None
+        raise ConfigError(f"{path} cannot be read ({error}); {writer} writes it.") from None
 
 
 def _columns(records: list[dict[str, Any]]) -> tuple[Columns, dict[str, Columns]]:

@@ -231,7 +231,7 @@ def beat(league: League, me: str, other: str, points: float, games: int = 20) ->
     """``me`` (a live version) takes ``points`` per game in training."""
     for attempt in range(games):
         spec = MatchSpec(
-            env_id="x", seed=attempt, split="train", seats=(me, other), learner_seats=(0,),
+            env_id="connect_four-v0", seed=attempt, split="train", seats=(me, other), learner_seats=(0,),
             number=len(other), schedule=me, purpose="exploit",
         )  # fmt: skip
         won = attempt < points * games

@@ -1,0 +1,48 @@
+"""The transfer table, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from srl_agents.league.focal_returns import SeatedResult
+from srl_agents.league.pairs import Pairs
+from srl_agents.league.ratings import rate
+from srl_agents.league.transfer import MeasuredGame, on_one_scale, over_games, transfer_table
+
+
+def game(name: str, gained: float, *, trained: bool) -> MeasuredGame:
+    """The learner gets 0.5 + ``gained`` in mean against the bot, its start one half."""
+    results = [
+        SeatedResult((agent, "bot:random"), (outcome, -outcome), f"seed {seed}")
+        for seed in range(6)
+        for agent, outcome in (("alice@3", 2 * gained + 0.1 * (seed % 2) - 0.05), ("tiny", 0.0))
+    ]
+    # what the two get against each other says nothing of either
+    results.append(SeatedResult(("alice@3", "tiny"), (-1.0, 1.0), "seed 0"))
+    return MeasuredGame(name=name, mode="mixed", trained=trained, results=results)
+
+
+def test_learner_and_start_are_compared_with_the_same_opponents_on_the_same_seeds() -> None:
+    games = [game("here", 0.2, trained=True), game("there", -0.1, trained=False)]
+    here, there = transfer_table(games, {"alice@3": "tiny"})
+    assert (here.gain.estimate, there.gain.estimate) == (pytest.approx(0.2), pytest.approx(-0.1))
+    assert (here.start_score, here.score) == (pytest.approx(0.5), pytest.approx(0.7))
+    assert here.gain.clusters == 6
+    assert here.gain.low > 0 > there.gain.high
+    assert over_games([here, there], trained=True)["alice@3"].estimate == pytest.approx(0.2)
+    assert over_games([here, there], trained=False)["alice@3"].estimate == pytest.approx(-0.1)
+
+
+def test_a_learner_that_met_nobody_whom_its_start_met_has_no_row() -> None:
+    results = [SeatedResult(("alice@3", "tiny"), (1.0, -1.0), "seed 0")]
+    only = MeasuredGame(name="x", mode="competitive", trained=True, results=results)
+    assert transfer_table([only], {"alice@3": "tiny"}) == []
+
+
+def test_one_scale_over_games_knows_that_a_bot_is_somebody_else_in_each() -> None:
+    def pairs(points: float) -> Pairs:
+        return Pairs.of([("alice", "bot:random", points, str(seed)) for seed in range(10)])
+
+    together = on_one_scale({"easy": pairs(1.0), "hard": pairs(0.0)})
+    table = rate(together)
+    assert table.agents == ("bot:random in hard", "alice", "bot:random in easy")

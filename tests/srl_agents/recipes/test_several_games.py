@@ -1,0 +1,91 @@
+"""What a recipe of several games means, and what is refused before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
+from srl_envs.settings import build, dump
+
+SHIPPED = "several-games-tiny"
+
+
+def recipe(*settings: str) -> LeagueRecipe:
+    return load(LeagueRecipe, find_recipe(SHIPPED), settings)
+
+
+def test_credit_follows_each_game_s_own_mode_unless_the_game_says_more() -> None:
+    shipped = recipe()
+    assert {game.name: game.credit.mode for game in shipped.games} == {
+        "connect_four-v0": "competitive",
+        "hanabi_mini-v0": "cooperative",
+        "public_goods-v0": "mixed",
+        "nim-v0": "competitive",
+    }
+    alone = "environments=[{env: nim-v0, credit: {mode: individual}}, {env: kuhn_poker-v0}]"
+    assert [game.credit.mode for game in recipe(alone).games] == ["individual", "competitive"]
+    (one,) = load(LeagueRecipe, find_recipe("quickstart-tiny")).games
+    assert (one.name, one.credit.mode) == ("connect_four-v0", "individual")
+
+
+def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
+    made = recipe(
+        "environments=[{env: connect_four-v0, env_options: {k: 3}, levels: [{cols: 4}, {}],"
+        " wrappers: [{kind: HistoryWindow, turns: 2}]}]"
+    )
+    (game,) = made.games
+    assert [level.get("cols") for level in game.levels] == [4, None]
+    assert all(level["k"] == 3 and level["wrappers"] for level in game.levels)
+    assert build(LeagueRecipe, dump(made), "again") == made
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("environments=[{env: nim-v0, weight: 0}]", "weight of nim-v0 is 0"),
+        ("environments=[{env: nim-v0, weight: -1}]", "weight=-1"),
+        ("environments=[{env: nimm-v0}]", "Did you mean 'nim-v0'"),
+        ("environments=[{env: nim-v0}, {env: nim-v0}]", "more than once"),
+        ("environments=[{env: nim-v0}, {env: nim-v0, name: x}]", "same game with the same"),
+        ("environments=[{env: nim-v0, teams: [0, 0, 1, 1]}]", "one team per seat of 2"),
+        ("environments=[{env: nim-v0, bots: {stron: 1}}]", "no bot 'stron'"),
+        ("environments=[{env: nim-v0, rated_against: [nobody]}]", "no bot 'nobody'"),
+        ("environments=[{env: nim-v0, levels: [{heaps: 99}]}]", "levels"),
+        ("environments=[{env: public_goods-v0, levels: [{round: 2}]}]", "no option 'round'"),
+        ("env=nim-v0", "env, environments"),
+        ("environments=[]", "env, environments"),
+        ("env_options={heaps: 3}", "env_options"),
+        ("promotion={elo1: 150}", "all cooperative, or none"),
+        (
+            "environments=[{env: math_duel-v0, env_options: {tasks: 'gsm8k:/nowhere.jsonl'}}]",
+            "/nowhere.jsonl: there is no such file",
+        ),
+        (
+            "environments=[{env: nim-v0}, {env: kuhn_poker-v0, credit: {importance_cap: 2}}]",
+            "importance_cap",
+        ),
+    ],
+)
+def test_what_cannot_be_played_is_refused_by_name(settings: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told.replace("[", r"\[")):
+        recipe(settings)
+
+
+def test_a_curriculum_of_levels_needs_levels() -> None:
+    with pytest.raises(ConfigError, match="no game has any"):
+        recipe("environments=[{env: nim-v0}]", "curriculum=difficulty")
+
+
+def test_rows_from_a_file_are_a_game_like_any_other(tmp_path: Path) -> None:
+    rows = [f'{{"question": "What is {n} + 1?", "answer": "#### {n + 1}"}}' for n in range(30)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    tasks: Any = f"gsm8k:{tmp_path / 'rows.jsonl'}"
+    made = recipe(
+        f"environments=[{{env: math_duel-v0, env_options: {{tasks: '{tasks}'}}}}, {{env: nim-v0}}]"
+    )
+    assert [game.name for game in made.games] == ["math_duel-v0", "nim-v0"]
