@@ -17,6 +17,7 @@ from srl_envs.task_rows import TaskReport, read_source
 FORMATS = {
     "humaneval": "srl_envs.families.coding.tasks:check_source",
     "mbpp": "srl_envs.families.coding.tasks:check_source",
+    "math": "srl_envs.families.reasoning.math_duel:check_source",
     "gsm8k": "srl_envs.families.reasoning.math_duel:check_source",
 }
 """Format -> ``package.module:function`` that makes its report."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.families.reasoning import gsm8k as gsm8k_rows
+from srl_envs.families.reasoning.word_problems import read_gsm8k
 from srl_envs.task_rows import Rejected, Row, read_rows
 
 _FINAL = "\n\nYou may think first. End with the final answer as \\boxed{...}."
@@ -91,7 +91,7 @@ def read_questions(name: str, path: Path) -> tuple[list[Question], list[Rejected
 
 
 def _gsm8k(row: Row) -> Question | Rejected:
-    found = gsm8k_rows.read_row(row)
+    found = read_gsm8k(row)
     if isinstance(found, Rejected):
         return found
     return Question(found.id, f"{found.text}{_FINAL}", {"answer": found.reference})

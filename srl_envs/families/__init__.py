@@ -48,7 +48,7 @@ register(
         "problems": "problems per episode, 1 to 10 (5)",
         "difficulty": "1 (single digits) to 5 (3)",
         "families": "kinds of problem to draw from (all)",
-        "tasks": "rows of gsm8k:PATH instead of generated problems",
+        "tasks": "rows of gsm8k:PATH or math:PATH instead of generated problems",
     },
 )
 

@@ -17,7 +17,10 @@ from srl_envs.check_tasks import check_tasks, main
 from srl_envs.core import Streams, episode_entropy
 from srl_envs.errors import ConfigError
 from srl_envs.families.reasoning.math_duel import MathDuel
+from srl_envs.families.reasoning.word_problems import read_math
 from srl_envs.task_rows import (
+    Rejected,
+    Row,
     UnusableTaskWarning,
     read_rows,
     read_source,
@@ -317,3 +320,33 @@ def test_the_public_collection_of_sums_is_paid_in_full() -> None:
     assert report.rejected == ()
     line = json.loads(path.read_text().splitlines()[0])
     assert report.tasks[0].problem.answer == line["answer"].rsplit("#### ", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({"answer": "42"}, "42"),
+        ({"answer": r"-\frac{3}{4}"}, "-3/4"),
+        ({"answer": r"\dfrac12"}, "1/2"),
+        ({"answer": r"\$1,234"}, "1234"),
+        ({"answer": r"45^\circ"}, "45"),
+        ({"solution": r"first \boxed{3}, then \boxed{\frac{1}{2}}."}, "1/2"),
+        ({"answer": r"2\frac{1}{2}"}, None),
+        ({"answer": "x^2"}, None),
+        ({"answer": "3,4"}, None),
+        ({"solution": "nothing in a box"}, None),
+        ({"solution": r"\boxed{3"}, None),
+    ],
+)
+def test_rows_of_math_are_read_as_numbers_or_left_out(
+    fields: dict[str, str], number: str | None
+) -> None:
+    found = read_math(Row("row 1", {"problem": "How many?", **fields}))
+    assert (None if isinstance(found, Rejected) else found.problem.answer) == number
+
+
+def test_rows_of_math_are_asked_in_the_duel(tmp_path: Path) -> None:
+    rows = [{"problem": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(20)]
+    game = MathDuel(tasks=f"math:{write(tmp_path / 'a.jsonl', rows)}", problems=2)
+    assert game.task_report is not None
+    assert len(game.task_report.tasks) == 20

@@ -16,7 +16,6 @@ import numpy as np
 
 from srl_envs.core import Game, Streams, require_action, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
-from srl_envs.families.reasoning.gsm8k import WordProblem, read_row
 from srl_envs.families.reasoning.math_problems import (
     FAMILIES,
     Problem,
@@ -24,6 +23,7 @@ from srl_envs.families.reasoning.math_problems import (
     draw_problem,
     problem_key,
 )
+from srl_envs.families.reasoning.word_problems import READERS, WordProblem
 from srl_envs.grammar import bare_forms
 from srl_envs.rewards.matcher import AnswerMatcher
 from srl_envs.rewards.number import plain_characters, read_number
@@ -141,18 +141,18 @@ def _is_answer(text: str) -> bool:
 
 
 def check_source(source: str) -> TaskReport[WordProblem]:
-    """The rows of ``gsm8k:PATH``; checked once in a process for one content of the file.
+    """The rows of ``gsm8k:PATH`` or ``math:PATH``; checked once in a process for one content of the file.
 
     Raises:
         ConfigError: the collection cannot be read, or a row is not of the format.
     """
-    _, path = read_source(source, ("gsm8k",))
-    return _checked_source(source, path, fingerprint(path))
+    name, path = read_source(source, READERS)
+    return _checked_source(source, name, path, fingerprint(path))
 
 
 @lru_cache(maxsize=8)
-def _checked_source(source: str, path: str, _content: str) -> TaskReport[WordProblem]:
-    return check_collection(source, path, read_row, _fault)
+def _checked_source(source: str, name: str, path: str, _content: str) -> TaskReport[WordProblem]:
+    return check_collection(source, path, READERS[name], _fault)
 
 
 def _fault(row: WordProblem) -> str:
@@ -201,8 +201,8 @@ class MathDuel(Game[Duel, Move]):
         difficulty: 1 (single digits) to 5.
         families: names out of `math_problems.FAMILIES`; all by default. An episode goes through
             them in random order, so that each appears before one appears twice.
-        tasks: ``"gsm8k:PATH"`` asks the rows of a file or a ``datasets`` repository instead, an
-            episode no row twice; `task_report` holds those that cannot be played.
+        tasks: ``"gsm8k:PATH"`` or ``"math:PATH"`` asks the rows of a file or a ``datasets`` repository
+            instead, an episode no row twice; `task_report` holds those that cannot be played.
 
     Raises:
         ConfigError: an option is out of range, or a row is broken.
