@@ -363,7 +363,7 @@ def test_cooperative_points_are_returns() -> None:
     spec = next(s for s in league.training_matches(0, 8, 1) if "tiny" in s.seats)
     league.report([episode(spec, (0.6, 0.6))])
     (learner,) = [n for n in ("alice", "bob") if league.live(n) in spec.seats]
-    assert league.state()["games"][learner]["tiny"] == [1.0, pytest.approx(0.8)]
+    assert league.state()["games"]["connect_four-v0"][learner]["tiny"] == [1.0, pytest.approx(0.8)]
 
 
 def test_cooperative_tables_have_a_diagonal() -> None:
@@ -454,7 +454,7 @@ def test_ratings_from_looks_tell_who_is_hard_before_any_game() -> None:
 def test_old_games_fade() -> None:
     league = make_league(decay=0.9, **EVE)
     beat(league, agent("eve", 0), agent("alice", 0), 0.5, games=100)  # won 50, then lost 50
-    (cell,) = league.state()["games"]["eve"].values()
+    (cell,) = league.state()["games"]["connect_four-v0"]["eve"].values()
     assert cell[0] == pytest.approx(10, abs=0.01)
     assert cell[1] < 0.1
 
