@@ -28,7 +28,7 @@ from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.rewards.by_game import RewardsByGame
+from srl_agents.rewards.game_rewards import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer

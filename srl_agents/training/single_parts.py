@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.agents.grammar import EndpointName, parse
-from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.by_game import Credit
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import EngineSettings, EngineSite
@@ -24,7 +24,7 @@ from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.game_settings import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, Served
-from srl_agents.rewards.by_game import RewardsByGame
+from srl_agents.rewards.game_rewards import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rewards.weighing import RecipeRewards
 from srl_agents.rollouts.buffer import MatchBuffer
@@ -138,7 +138,7 @@ def make_engine(
 
 
 def make_experience(
-    base: Base, learners: Learners, credit: CreditAssigner, teachers: Teachers
+    base: Base, learners: Learners, credit: Credit, teachers: Teachers
 ) -> Experience:
     """What the algorithm of one base makes of an update's episodes."""
     own = {name: learners[name] for name in base.learners}
