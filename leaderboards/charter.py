@@ -160,11 +160,14 @@ def register(board: Path, request: Request) -> Ticket:
     Raises:
         KeyFileError: the board's key is not here.
         StoreError: the board was edited or cannot be written.
-        TicketError: the request is for another protocol than the one here.
+        TicketError: the request is for another protocol than the one here, or no bundle of it could be
+            published.
     """
     with locked(board):
         registrations(board)  # whatever is wrong with the log is said before a key is made
-        return draw(board / REGISTRATIONS, request, signing_key(board))
+        key, charter = signing_key(board), read_charter(board)
+        reserved = charter.reserved if charter is not None else ()
+        return draw(board / REGISTRATIONS, request, key, reserved)
 
 
 @contextmanager

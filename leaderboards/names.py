@@ -24,6 +24,10 @@ _ALIKE = str.maketrans("01l", "oii")
 """What few typefaces tell apart; a 5 and an S differ enough for names of two people."""
 _LOOKALIKES = str.maketrans("0134578$", "oieastbs") | {ord("l"): "i"}
 """The small L is written as the capital I."""
+_PAIRS = (("rn", "m"), ("vv", "w"))
+"""Two letters that are read as one."""
+_MORE_PAIRS = (*_PAIRS, ("cl", "d"), ("ci", "d"))
+"""Of reserved names alone: clara and dara are two people."""
 
 
 def name_fault(name: str, reserved: Iterable[str] = ()) -> str:
@@ -66,8 +70,8 @@ def confused(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name if case, punctuation and ``O0``, ``Il1`` are overlooked."""
-    return re.sub(r"[_.+\-]", "", name.casefold()).translate(_ALIKE)
+    """What is left of a name if case, punctuation, ``O0``, ``Il1``, ``rn`` and ``vv`` are overlooked."""
+    return _joined(re.sub(r"[_.+\-]", "", name.casefold()), _PAIRS).translate(_ALIKE)
 
 
 def page_labels(data: Any) -> dict[str, str]:
@@ -104,5 +108,11 @@ def default_name(source: str) -> str:
 
 
 def _reading(name: str) -> str:
-    """As it reads at a glance: no case, no punctuation, digits as the letters they look like."""
-    return _PUNCTUATION.sub("", name.casefold()).translate(_LOOKALIKES)
+    """As it reads at a glance: no case, no punctuation, digits and pairs as the letters they look like."""
+    return _joined(_PUNCTUATION.sub("", name.casefold()), _MORE_PAIRS).translate(_LOOKALIKES)
+
+
+def _joined(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    for pair, letter in pairs:
+        text = text.replace(pair, letter)
+    return text

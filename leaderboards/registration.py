@@ -18,6 +18,7 @@ from typing import Any
 
 from leaderboards.intake import BundleError, open_regular
 from leaderboards.keys import SIGNATURE, SigningKey, is_signed, public_key_fault
+from leaderboards.names import confused, name_fault
 from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.provenance import now
 from srl_agents.records import canonical_json, digest
@@ -274,17 +275,19 @@ def read_log(path: Path) -> list[Ticket]:
     return tickets
 
 
-def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
+def draw(path: Path, request: Request, key: SigningKey, reserved: Sequence[str] = ()) -> Ticket:
     """The ticket of a request; the same request gets the same one again.
 
     Args:
         path: of the log; the caller holds the board's lock.
         request: checked by `Request.from_data`.
         key: of the board.
+        reserved: beginnings of names that the board keeps.
 
     Raises:
         StoreError: the log was edited or cannot be written.
-        TicketError: the request is for a protocol that is not the one here.
+        TicketError: the request is for a protocol that is not the one here, for seeds that it does not
+            have, or for a name that no bundle may hold.
     """
     try:
         protocol = load_protocol(request.protocol)
@@ -299,6 +302,8 @@ def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
     for ticket in tickets:
         if replace(ticket.request, signature="") == replace(request, signature=""):
             return ticket
+    if fault := _unplayable(request, protocol, reserved):
+        raise TicketError(f"registration: {fault}.")
     ticket = Ticket.from_data(
         key.signed(
             TICKET_PURPOSE,
@@ -314,6 +319,19 @@ def draw(path: Path, request: Request, key: SigningKey) -> Ticket:
     )
     _append(path, canonical_json(ticket.data))
     return ticket
+
+
+def _unplayable(request: Request, protocol: Protocol, reserved: Sequence[str]) -> str:
+    """Why no bundle of this request could be published; empty if one could."""
+    if not 1 <= request.seeds <= protocol.seeds:
+        return f"seeds is {request.seeds}: {protocol.name} has 1 to {protocol.seeds}"
+    names = [agent.agent_id for agent in request.agents]
+    for name in names:
+        if fault := name_fault(name, reserved):
+            return f"agent {name}: {fault}"
+    if pair := confused(names):
+        return f"agents {pair[0]} and {pair[1]}: their names read alike"
+    return ""
 
 
 def _append(path: Path, line: str) -> None:

@@ -54,6 +54,7 @@ def test_plain_names_are_free(name: str) -> None:
         "Bot:strong", "b0t:strong", "B-o-t", "b0t", "openai/gpt-5", "Open_AI-5", "0penai", "An.thropic",
         "goog1e-2", "GoogIe", "A1ibaba", "human", "ANCHOR1", "srl-official", "5rl", "meta-llama", "m3ta",
         "p@", "@3", "p@x", "p@-1", "p@1.5", "p@01", "p@1@2", "p@" + "9" * 40, "p@1000000001", "p@\u0663",
+        "rnistral-large", "rneta-llama", "cleepmind", "cIeepmind", "qvven3", "hurnan", "Rnicrosoft",
     ],
 )  # fmt: skip
 def test_names_that_mislead_or_break_are_refused(name: str) -> None:
@@ -68,7 +69,9 @@ def test_a_board_reserves_further_names() -> None:
 def test_names_that_read_alike_are_told() -> None:
     assert confused(["alice@3", "bob", "Al_ice@3"]) == ("alice@3", "Al_ice@3")
     assert confused(["bob", "alice", "AIice"]) == ("alice", "AIice")
-    assert confused(["alice@3", "alice@30", "alice", "alice5", "alices"]) is None
+    assert confused(["marlow", "rnarlow"]) == ("marlow", "rnarlow")
+    assert confused(["wolf", "VVolf"]) == ("wolf", "VVolf")
+    assert confused(["alice@3", "alice@30", "alice", "alice5", "alices", "clara", "dara"]) is None
     with pytest.raises(ConfigError, match="read alike"):
         parse_entrants(["my-model=tiny", "MyModel=tiny"], PROTOCOL)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboards.charter import CHARTER, REGISTRATIONS, register, registrations
+from leaderboards.charter import (
+    CHARTER,
+    REGISTRATIONS,
+    read_charter,
+    register,
+    registrations,
+    signing_key,
+    write_charter,
+)
 from leaderboards.cli.main import main
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol, schedule
@@ -254,6 +263,32 @@ def test_a_bad_request_is_set_aside_and_the_others_are_drawn(
     assert read_ticket(mail / "zoe.ticket.json").number == told["zoe"]["number"] == 2
     (board / REGISTRATIONS).write_text("edited\n")
     assert main(["draw", str(mail), "--board", str(board)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds", "words"),
+    [
+        (["a"], 0, "seeds is 0: kuhn_poker-v0 has 1 to 64"),
+        (["a"], 1 << 50, "has 1 to 64"),
+        (["openai-x"], 4, "agent openai-x: names that read like 'openai' are reserved"),
+        (["acme-2"], 4, "agent acme-2: names that read like 'acme' are reserved"),
+        (["a@b@3"], 4, "agent a@b@3: use up to 80 letters"),
+        (["alIce", "alice"], 4, "agents alIce and alice: their names read alike"),
+    ],
+)
+def test_what_could_not_be_published_is_not_drawn(
+    names: list[str], seeds: int, words: str, tmp_path: Path
+) -> None:
+    """An entrant would play for hours with such a ticket, and its attempts would count."""
+    first = register(tmp_path, request("1"))
+    charter = read_charter(tmp_path)
+    assert charter is not None
+    write_charter(tmp_path, replace(charter, reserved=("acme",)), signing_key(tmp_path))
+    agents = [{"agent_id": name, "contents": "1" * 64} for name in names]
+    data = {**request("1").data, "agents": agents, "seeds": seeds}
+    with pytest.raises(TicketError, match=words):
+        register(tmp_path, Request.from_data(owner_key().signed("registration/1", data)))
+    assert registrations(tmp_path) == [first]
 
 
 def test_a_protocol_is_registered_by_its_own_name(tmp_path: Path) -> None:
