@@ -35,7 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("start_format"),
         ),
     ),
-    ("By game", (Panel("game/*/share"), Panel("game/*/level"), Panel("game/*"))),
+    ("By game", (Panel("game/*/share"), Panel("game/*/level"), Panel("game/*/*"))),
     (
         "By seat",
         (Panel("seat*/reward/mean", spread="seat*/reward/std"), Panel("seat*/reward/min"),
