@@ -46,7 +46,7 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
         body = rest[: -len(CLOSE)]
         if "<" not in body and len(body) <= max_action_chars:
             return body.strip(), None
-    said, thinks = _without_thought(reply)
+    said, thinks = without_thought(reply)
     tags = list(_TAG.finditer(said))
     if not tags:
         end = " after its thought, which is never closed" if thinks else ""
@@ -65,8 +65,10 @@ def parse_reply(reply: str, max_action_chars: int) -> tuple[str, None] | tuple[N
     return body, None
 
 
-def _without_thought(reply: str) -> tuple[str, bool]:
+def without_thought(reply: str) -> tuple[str, bool]:
     """What is said outside thoughts, and whether a thought is never closed."""
+    if "<" not in reply:
+        return reply, False
     start, end, opened = 0, len(reply), False
     for tag in _THOUGHT.finditer(reply):
         if tag.group(1):

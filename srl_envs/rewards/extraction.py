@@ -1,7 +1,8 @@
 r"""Finds the text of the final answer in a reply; never judges it.
 
-Each function takes a whole reply and returns the answer's text, or None. They read the part after
-the last ``</think>`` only: what a model drafts is not what it answers. All are linear in the reply.
+Each function takes a whole reply and returns the answer's text, or None. They read what stands outside
+thoughts only (`grammar.without_thought`, as in games): what a model drafts is not what it answers, also
+where its thought was cut off. All are linear in the reply.
 
 The first four ask the writer to mark the answer, and are the default. ``boxes`` and ``prose`` guess
 more: name them where replies are free text, and expect more wrong readings.
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import re
 
-THINK_END = "</think>"
+from srl_envs.grammar import without_thought
+
 _BOX = re.compile(r"\\+(?:boxed|fbox)\s?\{|[{}]|\\.", re.DOTALL)
 _BOX_IN = ("\\boxed", "\\fbox")
 _PHRASE = re.compile(r"####|\b(?:final )?answer(?:\*\*)?(?: is| ?=|:)(?:\*\*)?:?", re.IGNORECASE)
@@ -37,8 +39,8 @@ _PROSE_CHARS = 10_000  # at the end of a reply
 
 
 def visible(reply: str) -> str:
-    """The part of ``reply`` after its last ``</think>``; all of it where there is none."""
-    return reply.rpartition(THINK_END)[2]
+    """The part of ``reply`` after its last ``</think>``, up to a ``<think>`` that is never closed."""
+    return without_thought(reply)[0]
 
 
 def boxes(reply: str) -> list[str]:

@@ -215,8 +215,20 @@ def test_the_last_box_counts() -> None:
     assert boxes(reply) == ["7", "8"]
 
 
-def test_a_draft_is_not_an_answer() -> None:
-    assert MATCHER.score(reply="<think>\\boxed{7}</think>", answer="7").reason == "no_answer"
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>\\boxed{7}</think>",
+        "<think>is it \\boxed{7}, or",
+        "<Think>the answer is 7\n",
+        "<thinking><answer>7</answer></thinking>",
+        "<think>5</think><think>\\boxed{7}",
+    ],
+)
+def test_a_draft_is_not_an_answer(reply: str) -> None:
+    """Nor is one in a thought that was cut off: else never to end a thought would pay."""
+    assert MATCHER.score(reply=reply, answer="7").value == 0.0
+    assert MATCHER.score(reply=reply + "</think>\\boxed{7}", answer="7").value == 1.0
 
 
 def test_boxes_keep_their_braces() -> None:
