@@ -202,10 +202,12 @@ def rekey(
         KeyFileError: the new key cannot be written.
         StoreError: the board was edited, or another process writes to it.
     """
+    if read_charter(board) is None:  # a mistyped folder is not made
+        raise ConfigError(f"{board} is no board with a key: publish a bundle first.")
     with locked(board):
         charter = read_charter(board)
         if charter is None:
-            raise ConfigError(f"{board} is no board with a key: publish a bundle first.")
+            raise StoreError(f"{board} lost its charter: restore it.")
         known = registrations(board)
         verdicts = []
         groups = read_board(board, former_keys=True).groups

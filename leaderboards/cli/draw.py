@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,7 +81,8 @@ def main(argv: list[str]) -> int:
             print(f"{target}: ticket {done.number} for {names} in {done.protocol}")
     bad = sum(bool(done.reason) for done in told)
     if bad:
-        print(f"{bad} of {len(told)} requests set aside, the others are drawn", file=sys.stderr)
+        rest = ", the others are drawn" if bad < len(told) else ""
+        print(f"{bad} of {len(told)} requests set aside{rest}", file=sys.stderr)
     if options.json:
         print(plain_json([asdict(done) for done in told]))
     return 1 if bad else 0
@@ -114,8 +116,10 @@ def _files(path: Path) -> list[Path]:
     """The request at a path, or all in a folder.
 
     Raises:
-        ConfigError: the folder has none.
+        ConfigError: the folder has none, or nothing is there.
     """
+    if not os.path.lexists(path):
+        raise ConfigError(f"{path} does not exist: give requests, or folders of some.")
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("*.request.json"))

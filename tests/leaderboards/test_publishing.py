@@ -183,6 +183,14 @@ def test_rekey_checks_everything_again_and_signs_with_another_key(
     assert [ticket.number for ticket in registrations(board)] == [0, 1]
 
 
+def test_rekey_of_a_mistyped_folder_makes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rekey", str(tmp_path / "borad")]) == 2
+    assert "borad is no board with a key" in capsys.readouterr().err
+    assert not (tmp_path / "borad").exists()
+
+
 def test_rekey_sets_aside_what_does_not_hold_any_more(bots: Bundle, tmp_path: Path) -> None:
     board = tmp_path / "board"
     put(bots, board)

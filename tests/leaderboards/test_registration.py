@@ -225,6 +225,8 @@ def test_requests_are_a_strangers_files(tmp_path: Path) -> None:
     write_json(tmp_path / "ann.request.json", request("3").data)
     both = [str(folder / "ann.request.json") for folder in (mail, tmp_path)]
     assert main(["draw", *both, "--board", str(board), "--out", str(own.parent)]) == 2
+    missing = str(tmp_path / "missing.request.json")
+    assert main(["draw", *both[:1], missing, "--board", str(board)]) == 2
     assert len(registrations(board)) == 2
 
 
