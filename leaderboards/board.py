@@ -25,6 +25,7 @@ from leaderboards.intake import BUNDLE_NAME, BundleError, open_regular
 from leaderboards.names import name_fault, skeleton
 from leaderboards.protocol import BOT, Protocol
 from leaderboards.roster import parent_among, version
+from leaderboards.schemas import CHANGE, checked
 from leaderboards.verification import VERIFIED, read_verified
 from leaderboards.verify import Level
 from srl_agents.league.agents import AgentVersion
@@ -305,9 +306,11 @@ def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:
         return []
     for number, line in enumerate(lines, 1):
         try:
-            changes.append(dict(json.loads(line)))
-        except (ValueError, TypeError, RecursionError):
-            set_aside.append(SetAside(CHANGELOG, f"line {number} is no JSON object."))
+            changes.append(checked(CHANGE, json.loads(line), f"line {number}"))
+        except BundleError as error:
+            set_aside.append(SetAside(CHANGELOG, str(error)))
+        except (ValueError, RecursionError):
+            set_aside.append(SetAside(CHANGELOG, f"line {number} is no JSON."))
     return changes
 
 

@@ -227,6 +227,18 @@ MANIFEST_FILE = Object(
     optional=frozenset({"signature"}),
 )
 
+CHANGE = Object(
+    {
+        "when": _TIME,
+        "action": Text(20, 1),
+        "env": _PROTOCOL,
+        "root": SHA256,
+        "agents": ListOf(Text(200, 1), _REFERENCES + MOST_ENTRANTS),
+        "reason": _FREE,
+    }
+)
+"""A line of a board's changelog, which pages show."""
+
 # --- records ---------------------------------------------------------------------------------
 
 _PER_SEAT = MOST_SEATS
