@@ -69,11 +69,11 @@ imports: install
 
 # Three workers for two processors: a part of the tests waits, for clocks and for processes that start.
 pytest: install
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile --durations 15
 
 # In the order of the tree: else files of one long test come last, and the other processors wait for them.
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not vllm"
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 -m "slow and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu

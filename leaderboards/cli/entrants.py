@@ -18,7 +18,8 @@ an agent is one of (docs/guides/agents.md)
   MODEL+ADAPTER              a model with the trained adapter in a folder
   openai:MODEL@URL           a model behind an OpenAI-compatible endpoint
   openai:MODEL@PROVIDER      the same, at a provider of the providers file (docs/guides/endpoints.md)
-and a model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
+
+A model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
 prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the one that they were trained
 behind. NAME=AGENT gives an agent a name on the board.
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.agents.prompt_file import PromptSettings
-from srl_agents.agents.resolver import known_name, require_model
 from srl_agents.coordination.independent import IndependentSettings
 from srl_agents.coordination.settings import COORDINATION, CoordinationSettings
-from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
-from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import ENGINE, EngineSettings, TransformersSettings
-from srl_agents.league.arenas import Arenas
 from srl_agents.league.curricula import CURRICULUM, CurriculumSettings, FixedShares
 from srl_agents.league.promotion import PromotionSettings
 from srl_agents.league.settings import (
@@ -25,7 +20,6 @@ from srl_agents.league.settings import (
     require,
 )
 from srl_agents.metrics.trackers import TrackerName
-from srl_agents.recipes.activation import check_activation
 from srl_agents.recipes.base_settings import (
     NAMED,
     NAMES,
@@ -43,18 +37,17 @@ from srl_agents.recipes.game_settings import (
     Game,
     GameSettings,
     Shared,
-    arenas_of,
-    check_games,
     resolved,
 )
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
+from srl_agents.recipes.recipe_checks import check_recipe
 from srl_agents.recipes.rollout_settings import RolloutSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
 from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.recipes.warm_start_settings import WarmStartSettings
 from srl_agents.rewards.settings import RewardSettings
-from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings, Plan
+from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
 from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportSettings
@@ -175,51 +168,19 @@ class LeagueRecipe:
 
     def __post_init__(self) -> None:
         self._name_learners()
-        require(self.seed >= 0, f"seed={self.seed}: use 0 or more.")
-        for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
-            value = getattr(self, name)
-            require(value >= 1, f"{name}={value}: use 1 or more.")
-        require(
-            self.keep_best_checkpoints >= 0,
-            f"keep_best_checkpoints={self.keep_best_checkpoints}: use 0 or more.",
-        )
-        require(
-            self.reward_model is None or "reward_model" not in self.learners,
-            "learners: with a reward_model none may be called 'reward_model', as it is in checkpoints.",
-        )
-        require(
-            self.name.replace("-", "_").replace(".", "_").isidentifier(),
-            f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
-        )
-        if self.reward_model is not None and self.reward_model.model is not None:
-            require_model(self.reward_model.model)
-        self._check_environments()
-        self._check_first_adapters()
-        for base in self.bases:
-            self._check_base(base)
-        self._check_coordination()
-        self._check_pairs()
-        if self.sharing is not None:
-            require(len(self.learners) > 1, "sharing: one learner has nobody to share with.")
-            require(
-                not self.coordination.stays_equal,
-                f"sharing: learners of coordination kind {self.coordination.kind!r} are equal for ever, "
-                "and have nothing to show each other; leave out one of the two.",
+        check_recipe(self)
+        self._fill_in_wrappers()
+
+    def _fill_in_wrappers(self) -> None:
+        """Say each wrapper's settings whole, as games resolved them."""
+        if self.environments:
+            whole = tuple(
+                replace(entry, wrappers=game.wrappers)
+                for entry, game in zip(self.environments, self.games, strict=True)
             )
-        unknown = [name for name in self.roles if name not in self.learners]
-        require(not unknown, f"roles: {unknown} are no learners; there are {self.learners}.")
-        require(
-            any(self.roles.get(name, "main") == "main" for name in self.learners),
-            f"roles={self.roles}: exploiters need a main to exploit; leave one learner without role.",
-        )
-        require(
-            not self.coordination.starts_alike or set(self.roles.values()) <= {"main"},
-            f"roles={self.roles}: exploiters play against a main and start again from their first "
-            f"weights; coordination kind {self.coordination.kind!r} would mix the two. Leave out one.",
-        )
-        self._check_several()
-        if self.asynchronous is not None:
-            self._check_generation(self.asynchronous)
+            object.__setattr__(self, "environments", whole)
+        else:
+            object.__setattr__(self, "wrappers", self.games[0].wrappers)
 
     @property
     def games(self) -> tuple[Game, ...]:
@@ -316,67 +277,6 @@ class LeagueRecipe:
         require(len(set(names)) == len(names), f"learners={names}: a name twice.")
         object.__setattr__(self, "learners", names)
 
-    def _check_base(self, base: Base) -> None:
-        """What the rest of the recipe asks of every base."""
-        within = f"models.{base.name}: " if self.models else ""
-        try:
-            for game in self.games:
-                base.training.check(self._plan(base, game))
-            # each learner's present version, and those of its past that the pool keeps
-            past = min(self.opponents.past_limit, max(self.updates // self.snapshot_every - 1, 0))
-            # and where orders wait, those of each, with what the pool drops meanwhile
-            waiting = 0 if self.asynchronous is None else 2 * self.asynchronous.ahead
-            base.engine.require_versions(len(base.learners) * (1 + past + waiting))
-            require(
-                self.memory.budget_gib is None or base.quantization == "none",
-                "memory.budget_gib: weights in 4 bits stay where they are; leave out budget_gib or "
-                "quantization.",
-            )
-            require(
-                self.memory.budget_gib is None or base.parameters == "lora",
-                "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
-            )
-            self._check_thoughts(base)
-            if base.lora.activation == "reply":
-                check_activation(base, self)
-        except ConfigError as error:
-            raise ConfigError(f"{within}{error}") from None
-
-    def _check_coordination(self) -> None:
-        """Whom updates are combined of: kinds that combine weights do so within a base."""
-        kind = self.coordination
-        if len(self.bases) == 1 or not kind.within_a_base:
-            kind.check(learners=len(self.learners), parameters=self.bases[0].parameters)
-            return
-        together = [base for base in self.bases if len(base.learners) > 1]
-        told = "; ".join(f"{b.name} has {', '.join(b.learners)}" for b in self.bases)
-        require(
-            bool(together),
-            f"coordination.kind={kind.kind!r}: weights of different bases cannot be merged or compared, and "
-            f"no base has two learners: {told}. Put two learners on one base, or use kind 'independent'.",
-        )
-        for base in together:
-            kind.check(learners=len(base.learners), parameters=base.parameters)
-
-    def _check_first_adapters(self) -> None:
-        """Whom adapters are given to, and whether these may differ; `training` looks at their files."""
-        given = self.first_adapters
-        strangers = [name for name in given if name not in self.learners]
-        require(
-            not strangers,
-            f"init_adapter: {strangers} are no learners; there are {list(self.learners)}.",
-        )
-        require(
-            not self.models or not isinstance(self.init_adapter, str),
-            "init_adapter: an adapter is of one base; with `models` give learner -> folder.",
-        )
-        alike = len(given) in (0, len(self.learners)) and len(set(given.values())) <= 1
-        require(
-            alike or not self.coordination.starts_alike,
-            f"init_adapter: learners of coordination kind {self.coordination.kind!r} begin alike; give one "
-            "folder for all.",
-        )
-
     @property
     def first_adapters(self) -> dict[str, str]:
         """Learner -> folder of the adapter that it begins as; the base where it is absent."""
@@ -384,126 +284,6 @@ class LeagueRecipe:
         if isinstance(given, str):
             return dict.fromkeys(self.learners, given)
         return dict(given or {})
-
-    def _check_pairs(self) -> None:
-        """What learns from pairs of attempts needs two of them."""
-        shares_pairs = self.sharing is not None and self.sharing.kind == "dpo"
-        require(
-            self.rollout.group_size >= 2 or not (self.reward_model or shares_pairs),
-            f"rollout: group_size={self.rollout.group_size}: reward_model and sharing of kind 'dpo' "
-            "learn from pairs of attempts at one start state. Use 2 or more.",
-        )
-
-    def _check_thoughts(self, base: Base) -> None:
-        """What needs thoughts is refused without them, and what would imitate them with them."""
-        if base.prompt.thoughts is not None:
-            require(
-                self.sharing is None or self.sharing.kind == "demonstrations",
-                "sharing: kinds 'sft' and 'dpo' imitate whole completions, and in thoughts some tokens are "
-                "the engine's; leave out prompt.thoughts, or share demonstrations.",
-            )
-            return
-        terms = {
-            name: term
-            for game in self.games
-            if game.rewards is not None
-            for name, term in game.rewards.terms.items()
-        }
-        unread = [f"rewards.terms.{name}" for name, term in terms.items() if term.judges_thoughts]
-        unread += [] if self.games[0].credit.train_thoughts else ["credit.train_thoughts"]
-        require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
-
-    def _check_generation(self, generation: GenerationSettings) -> None:
-        """What cannot be done beside generation in another process is refused by name."""
-        require(
-            self.memory.budget_gib is None,
-            "memory.budget_gib: with asynchronous two processes hold models, and one is measured; leave one "
-            "of the two out.",
-        )
-        require(self.sharing is None, "asynchronous, sharing: leave out one of the two.")
-        require(
-            self.parameters == "lora",
-            "asynchronous, parameters='full': versions are adapters there. Use 'lora'.",
-        )
-        require(
-            self.transport.crosses_processes,
-            f"asynchronous, transport.kind={self.transport.kind!r}: its weights stay in this process. Set "
-            "transport.kind to 'files'.",
-        )
-        require(
-            not self.opponents.agents,
-            "asynchronous, opponents.agents: guests play where training waits for them alone. Leave out "
-            "one of the two.",
-        )
-        require(
-            self.training.learns_rows,
-            f"asynchronous, training.algorithm={self.training.algorithm!r}: it learns no rows whose age "
-            "could be bounded. Use 'grpo' or 'ppo'.",
-        )
-        steps = generation.ahead * self.training.steps_per_batch
-        require(
-            generation.max_staleness >= steps,
-            f"asynchronous: ahead={generation.ahead} makes rows {steps} steps old, and max_staleness="
-            f"{generation.max_staleness} would drop them all. Use max_staleness={steps} or more.",
-        )
-        require(
-            generation.in_flight == "keep" or self.rollout.order == "free",
-            "asynchronous: in_flight='switch' depends on the clock, and rollout.order='exact' is for runs "
-            "that repeat. Set rollout.order to 'free'.",
-        )
-        judged = (
-            any(game.rewards is not None for game in self.games) or self.reward_model is not None
-        )
-        grouped = all(ESTIMATORS.find(game.credit.estimator).has_groups for game in self.games)
-        require(
-            not generation.refill_limit or (grouped and not judged),
-            f"asynchronous: refill_limit={generation.refill_limit}: whether a group is flat is seen from "
-            "what the environment pays. With rewards, reward_model or an estimator without groups leave it "
-            "out.",
-        )
-
-    def _check_several(self) -> None:
-        """What is of one base alone is refused with several, by name."""
-        if len(self.bases) == 1:
-            return
-        for section in ("asynchronous", "reward_model"):
-            require(
-                getattr(self, section) is None,
-                f"{section}, models: it works on the tokens of one base. Leave out one of the two.",
-            )
-        require(
-            self.sharing is None or self.sharing.kind != "dpo",
-            "sharing.kind 'dpo', models: pairs are tokens of one base. Share 'sft' or 'demonstrations', as "
-            "texts.",
-        )
-
-    def _plan(self, base: Base, game: Game) -> Plan:
-        """What the algorithm may know of this recipe, in one of its games."""
-        others = {
-            "warm_start.training": self.warm_start and self.warm_start.training,
-            "sharing.sft": self.sharing and self.sharing.sft,
-            "sharing.dpo": self.sharing and self.sharing.dpo,
-            "reward_model": self.reward_model,
-        }
-        undecided = [
-            name for name, own in others.items() if own and own.gradient_checkpointing == "auto"
-        ]
-        require(
-            not undecided,
-            f"{', '.join(undecided)}.gradient_checkpointing='auto': only training has that; use true or "
-            "false.",
-        )
-        return Plan(
-            updates=self.updates,
-            group_size=self.rollout.group_size,
-            scale_advantages=self.scale_advantages,
-            credit=game.credit,
-            teacher=self.coordination.kind if self.coordination.teaches else "",
-            thoughts=base.prompt.thoughts is not None,
-            checkpointed=tuple(
-                name for name, own in others.items() if own and own.gradient_checkpointing
-            ),
-        )
 
     @property
     def judges_answers(self) -> bool:
@@ -513,91 +293,6 @@ class LeagueRecipe:
             for game in self.games
             if game.rewards is not None
             for term in game.rewards.terms.values()
-        )
-
-    def _check_environments(self) -> None:
-        """Unknown ids, options and bots are found here, before anything is loaded."""
-        require(
-            bool(self.env) != bool(self.environments),
-            "env, environments: name one game as `env`, or several under `environments`.",
-        )
-        if self.environments:
-            for name in ("env_options", "wrappers", "teams"):
-                require(
-                    not getattr(self, name),
-                    f"{name}: with `environments` each of them has its own {name}; leave it out here.",
-                )
-        games = self.games
-        check_games(games)
-        require(
-            not self.seats or not self.environments,
-            "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
-        )
-        self._check_seats(games[0].seats)
-        Arenas(arenas_of(games))  # refuses two games that cannot be told apart
-        if self.environments:
-            whole = tuple(
-                replace(entry, wrappers=game.wrappers)
-                for entry, game in zip(self.environments, games, strict=True)
-            )
-            object.__setattr__(self, "environments", whole)
-        else:
-            object.__setattr__(self, "wrappers", games[0].wrappers)
-        require(
-            not self.curriculum.needs_levels or any(game.levels for game in games),
-            f"curriculum.kind={self.curriculum.kind!r} moves between levels, and no game has any; give one "
-            "of `environments` its `levels`.",
-        )
-        trained = [game for game in games if game.weight > 0]
-        together = {game.mode == "cooperative" for game in trained}
-        require(
-            self.promotion is None or len(together) == 1,
-            "promotion: a gate adds up games that are all cooperative, or none; "
-            f"{', '.join(game.name for game in trained)} are both.",
-        )
-        if self.warm_start is not None:
-            for game in trained:
-                game.check_bots("warm_start.bots", self.warm_start.bots)
-        for game in games:
-            require(
-                not self.scale_advantages or ESTIMATORS.find(game.credit.estimator).has_groups,
-                f"scale_advantages: estimator {game.credit.estimator!r} has no groups to scale by; "
-                "use credit.normalise instead.",
-            )
-        for name in self.guests:
-            require(
-                name not in {base.name for base in self.bases},
-                f"agents: {name!r} is what learners start as, and is met as such.",
-            )
-            for game in games:
-                known_name(name, game.env_id)
-        for agent, budget in self.opponents.budgets.items():
-            served = parse(agent)
-            require(
-                budget.cost is None
-                or not isinstance(served, EndpointName)
-                or find_model(served.url, served.model).price is not None,
-                f"opponents.budgets: {agent!r}: what it costs is not known. Name a price file in the "
-                "providers file (docs/guides/endpoints.md), or leave out cost.",
-            )
-
-    def _check_seats(self, seats: int) -> None:
-        """Every seat of the game has a main that may hold it."""
-        strangers = [name for name in self.seats if name not in self.learners]
-        require(
-            not strangers, f"seats: {strangers} are no learners; there are {list(self.learners)}."
-        )
-        for name, held in self.seats.items():
-            require(
-                bool(held) and set(held) <= set(range(seats)) and len(set(held)) == len(held),
-                f"seats.{name}={list(held)}: {self.games[0].env_id} has seats 0 to {seats - 1}; name "
-                "one or more, each once.",
-            )
-        mains = [name for name in self.learners if self.roles.get(name, "main") == "main"]
-        empty = [s for s in range(seats) if all(s not in self.seats.get(m, (s,)) for m in mains)]
-        require(
-            not empty,
-            f"seats: no main may hold seat {empty} of {self.games[0].env_id}; name a learner for each seat.",
         )
 
     @property

@@ -233,7 +233,7 @@ def test_only_entries_on_whose_direction_all_agree_move(runs: Runs) -> None:
 
 def test_who_merged_last_holds_the_shared_weights(runs: Runs) -> None:
     run = runs(KINDS["asynchronous"])
-    shared = load_file(run / f"checkpoints/step-{UPDATES:08}/coordination.safetensors")
+    shared = load_file(run / f"checkpoints/step-{UPDATES:08}/coordination.all.safetensors")
     merged = [
         name for name, values in metrics_of(run)[-1]["learners"].items() if "staleness" in values
     ]

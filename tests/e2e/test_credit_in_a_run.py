@@ -116,7 +116,8 @@ def test_a_potential_pays_minus_itself_before_the_first_turn(
         tmp_path,
         "credit={level: turn, estimator: role_baseline, baseline_decay: 0, potential: potentials:of}",
     )
-    state = training.parts.credit.state()["estimator"]
+    [credit] = training.parts.credit.state().values()  # of the one game
+    state = credit["estimator"]
     for env_id, seat, learner, turn, mean, count in state["baselines"]:
         paid = [e.trajectories[seat].total_reward - (seat / 4 + 1.0) for e in episodes]
         assert (env_id, learner, turn, count) == ("public_goods-v0", "alice", 0, len(episodes))

@@ -31,7 +31,8 @@ updates: 3
 learners: [alice]
 lora: {{rank: 2, alpha: 4}}
 rollout: {{start_states: 2, group_size: 2, max_new_tokens: 8, order: exact}}
-opponents: {{mirror: 0, live: 0, past: 0, agents: {{'{agent}': 1}}}}
+opponents:
+  {{mirror: 0, live: 0, past: 0, agents: {{'{agent}': 1}}, budgets: {{'{agent}': {{requests: 1000}}}}}}
 evaluation: {{every: 2, pairs: 1, final_pairs: 1, bots: [], agents: ['{agent}']}}
 checkpoint_every: 3
 """
