@@ -36,6 +36,9 @@ from srl_envs.making import count_seats
 GAMES = ("connect_four-v0", "hanabi_mini-v0", "public_goods-v0")
 BLOCK = 16
 """Tokens of a recorded block."""
+LIKELY = 20
+"""Tokens that are drawn from. Among a whole vocabulary thousands are rarer than what rounding moves, and a
+draw that falls among those ends at one neighbour or another."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "all on": {},
     "no sharing": {"share_prefixes": False},
@@ -137,7 +140,7 @@ def of_game(
         with asyncio.Runner() as runner:
             engine = TransformersEngine(
                 base,
-                SamplingSettings(max_new_tokens=options.tokens),
+                SamplingSettings(max_new_tokens=options.tokens, top_k=LIKELY),
                 max_batch_rows=options.rows,
                 live_bytes=2**30,
                 cache_bytes=cache_bytes,
