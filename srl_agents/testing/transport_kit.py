@@ -401,6 +401,7 @@ def _kill_publisher(publish: Callable[[], object], after_s: float) -> None:
     ready, begins = context.Pipe(duplex=False)
 
     def work() -> None:
+        torch.set_num_threads(1)  # threads of OpenMP do not survive a fork
         begins.send(True)
         publish()
 

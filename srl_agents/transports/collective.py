@@ -24,7 +24,7 @@ from torch import distributed
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import DTYPES, headers_of, require_update, require_version
+from srl_agents.transports.updates import DTYPES, described, require_update
 from srl_envs.errors import ModelError
 
 ADDRESS = "collective.json"
@@ -71,17 +71,9 @@ class CollectiveTransport:
         shown: Shown = (),
     ) -> WeightUpdate:
         """See `Transport`."""
-        headers = headers_of(tensors)
-        require_version(version, tensors, shown, "publish")
+        update = described(version, tensors, previous, shown, str(self.folder))
         place = "cpu" if self._backend == "gloo" else "cuda"
         copies = {name: t.detach().to(place, copy=True) for name, t in sorted(tensors.items())}
-        update = WeightUpdate(
-            version=version,
-            previous=previous,
-            shown=tuple(shown),
-            tensors=headers,
-            handle=str(self.folder),
-        )
         self._held[str(version)] = (update, copies)
         if self._server is None:
             self._server = _Server(self)

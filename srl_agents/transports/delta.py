@@ -19,7 +19,7 @@ from safetensors.torch import load, save_file
 from srl_agents.checkpoints import rename_durably
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
 
 FILE, RELEASED = "delta.safetensors", "released"
@@ -54,16 +54,8 @@ class DeltaTransport:
         shown: Shown = (),
     ) -> WeightUpdate:
         """See `Transport`; when it returns, the file is on disk."""
-        headers = headers_of(tensors)
-        require_version(version, tensors, shown, "publish")
         final = self.folder / str(version)
-        update = WeightUpdate(
-            version=version,
-            previous=previous,
-            shown=tuple(shown),
-            tensors=headers,
-            handle=str(final),
-        )
+        update = described(version, tensors, previous, shown, str(final))
         copies = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
         base, steps = self._base_of(previous)
         (final / RELEASED).unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from srl_agents.checkpoints import rename_durably
 from srl_agents.checkpoints.folder import seal_of, sha256_of
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
 
 WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
@@ -47,16 +47,8 @@ class FilesTransport:
         shown: Shown = (),
     ) -> WeightUpdate:
         """See `Transport`; when it returns, the folder is on disk."""
-        headers = headers_of(tensors)
-        require_version(version, tensors, shown, "publish")
         final = self.folder / str(version)
-        update = WeightUpdate(
-            version=version,
-            previous=previous,
-            shown=tuple(shown),
-            tensors=headers,
-            handle=str(final),
-        )
+        update = described(version, tensors, previous, shown, str(final))
         if not final.is_dir() or _fault(final, update):
             self._write(final, update, tensors)
         return update

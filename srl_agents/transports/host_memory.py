@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import headers_of, require_update, require_version
+from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
 
 MEMORY = Path("/dev/shm")
@@ -52,16 +52,8 @@ class HostMemoryTransport:
         Raises:
             ModelError: the digest is another one, or the machine's shared memory is full.
         """
-        headers = headers_of(tensors)
-        require_version(version, tensors, shown, "publish")
         final = self.folder / str(version)
-        update = WeightUpdate(
-            version=version,
-            previous=previous,
-            shown=tuple(shown),
-            tensors=headers,
-            handle=str(final),
-        )
+        update = described(version, tensors, previous, shown, str(final))
         self._publishes = True
         try:
             self.open(update)

@@ -12,7 +12,7 @@ import torch
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import headers_of, require_version
+from srl_agents.transports.updates import described, require_version
 from srl_envs.errors import ModelError
 
 
@@ -35,15 +35,11 @@ class SharedTransport:
         shown: Shown = (),
     ) -> WeightUpdate:
         """See `Transport`."""
-        headers = headers_of(tensors)
-        require_version(version, tensors, shown, "publish")
+        update = described(version, tensors, previous, shown, "memory")
         kept = {
             name: tensor if self.alias else tensor.detach().to("cpu", copy=True)
             for name, tensor in tensors.items()
         }
-        update = WeightUpdate(
-            version=version, previous=previous, shown=tuple(shown), tensors=headers, handle="memory"
-        )
         self._held[version] = (update, kept)
         return update
 

@@ -63,6 +63,25 @@ def require_version(version: WeightVersion, tensors: Tensors, shown: Shown, wher
         )
 
 
+def described(
+    version: WeightVersion,
+    tensors: Tensors,
+    previous: WeightVersion | None,
+    shown: Shown,
+    handle: str,
+) -> WeightUpdate:
+    """What a transport says of tensors that it is about to publish.
+
+    Raises:
+        ModelError: there are none, one has a type that cannot travel, or they are not the version's.
+    """
+    headers = headers_of(tensors)
+    require_version(version, tensors, shown, "publish")
+    return WeightUpdate(
+        version=version, previous=previous, shown=tuple(shown), tensors=headers, handle=handle
+    )
+
+
 def require_update(update: WeightUpdate, tensors: Tensors, where: str) -> None:
     """Refuse tensors that are not what an update says.
 
