@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 import torch
 
@@ -330,13 +335,44 @@ checkpoint_every: 2
 """
 
 
-def test_a_league_of_two_adapters_trains_end_to_end_on_the_server(
-    server: VLLMServer, tmp_path: Path
+class _Killer(threading.Thread):
+    """Kills the server that this process started, once, after it has answered that many requests."""
+
+    def __init__(self, answers: int) -> None:
+        super().__init__(daemon=True)
+        self.answers, self.killed = answers, 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.killed and not self.over.wait(0.05):
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error, httpx2.HTTPError, ValueError):
+                    command = child.cmdline()
+                    port = command[command.index("--port") + 1]
+                    if _answers(f"http://127.0.0.1:{port}") >= self.answers:
+                        os.killpg(child.pid, signal.SIGKILL)
+                        self.killed += 1
+
+
+def _answers(url: str) -> float:
+    """How many requests a server has answered, by its own count."""
+    text = httpx2.get(f"{url}/metrics", timeout=5, trust_env=False).text
+    lines = [line for line in text.splitlines() if line.startswith("vllm:request_success_total")]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+def test_a_league_of_two_adapters_trains_end_to_end_though_its_server_is_killed(
+    tmp_path: Path,
 ) -> None:
+    """Some 200 matches in two updates and a round robin; the first update loses its server."""
     path = tmp_path / "served.yaml"
     path.write_text(RECIPE)
-    recipe = load(LeagueRecipe, path, [f"engine.url={server.url}"])
+    recipe = load(LeagueRecipe, path, ["rollout.start_states=12", "engine.compiled=false"])
+    killer = _Killer(answers=30)
+    killer.start()
     training = train_run(recipe, tmp_path / "run")
+    killer.over.set()
+    assert killer.killed == 1
     records = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert [record["update"] for record in records] == [1, 2]
     for name in ("alice", "bob"):
@@ -346,6 +382,17 @@ def test_a_league_of_two_adapters_trains_end_to_end_on_the_server(
     for record in records:
         assert record["run"]["void"] == 0
         assert all(v["sampler_kl"] < 0.05 for v in record["learners"].values() if "sampler_kl" in v)
+    with closing(sqlite3.connect(tmp_path / "run" / "league.db")) as store:
+        rows = store.execute(
+            "SELECT schedule, number, seed, attempt FROM match "
+            "WHERE split = 'train' AND termination <> 'void' ORDER BY 1, 2, 3, 4"
+        ).fetchall()
+    groups = [(schedule, number) for schedule, number, _, _ in rows[::4]]
+    starts = range(2 * 12)
+    assert groups == [(f"train/{name}", number) for name in ("alice", "bob") for number in starts]
+    for first in range(0, len(rows), 4):
+        attempts = rows[first : first + 4]
+        assert attempts == [(*attempts[0][:3], attempt) for attempt in range(4)]
 
 
 def test_matches_of_later_updates_are_played_on_the_server_while_training_goes_on(
