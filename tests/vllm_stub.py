@@ -35,6 +35,14 @@ class VLLMStub:
     at_once: int = 0
     """Most replies that were written together."""
     url: str = ""
+    counters: str = (
+        'vllm:prefix_cache_queries_total{engine="0"} 8.0\n'
+        'vllm:prefix_cache_hits_total{engine="0"} 2.0\n'
+        'vllm:time_to_first_token_seconds_bucket{engine="0",le="0.5"} 3.0\n'
+        'vllm:iteration_tokens_total_count{engine="0"} 4.0\n'
+        'vllm:generation_tokens_total{engine="0"} 6.0\n'
+    )
+    """What it tells Prometheus."""
     _open: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -80,6 +88,8 @@ class VLLMStub:
             self.asleep = path == "/sleep"
         elif path == "/v1/models":
             return 200, {"data": [{"id": name} for name in ("base", *self.adapters)]}
+        elif path == "/metrics":
+            return 200, self.counters
         elif path != "/health":
             return 404, {"error": {"message": path}}
         return 200, {}
@@ -112,7 +122,7 @@ def vllm_stub() -> Iterator[VLLMStub]:
                 choice = answer["choices"][0]
                 choice["finish_reason"] = "abort"
                 choice["token_ids"] = choice["token_ids"][:1]
-            body = json.dumps(answer).encode()
+            body = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
             if isinstance(fault, int):
                 status = fault
             elif isinstance(fault, bytes):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from srl_agents.cli.command_line import read_options
 from srl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.engines.vllm_server import VLLMServer
 
 DESCRIPTION = """Serve a model with vLLM, ready for training and for seats.
 
@@ -21,6 +25,7 @@ docs/guides/serve.md says how to make one. The server ends with this command.
 Examples:
   srl serve smollm2-135m --python .venv-vllm/bin/python
   srl serve ./my_model --port 8000 --max-versions 16 --no-compiled
+  srl serve smollm2-135m --metrics-port 9400    # counters for Prometheus
   srl play math_duel-v0 human openai:base@http://127.0.0.1:8000/v1      # while it serves
 """
 _LOOK_S = 1.0
@@ -59,6 +64,8 @@ class ServeOptions:
     """False starts at once and samples more slowly."""
     log: Path = Path("vllm.log")
     """File that the server's output is added to."""
+    metrics_port: int | None = None
+    """Port of a page for Prometheus that also answers while vLLM is down; 0 takes a free one."""
 
 
 def main(argv: list[str]) -> int:
@@ -69,6 +76,7 @@ def main(argv: list[str]) -> int:
 
 def serve(options: ServeOptions) -> int:
     """Exit code: 0 when it was ended by a signal to this command."""
+    from srl_agents.engines.server_metrics import metrics_page, page_of
     from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
     from srl_agents.models import catalog
 
@@ -93,12 +101,24 @@ def serve(options: ServeOptions) -> int:
     print(
         f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr
     )
+    with ExitStack() as opened:
+        opened.callback(server.close)
+        counters = f"{server.url}/metrics"
+        if options.metrics_port is not None:
+            page = metrics_page(options.host, options.metrics_port, lambda: page_of(server))
+            counters = opened.enter_context(page)
+        return _watch(server, options.model, counters)
+
+
+def _watch(server: VLLMServer, model: str, counters: str) -> int:
+    """Start it, say where it is, and start it again when it dies."""
     try:
         server.start()
         print(
-            f"serving {options.model} at {server.url}\n"
+            f"serving {model} at {server.url}\n"
             f"  in a recipe:  engine: {{kind: vllm, url: {server.url}}}\n"
             f"  in a seat:    openai:base@{server.url}/v1\n"
+            f"  for Prometheus: {counters}\n"
             "Ctrl-C ends it.",
             flush=True,
         )
@@ -108,5 +128,3 @@ def serve(options: ServeOptions) -> int:
     except KeyboardInterrupt:
         print("ended.", file=sys.stderr)
         return 0
-    finally:
-        server.close()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 
 from srl_agents.caching.conductor import Conductor, Placed
+from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
 from srl_agents.engines.tasks import all_of
 from srl_agents.records import WeightUpdate, WeightVersion
@@ -79,6 +80,14 @@ class ConductedEngine:
     async def wake(self) -> None:
         """See `Engine`."""
         await all_of(instance.wake() for instance in self._alive())
+
+    async def take_speed(self) -> EngineSpeed:
+        """See `MeteredEngine`; of all instances together."""
+        together = EngineSpeed()
+        for instance in self._alive():
+            if isinstance(instance, MeteredEngine):
+                together.merge(await instance.take_speed())
+        return together
 
     async def close(self) -> None:
         """See `Engine`."""

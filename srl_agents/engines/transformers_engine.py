@@ -20,6 +20,7 @@ import torch
 from srl_agents.engines.decoding import Decoder, Row
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.loop_thread import LoopThread
+from srl_agents.engines.meter import EngineSpeed, StepMeter
 from srl_agents.engines.protocol import (
     Capabilities,
     Generation,
@@ -91,6 +92,7 @@ class TransformersEngine:
         self._in_flight: Counter[str] = Counter()
         """Requests per version."""
         self._retired: set[str] = set()
+        self._meter = StepMeter(self._decoding.max_rows)
         self._asleep = self._closed = False
         self._opening = LoopThread(f"weights for {base.name}", lambda: None, lambda: False)
         """Opens updates beside the loop; one that hangs never delays the exit."""
@@ -170,6 +172,10 @@ class TransformersEngine:
     async def wake(self) -> None:
         """See `Engine`."""
         await self._between_steps(lambda: self._rest(asleep=False), "wake")
+
+    async def take_speed(self) -> EngineSpeed:
+        """See `MeteredEngine`."""
+        return await asyncio.wrap_future(self._thread.submit(self._meter.take))
 
     async def close(self) -> None:
         """See `Engine`."""
@@ -272,6 +278,7 @@ class TransformersEngine:
         self._require_open()
         self._decoder.require_room(row)
         self._asked[row] = answer
+        self._meter.asked(row)
         if row.version is not None:
             self._in_flight[row.version] += 1
         self._decoder.waiting.append(row)
@@ -283,6 +290,7 @@ class TransformersEngine:
 
     def _done(self, row: Row) -> Future[Row]:
         answer = self._asked.pop(row)
+        self._meter.gone(row)
         if row.version is not None:
             self._in_flight[row.version] -= 1
             self._forget_if_done(row.version)
@@ -296,12 +304,18 @@ class TransformersEngine:
         try:
             with self._memory():
                 finished = self._decoder.step()
+            self._time([*self._decoder.rows, *finished])
             for row in finished:
                 with suppress(InvalidStateError):  # cancelled meanwhile
                     self._done(row).set_result(row)
         except Exception as error:  # noqa: BLE001 - whoever waits raises it, and the loop goes on
             self._fail(error)
         return self._decoder.busy
+
+    def _time(self, rows: Sequence[Row]) -> None:
+        """Tell the meter who got a token."""
+        fresh = [row for row in rows if len(row.reply) == 1]
+        self._meter.stepped(fresh, [row for row in rows if len(row.reply) > 1])
 
     def _fail(self, error: BaseException) -> None:
         """Tell everybody that no reply will come."""
@@ -318,11 +332,17 @@ class TransformersEngine:
         decoder = self._new_decoder(self._together_bytes, self._together_bytes)
         for row in rows:
             decoder.require_room(row)
+            self._meter.asked(row)
         decoder.waiting.extend(rows)
-        with self._memory():
-            while decoder.busy and not nobody_waits.is_set():
-                self._require_open()
-                decoder.step()
+        try:
+            with self._memory():
+                while decoder.busy and not nobody_waits.is_set():
+                    self._require_open()
+                    finished = decoder.step()
+                    self._time([*decoder.rows, *finished])
+        finally:
+            for row in rows:
+                self._meter.gone(row)
 
     def _new_decoder(self, live_bytes: int, cache_bytes: int) -> Decoder:
         """One with these limits, where the caller of the engine gave none."""

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import (
     Capabilities,
     Generation,
@@ -33,6 +34,7 @@ from srl_agents.engines.protocol import (
 )
 from srl_agents.engines.thinking import Piece, thinking_of, written_in_pieces
 from srl_agents.engines.vllm_link import AdaptersLostError, VLLMLink
+from srl_agents.engines.vllm_metrics import Counters, read_counters, speed_between
 from srl_agents.engines.vllm_server import BASE
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
@@ -117,6 +119,8 @@ class VLLMEngine:
         self._awake = asyncio.Event()
         self._awake.set()
         self._changes = asyncio.Lock()
+        self._counters: Counters = {}
+        """As `take_speed` saw them last."""
         self._closed = False
 
     @property
@@ -227,6 +231,12 @@ class VLLMEngine:
         self._require_open()
         await self._link.wake()
         self._awake.set()
+
+    async def take_speed(self) -> EngineSpeed:
+        """See `MeteredEngine`; of everybody whom this vLLM answers."""
+        after = read_counters(await self._link.metrics())
+        before, self._counters = self._counters, after or self._counters
+        return speed_between(before, self._counters)
 
     async def close(self) -> None:
         """See `Engine`."""

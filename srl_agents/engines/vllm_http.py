@@ -25,6 +25,8 @@ _QUOTED = 300
 """Characters of a server's own words in our messages."""
 _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
+_METRICS_S = 5.0
+"""For its counters, which nobody has to have."""
 _MOST_CONNECTIONS = 4096
 """The engine's own limit is below it."""
 
@@ -152,6 +154,14 @@ class HTTPLink:
     async def wake(self) -> None:
         """See `VLLMLink`."""
         await self._call("/wake_up", None)
+
+    async def metrics(self) -> str:
+        """See `VLLMLink`."""
+        try:
+            found = await self._http().get("/metrics", timeout=_METRICS_S)
+        except httpx2.TransportError:
+            return ""
+        return found.text if found.status_code == httpx2.codes.OK else ""
 
     async def close(self) -> None:
         """See `VLLMLink`; a server that was given by its address goes on."""

@@ -66,5 +66,8 @@ class VLLMLink(Protocol):
     async def wake(self) -> None:
         """The inverse of `sleep`."""
 
+    async def metrics(self) -> str:
+        """What it counts, in Prometheus's text format; empty where it does not tell now."""
+
     async def close(self) -> None:
         """Give everything back."""

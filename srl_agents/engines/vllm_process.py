@@ -117,6 +117,12 @@ class VLLMProcess:
         """See `VLLMLink`."""
         await self._ask(self._llm.wake_up())
 
+    async def metrics(self) -> str:
+        """See `VLLMLink`."""
+        from prometheus_client import generate_latest  # noqa: PLC0415 - its environment alone
+
+        return str(generate_latest().decode())
+
     async def close(self) -> None:
         """See `VLLMLink`; ends vLLM's child process. Closing again does nothing."""
         await asyncio.to_thread(self._end)

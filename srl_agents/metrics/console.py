@@ -159,8 +159,18 @@ def _line(record: Record) -> str:
 
 
 def _speed(run: Mapping[str, float]) -> str:
-    """Tokens per second, and where two processes work, how long both did."""
-    speed = f"{run.get('tokens_per_s', 0.0):,.0f} tokens/s"
-    if "overlap_s" not in run:
-        return speed
-    return f"{speed}, both worked {run['overlap_s']:.1f} s, training waited {run['wait_s']:.1f} s"
+    """Tokens per second, what the engine tells of itself, and how long two processes worked at once."""
+    parts = [f"{run.get('tokens_per_s', 0.0):,.0f} tokens/s"]
+    if "cache_share" in run:
+        possible = run["cache_share/possible"]
+        parts.append(f"{run['cache_share']:.0%} of prompts cached ({possible:.0%} possible)")
+    for name, words in (("first_token_s", "first token"), ("between_tokens_s", "next")):
+        if f"{name}/p50" in run:
+            middle, late = run[f"{name}/p50"], run[f"{name}/p99"]
+            parts.append(f"{words} {middle:.2g} s (p99 {late:.2g})")
+    if "batch_rows" in run:
+        share = f" ({run['batch_share']:.0%})" if "batch_share" in run else ""
+        parts.append(f"batch {run['batch_rows']:.1f}{share}")
+    if "overlap_s" in run:
+        parts.append(f"both worked {run['overlap_s']:.1f} s, training waited {run['wait_s']:.1f} s")
+    return ", ".join(parts)

@@ -105,6 +105,13 @@ MEANINGS = {
     "prompt_tokens/computed": "of them, those that the engine did not have in its cache",
     "requests_in_flight": "requests that the engine had at once, in the mean while it had any",
     "environments_s": "seconds of play in which the engine waited for environments",
+    "first_token_s/p50": "seconds from a request to its reply's first token, in the middle (needs an engine "
+    "that tells: embedded or vLLM)",
+    "first_token_s/p99": "the same, all but one in a hundred",
+    "between_tokens_s/p50": "seconds from one token of a reply to the next, in the middle",
+    "between_tokens_s/p99": "the same, all but one in a hundred",
+    "batch_rows": "replies that get a token in one pass of the model, in the mean",
+    "batch_share": "the same as a share of the places that a pass has (embedded engine)",
     "memory/host_free_gb": "GB that are free on the host, after the update",
     "memory/device_free_gb": "GB that are free on the GPU, after the update",
     "memory/reserved_gb": "GB that torch keeps of the GPU, after the update",
@@ -130,6 +137,8 @@ WALL_CLOCK = (
     "wait_s", "overlap_s", "generation_idle_s",
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
     "prompt_tokens/computed", "requests_in_flight", "environments_s",
+    "first_token_s/p50", "first_token_s/p99", "between_tokens_s/p50", "between_tokens_s/p99",
+    "batch_rows", "batch_share",
     "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit",
     "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
 )  # fmt: skip

@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from srl_agents.caching.blocks import least_computed
+from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Engine, Generation, RepeatableEngine
 from srl_agents.engines.tasks import all_of
 from srl_agents.records import WeightVersion
@@ -30,6 +31,8 @@ class PromptTokens:
     """Requests that engines had at once, in the mean over the time in which they had any."""
     idle_s: float = 0.0
     """Seconds of play in which no engine was asked for anything: environments stepped."""
+    speed: EngineSpeed = field(default_factory=EngineSpeed)
+    """As engines tell it themselves, at the end of each play."""
 
 
 class Asking:
@@ -56,6 +59,9 @@ class Asking:
         self._since_s = 0.0
         """When the number of requests or the playing changed last."""
         self._idle_s = self._busy_s = self._request_s = 0.0
+        self._engines: dict[int, Engine] = {}
+        """Those that were asked since `take_speeds`, by identity."""
+        self._speed = EngineSpeed()
 
     def take_prompt_tokens(self) -> PromptTokens:
         """Of all replies since the last call."""
@@ -63,7 +69,10 @@ class Asking:
         total = sum(len(prompt) for own in self._prompts.values() for prompt in own)
         least = sum(map(least_computed, self._prompts.values()))
         in_flight = self._request_s / self._busy_s if self._busy_s else 0.0
-        taken = PromptTokens(total, self._cached, total - least, in_flight, self._idle_s)
+        taken = PromptTokens(
+            total, self._cached, total - least, in_flight, self._idle_s, self._speed
+        )
+        self._speed = EngineSpeed()
         self._prompts, self._cached = {}, 0
         self._idle_s = self._busy_s = self._request_s = 0.0
         return taken
@@ -80,6 +89,13 @@ class Asking:
             self._playing = False
             if self._trace is not None:
                 self._trace.write()
+
+    async def take_speeds(self) -> None:
+        """Ask the engines that were asked for replies how fast they were."""
+        engines, self._engines = self._engines, {}
+        for engine in engines.values():
+            if isinstance(engine, MeteredEngine):
+                self._speed.merge(await engine.take_speed())
 
     async def one_by_one(self, asks: Sequence[Ask]) -> list[Generation]:
         """Replies in the order of ``asks``, each a request of its own.
@@ -156,6 +172,7 @@ class Asking:
         if reply.prompt_ids:
             self._prompts.setdefault(reply.version, []).append(reply.prompt_ids)
         self._cached += reply.cached_tokens
+        self._engines[id(ask.engine)] = ask.engine
 
 
 @asynccontextmanager

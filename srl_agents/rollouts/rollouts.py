@@ -126,6 +126,7 @@ class Rollouts:
         order = play_exact if self.order == "exact" else play_free
         with self._asking.playing():
             await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
+        await self._asking.take_speeds()
         return queue.episodes()
 
     def take_prompt_tokens(self) -> PromptTokens:

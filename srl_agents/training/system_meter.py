@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import torch
 
+from srl_agents.engines.meter import EngineSpeed
 from srl_agents.models.device_memory import memory_of
 from srl_agents.records import TrainingBatch
 from srl_agents.rollouts.asking import PromptTokens
@@ -66,6 +67,7 @@ class SystemMeter:
             found["prompt_tokens/computed"] = prompts.all - prompts.cached
             found["requests_in_flight"] = prompts.in_flight
             found["environments_s"] = prompts.idle_s
+            found |= _speed(prompts.speed)
         load = None if self._load is None else self._load.take()
         if load is not None:
             found["system/gpu_share"] = load
@@ -81,3 +83,20 @@ class SystemMeter:
                 sum(map(torch.cuda.memory_reserved, self._gpus)) / _BYTES_PER_GB
             )
         return found
+
+
+def _speed(speed: EngineSpeed) -> dict[str, float]:
+    """Quantiles, and how full batches were, where the engine tells."""
+    found = {
+        f"{name}/p{share:.0%}".removesuffix("%"): durations.quantile(share)
+        for name, durations in (
+            ("first_token_s", speed.first_token), ("between_tokens_s", speed.between_tokens),
+        )
+        if durations.count
+        for share in (0.5, 0.99)
+    }  # fmt: skip
+    if speed.steps:
+        found["batch_rows"] = speed.rows / speed.steps
+    if speed.places:
+        found["batch_share"] = speed.rows / speed.places
+    return found

@@ -71,6 +71,8 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("tokens_per_s"), Panel("memory/allocated_gb"), Panel("generate_s"),
             Panel("train_s"), Panel("train_tokens_per_s"), Panel("cache_share"),
             Panel("cache_share/possible"), Panel("requests_in_flight"), Panel("environments_s"),
+            Panel("first_token_s/p50"), Panel("first_token_s/p99"), Panel("between_tokens_s/p50"),
+            Panel("between_tokens_s/p99"), Panel("batch_rows"), Panel("batch_share"),
             Panel("system/gpu_share"),
             Panel("system/cpu_share"), Panel("rows"), Panel("reply_tokens"), Panel("unread_share"),
             Panel("void"),

@@ -78,6 +78,8 @@ def test_turns_of_one_match_stay_at_one_instance(
             text = " ".join(f"move{n}" for n in range(turn))
             request = GenerationRequest(observation=text, version=None, key=(1, turn))
             await engines[0].generate(request)
+        speed = await engines[0].take_speed()  # of both servers together
+        assert (speed.first_token.count, speed.steps, speed.rows) == (6, 8, 12)
         for each in engines:
             await each.close()
 

@@ -1,0 +1,88 @@
+"""A page for Prometheus about a vLLM server: what vLLM counts, and what it cannot tell of itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx2
+
+from srl_agents.engines.vllm_metrics import read_counters
+from srl_agents.engines.vllm_server import VLLMServer
+from srl_envs.errors import ConfigError
+
+_PATIENCE_S = 5.0
+"""For vLLM's own page."""
+
+
+def page_of(server: VLLMServer) -> str:
+    """Our own lines, then those of vLLM where it answers, in Prometheus's text format."""
+    try:
+        found = httpx2.get(f"{server.url}/metrics", timeout=_PATIENCE_S, trust_env=False)
+        theirs = found.text if found.status_code == httpx2.codes.OK else ""
+    except httpx2.TransportError:
+        theirs = ""
+    counters = read_counters(theirs)
+    asked = counters.get(("vllm:prefix_cache_queries_total", ""), 0.0)
+    hits = counters.get(("vllm:prefix_cache_hits_total", ""), 0.0)
+    lines = [
+        *_sample("srl_server_up", "gauge", "1 while vLLM answers.", float(bool(theirs))),
+        *_sample("srl_server_starts_total", "counter", "Times that vLLM was started.", server.starts),
+        *_sample(
+            "srl_server_restarts_left", "gauge", "Times that it will be started again if it dies.",
+            max(server.settings.restarts + 1 - server.starts, 0),
+        ),
+    ]  # fmt: skip
+    if asked:
+        what = "Share of prompt tokens that were in the prefix cache since vLLM's start."
+        lines += _sample("srl_server_prefix_hit_share", "gauge", what, hits / asked)
+    return "\n".join(lines) + "\n" + theirs
+
+
+@contextmanager
+def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]:
+    """Serve a page under ``/metrics`` while the block runs.
+
+    Args:
+        host: address to listen on.
+        port: 0 takes a free one.
+        page: makes the text; called for every visit.
+
+    Yields:
+        Its address.
+
+    Raises:
+        ConfigError: the port cannot be had.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = page().encode() if self.path.partition("?")[0] == "/metrics" else b""
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Visits are no news."""
+
+    try:
+        httpd = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise ConfigError(f"--metrics-port {port}: cannot listen on {host} ({error}).") from error
+    httpd.daemon_threads = True
+    thread = threading.Thread(target=httpd.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{httpd.server_address[1]}/metrics"
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
+
+
+def _sample(name: str, kind: str, what: str, value: float) -> list[str]:
+    return [f"# HELP {name} {what}", f"# TYPE {name} {kind}", f"{name} {value:g}"]

@@ -1,0 +1,59 @@
+"""Counters that vLLM tells in Prometheus's text format, and what they say of its speed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from srl_agents.engines.meter import EngineSpeed
+from srl_agents.metrics.durations import Durations
+
+Counters = dict[tuple[str, str], float]
+"""(name, upper end of the range or nothing) -> how many, over all labels."""
+_SAMPLE = re.compile(r"(vllm:\w+)(?:{(?P<labels>[^}]*)})? (?P<value>\S+)")
+_RANGE = re.compile(r'le="([^"]+)"')
+_FIRST, _BETWEEN = "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds"
+_STEPS, _TOKENS = "vllm:iteration_tokens_total", "vllm:generation_tokens_total"
+
+
+def read_counters(text: str) -> Counters:
+    """All counters of vLLM's own in a page; lines that are none are passed over."""
+    counters: Counters = {}
+    for line in text.splitlines():
+        found = _SAMPLE.match(line)
+        if found is None:
+            continue
+        upper = _RANGE.search(found["labels"] or "")
+        key = found[1], upper[1] if upper else ""
+        try:
+            counters[key] = counters.get(key, 0.0) + float(found["value"])
+        except ValueError:
+            continue
+    return counters
+
+
+def speed_between(before: Counters, after: Counters) -> EngineSpeed:
+    """What was done from one page to a later one; a server that was started again counts from 0."""
+    steps = (f"{_STEPS}_count", "")
+    if after.get(steps, 0.0) < before.get(steps, 0.0):
+        before = {}
+    passed = {key: value - before.get(key, 0.0) for key, value in after.items()}
+    return EngineSpeed(
+        first_token=_durations(passed, _FIRST),
+        between_tokens=_durations(passed, _BETWEEN),
+        steps=round(passed.get(steps, 0.0)),
+        rows=round(passed.get((_TOKENS, ""), 0.0)),
+    )
+
+
+def _durations(passed: Counters, name: str) -> Durations:
+    """From counts of everything up to each range's upper end."""
+    found = Durations()
+    ends = sorted(
+        (float(upper), count) for (own, upper), count in passed.items() if own == f"{name}_bucket"
+    )
+    starts: Iterable[tuple[float, float]] = [(0.0, 0.0), *ends]
+    for (low, below), (high, upto) in itertools.pairwise(starts):
+        found.add_range(low, high, round(upto - below))
+    return found
