@@ -154,7 +154,7 @@ def test_every_extra_brings_what_is_used() -> None:
 def test_every_import_is_brought_by_the_core_or_an_extra() -> None:
     core = {"gymnasium", "pettingzoo", "numpy"}
     # they come with torch, openenv, transformers, and vLLM's environment
-    guests = {"jinja2", "pydantic", "tqdm", "vllm"}
+    guests = {"jinja2", "prometheus_client", "pydantic", "tqdm", "vllm"}
     brought = {module for modules in EXTRAS.values() for module in modules}
     own = {*PRODUCT, *sys.stdlib_module_names}
     assert imported_by_the_packages() - brought - core - own == guests
