@@ -1,0 +1,150 @@
+"""The simulator beside a real vLLM server: prefix-cache hits of group rollouts, replayed and counted.
+
+    python -m benchmarks.caching.vllm_hits [--game public_goods-v0] [--blocks 32] [--json FILE]
+
+A vLLM server (SRL_VLLM_PYTHON) with so many blocks of keys and values answers a game's group rollouts, whose
+requests are recorded. The trace is replayed through LRU with the same number of blocks, and tokens that hit
+are compared with the server's own counters, ``vllm:prefix_cache_queries`` and ``vllm:prefix_cache_hits``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from benchmarks.caching.group_rollouts import groups
+from srl_agents.agents.players import ModelPolicy
+from srl_agents.caching.replay import make_policy, replay
+from srl_agents.caching.traces import Trace, read_trace
+from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.engines.vllm_http import HTTPLink
+from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+from srl_agents.models import catalog
+from srl_agents.models.chat import ChatTokenizer
+from srl_agents.rollouts import Rollouts
+from srl_agents.rollouts.request_trace import RequestTrace
+
+CONTEXT = 640
+BLOCK = 32
+"""Tokens; vLLM on a CPU takes multiples of 32."""
+
+
+def counters(url: str) -> dict[str, float]:
+    """Tokens looked up in the prefix cache and found there, by the server's own count."""
+    text = httpx2.get(f"{url}/metrics").text
+    found = {}
+    for name in ("queries", "hits"):
+        pattern = rf"^vllm:prefix_cache_{name}(?:_total)?{{[^}}]*}} (\S+)$"
+        found[name] = sum(float(value) for value in re.findall(pattern, text, re.MULTILINE))
+    return found
+
+
+def simulated_hits(trace: Trace, blocks: int) -> int:
+    """Tokens that LRU with so many blocks has; whole blocks alone, and never a prompt's last token."""
+    hits_R = replay(trace, make_policy("lru", blocks, trace)).hits_R
+    size = trace.tokens_per_block
+    return sum(
+        min(int(hits), (request.prompt_tokens - 1) // size) * size
+        for hits, request in zip(hits_R, trace.requests, strict=True)
+    )
+
+
+def measured(
+    model: str, game: str, *, blocks: int, states: int, attempts: int, folder: Path
+) -> dict[str, Any]:
+    """Play on a server, and replay."""
+    settings = VLLMServerSettings(
+        model=str(catalog.resolve(model)),
+        lora_rank=0,
+        max_running=2,
+        max_length=CONTEXT,
+        dtype="float32",
+        block_tokens=BLOCK,
+        cache_gib=1,
+        compiled=False,
+        arguments=("--num-gpu-blocks-override", str(blocks)),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "requests.jsonl"
+    path.unlink(missing_ok=True)  # a trace goes on where it ended
+    server = VLLMServer(settings, folder / "server.log")
+    try:
+        server.start()
+        before = counters(server.url)
+        with asyncio.Runner() as runner:
+            engine = VLLMEngine(
+                HTTPLink(server),
+                ChatTokenizer.load(catalog.resolve(model)),
+                SamplingSettings(max_new_tokens=4),
+                context_length=CONTEXT,
+            )
+            policies, trace = {"model": ModelPolicy(engine)}, RequestTrace(path, BLOCK)
+            with Rollouts(
+                policies,
+                root_seed=0,
+                order="free",
+                concurrency=states * attempts,
+                loop=runner,
+                trace=trace,
+            ) as rollouts:
+                rollouts.play(groups(game, states, attempts))
+            runner.run(engine.close())
+        after = counters(server.url)
+    finally:
+        server.close()
+    recorded = read_trace(path, BLOCK)
+    hits = after["hits"] - before["hits"]
+    simulated = simulated_hits(recorded, blocks)
+    return {
+        "game": game,
+        "blocks": blocks,
+        "requests": len(recorded.requests),
+        "queries": after["queries"] - before["queries"],
+        "hits": hits,
+        "simulated_hits": simulated,
+        "simulated_without_limit": simulated_hits(recorded, recorded.blocks),
+        "ratio": simulated / hits,
+    }
+
+
+def main() -> None:
+    """Print and save the comparison."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--game", default="public_goods-v0")
+    parser.add_argument("--blocks", type=int, default=32)
+    parser.add_argument("--states", type=int, default=1)
+    parser.add_argument("--attempts", type=int, default=3)
+    parser.add_argument("--log", type=Path, help="folder for the server's log and the trace")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measured(
+            options.model,
+            options.game,
+            blocks=options.blocks,
+            states=options.states,
+            attempts=options.attempts,
+            folder=options.log or Path(folder),
+        )
+    found["command"] = (
+        f"python -m benchmarks.caching.vllm_hits --game {options.game} --blocks {options.blocks} "
+        f"--states {options.states} --attempts {options.attempts}"
+    )
+    print(json.dumps(found, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The simulator's hits beside those that a real vLLM server counts; `make vllm` runs this."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.caching.vllm_hits import measured
+from srl_agents.engines.vllm_server import PYTHON
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(not os.environ.get(PYTHON), reason=f"{PYTHON} names no interpreter"),
+]
+
+
+def test_a_replay_of_recorded_requests_has_the_servers_hits_within_a_tenth(tmp_path: Path) -> None:
+    found = measured(
+        "smollm2-135m", "public_goods-v0", blocks=32, states=1, attempts=3, folder=tmp_path
+    )
+    assert found["hits"] > 0
+    assert found["simulated_without_limit"] > found["simulated_hits"]  # the limit matters
+    assert 0.9 <= found["ratio"] <= 1.1
