@@ -92,6 +92,10 @@ class MemoryLimitError(SRLError, MemoryError):
     """A model's work does not fit into memory; the text says which work, and what to lower."""
 
 
+class ReplyRoomError(MemoryLimitError):
+    """One reply alone needs more memory than there is; fewer at once would not help."""
+
+
 class LostReplyError(ModelError):
     """One reply of an endpoint did not come, however often it was asked for; the next one may."""
 

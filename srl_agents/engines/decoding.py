@@ -31,7 +31,7 @@ from srl_agents.engines.row_attention import (
 from srl_agents.engines.thinking import Thinking
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
-from srl_envs.errors import MemoryLimitError
+from srl_envs.errors import ReplyRoomError
 
 _LOOKAHEAD = 64
 """Rows in the line that are looked at for one that fits."""
@@ -161,11 +161,11 @@ class Decoder:
         """Refuse a row that needs more memory than there is for all live rows.
 
         Raises:
-            MemoryLimitError: it does.
+            ReplyRoomError: it does.
         """
         needed = tail_places(1, self._longest_tail(row)) + len(row.prompt)
         if needed > self._live_tokens:
-            raise MemoryLimitError(
+            raise ReplyRoomError(
                 f"a prompt of {len(row.prompt)} tokens and a reply of up to "
                 f"{len(row.uniforms)} need keys and values of {needed} tokens; there is memory "
                 f"for {self._live_tokens}. Raise engine.live_gib, or lower rollout.max_new_tokens."
@@ -187,6 +187,11 @@ class Decoder:
         self._tree = self._new_tree()
         self._model.choose(())
         return rows
+
+    def lower(self, settings: DecodingSettings) -> None:
+        """Go on with other limits and half of the kept prefixes; live rows start again."""
+        self._settings, self._cache_bytes = settings, self._cache_bytes // 2
+        self.waiting.extend(self.clear())
 
     def forget(self, version: str) -> None:
         """Drop what belongs to a version that no row has."""

@@ -164,6 +164,18 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class HalvingEngine(Engine, Protocol):
+    """An engine in whose process memory may run out, and which then works on less at once."""
+
+    async def halve_rows(self) -> tuple[int, int] | None:
+        """Write at most half as many replies at once from now on, and give memory back.
+
+        Returns:
+            How many it wrote at once, and how many it does now; None where it was one.
+        """
+
+
+@runtime_checkable
 class RepeatableEngine(Engine, Protocol):
     """An engine whose batches can be a function of the requests alone, as the order ``exact`` needs."""
 

@@ -7,6 +7,7 @@ and wait. Between steps it runs what others ask of it, so a version is installed
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ from srl_agents.engines.tasks import within
 from srl_agents.engines.thinking import thinking_of
 from srl_agents.engines.token_choice import StopTexts, uniforms
 from srl_agents.models.base_model import BaseModel, limit_threads
-from srl_agents.models.device_memory import memory_limit, memory_of
+from srl_agents.models.device_memory import empty_cache, memory_limit, memory_of
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
@@ -176,6 +177,18 @@ class TransformersEngine:
     async def take_speed(self) -> EngineSpeed:
         """See `MeteredEngine`."""
         return await asyncio.wrap_future(self._thread.submit(self._meter.take))
+
+    async def halve_rows(self) -> tuple[int, int] | None:
+        """See `HalvingEngine`; a step reads half as many prompt tokens, too."""
+        before = self._decoding.max_rows
+        if before == 1:
+            return None
+        tokens = max(1, self._decoding.step_tokens // 2)
+        self._decoding = replace(self._decoding, max_rows=before // 2, step_tokens=tokens)
+        await self._between_steps(lambda: self._decoder.lower(self._decoding), "halving")
+        gc.collect()  # the step that failed lies in a circle of tasks and errors
+        empty_cache(self.base.device)
+        return before, self._decoding.max_rows
 
     async def close(self) -> None:
         """See `Engine`."""

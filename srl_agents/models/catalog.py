@@ -51,6 +51,18 @@ def local_folder(name: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def cached_folder(name: str) -> Path | None:
+    """What the hub's own cache has of a hub id, if it has its configuration; nothing is fetched."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - a second; seldom needed
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+
+    try:
+        path = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(path).parent if isinstance(path, str) else None
+
+
 def names() -> tuple[str, ...]:
     """Names that need no hub."""
     return tuple(_NAMED)

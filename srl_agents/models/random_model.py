@@ -43,26 +43,6 @@ def random_tokenizer(vocab: int = 320) -> Any:
     return tokenizer
 
 
-def wide_tokenizer(vocab: int) -> Any:
-    """A byte-level tokenizer with as many tokens as a large model has, whose own is not at hand.
-
-    Text becomes one token per byte; the tokens beyond the bytes are never written and read as ``~number~``.
-    """
-    special = [PAD, START, END]
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    filler = [f"~{number}~" for number in range(vocab - len(special) - len(letters))]
-    tokens = {token: place for place, token in enumerate([*special, *letters, *filler])}
-    backend = Tokenizer(models.BPE(vocab=tokens, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token=PAD, eos_token=END, padding_side="left"
-    )
-    tokenizer.add_special_tokens({"additional_special_tokens": [START]})
-    tokenizer.chat_template = CHAT_TEMPLATE
-    return tokenizer
-
-
 def build(
     folder: Path,
     *,

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Policy = Literal["go_on", "skip_batch", "halve_micro_batch", "roll_back", "stop"]
+Policy = Literal["go_on", "skip_batch", "halve_micro_batch", "halve_play", "roll_back", "stop"]
 """``go_on``: say it. ``skip_batch``: the learner takes no (further) step on this update's batch.
-``halve_micro_batch``: compute the gradient again with half the rows per pass. ``roll_back``: go on from the
-last checkpoint before the fault, with a lower learning rate. ``stop``: keep the last whole update as a
-checkpoint and end with `STOPPED`."""
+``halve_micro_batch``: compute the gradient again with half the rows per pass. ``halve_play``: play what was
+interrupted again, with half as many matches live and half the replies written at once, until the run ends.
+``roll_back``: go on from the last checkpoint before the fault, with a lower learning rate. ``stop``: keep the
+last whole update as a checkpoint and end with `STOPPED`."""
 
 STOPPED = 3
 """Exit code of a run that a fault stopped."""
@@ -151,8 +152,8 @@ FAULTS: Mapping[str, FaultKind] = {
         what="play does not fit into the device's or the host's memory",
         cause="too many rows of keys and values at once",
         fix="lower rollout.batch_rows, rollout.max_new_tokens or the engine's memory",
-        policy="stop",
-        may=_ENDS,
+        policy="halve_play",
+        may=("halve_play", "stop"),
     ),
     "host_memory_low": FaultKind(
         what="before an update less than min_free_memory_mib of host memory is free",

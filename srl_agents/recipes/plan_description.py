@@ -5,11 +5,12 @@ Nothing is loaded: a tokenizer where one is on this machine, else a stated numbe
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from srl_agents.engines.settings import TransformersSettings
@@ -21,6 +22,7 @@ from srl_agents.models import catalog
 from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.game_settings import Game
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import canonical_json
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
@@ -52,26 +54,18 @@ def architecture_of(model: str) -> Architecture:
     folder = catalog.local_folder(model)
     if folder is not None:
         return architecture.from_folder(model, folder)
-    found = architecture.published(model) or _cached(model)
-    if found is None:
+    found = architecture.published(model)
+    if found is not None:
+        return found
+    folder = catalog.cached_folder(model)
+    if folder is None:
         known = [hub_id for entry in architecture.shipped().values() for hub_id in entry["ids"]]
         raise ConfigError(
             f"model={model!r}: its config.json is not on this machine.{nearest(model, known)} Planned "
             f"without "
             f"it are {', '.join(architecture.shipped())}; of another one give its folder."
         )
-    return found
-
-
-def _cached(model: str) -> Architecture | None:
-    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - a second; seldom needed
-    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
-
-    try:
-        path = try_to_load_from_cache(model, "config.json")
-    except HFValidationError:
-        return None
-    return architecture.from_folder(model, Path(path).parent) if isinstance(path, str) else None
+    return architecture.from_folder(model, folder)
 
 
 def describe(
@@ -236,24 +230,11 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
     bot = next((name for name in ("middle", *known.bots) if name in known.bots), None)
     if bot is None:
         raise ConfigError(f"{game.env_id} has no bot that shows how long its prompts are.")
-    prompts: list[int] = []
-    turns: list[int] = []
-    env: Any = make(game.env_id, **game.options)
-    with closing(env):
-        for number in range(_EPISODES):
-            asked: dict[str, int] = {}
-
-            def note(observed: Mapping[str, Mapping[str, Any]], _step: Any) -> None:
-                for seat, seen in observed.items():
-                    text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
-                    prompts.append(tokens_of(text))
-                    asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
-
-            play(env, dict.fromkeys(range(game.seats), bot), seed=number, on_step=note)
-            turns.append(max(asked.values(), default=1))
+    texts, turns = _read_by(bot, game.env_id, canonical_json(game.options), game.seats)
+    prompts = [tokens_of(text) for text in texts]
     reply = recipe.rollout.max_new_tokens
     return Traffic(
-        rows=matches * max(1, round(sum(turns) / len(turns))),
+        rows=matches * max(1, round(turns)),
         prompt_tokens=max(prompts),
         reply_tokens=reply,
         mean_prompt_tokens=sum(prompts) / len(prompts),
@@ -261,6 +242,36 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
         own_prompt_tokens=max(prompts) - min(prompts),
         source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
     )
+
+
+@functools.cache
+def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str, ...], float]:
+    """What a bot reads in all seats of a few episodes, and the mean of most turns of a seat.
+
+    Played once in a process, as games may start sandboxes.
+
+    Args:
+        bot: of the environment.
+        env_id: of the environment.
+        options: of the environment, as JSON.
+        seats: how many there are.
+    """
+    texts: list[str] = []
+    turns: list[int] = []
+    env: Any = make(env_id, **json.loads(options))
+    with closing(env):
+        for number in range(_EPISODES):
+            asked: dict[str, int] = {}
+
+            def note(observed: Mapping[str, Mapping[str, Any]], _step: Any) -> None:
+                for seat, seen in observed.items():
+                    text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
+                    texts.append(text)
+                    asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
+
+            play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
+            turns.append(max(asked.values(), default=1))
+    return tuple(texts), sum(turns) / len(turns)
 
 
 def _counter(base: Base) -> tuple[Count, str]:

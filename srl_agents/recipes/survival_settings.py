@@ -14,7 +14,8 @@ class SurvivalSettings:
     """Faults are in ``docs/reference/faults.md``, with what is done unless ``policies`` says otherwise."""
 
     policies: dict[str, Policy] = field(default_factory=dict)
-    """Fault -> ``go_on``, ``skip_batch``, ``halve_micro_batch``, ``roll_back`` or ``stop``."""
+    """Fault -> ``go_on``, ``skip_batch``, ``halve_micro_batch``, ``halve_play``, ``roll_back`` or
+    ``stop``."""
     most_skips: int = 3
     """Updates in a row that one learner may skip; then the run stops."""
     most_roll_backs: int = 3

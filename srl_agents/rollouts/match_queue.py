@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,8 @@ class MatchQueue:
         self._specs, self._policies, self._envs = specs, policies, envs
         self._root_seed, self._contents, self._finished = root_seed, contents, finished
         self._references = references
-        self._next = 0
+        self._line = deque(range(len(specs)))
+        """Numbers of matches that nobody has taken."""
         self._episodes: dict[int, Episode] = {}
         for spec in specs:
             _check_seats(spec, policies)
@@ -100,8 +102,13 @@ class MatchQueue:
 
     def take(self, most: int) -> list[Match]:
         """The next matches, at most so many; none at the end."""
-        first, self._next = self._next, min(self._next + most, len(self._specs))
-        return [self._match(index) for index in range(first, self._next)]
+        taken = [self._line.popleft() for _ in range(min(most, len(self._line)))]
+        return [self._match(index) for index in taken]
+
+    def play_again(self) -> int:
+        """Hand out again what was taken and has not ended; how many matches are left in all."""
+        self._line = deque(n for n in range(len(self._specs)) if n not in self._episodes)
+        return len(self._line)
 
     def done(self, match: Match) -> None:
         """Keep and report a match that has ended; its environment is free, whatever the report raises."""

@@ -7,10 +7,11 @@ happen to run beside it. (Of an endpoint's replies nobody knows what they depend
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
-from srl_agents.agents.players import Policy
+from srl_agents.agents.players import ModelPolicy, Policy
+from srl_agents.engines.protocol import HalvingEngine
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts.asking import Asking, PromptTokens
 from srl_agents.rollouts.exact import play_exact
@@ -18,7 +19,7 @@ from srl_agents.rollouts.free import play_free
 from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
 from srl_agents.rollouts.request_trace import RequestTrace
 from srl_agents.rollouts.steps import StepPool, default_threads
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, MemoryLimitError, ReplyRoomError
 
 Order = Literal["exact", "free"]
 """``exact``: in lockstep, bit for bit repeatable. ``free``: one coroutine per match, faster."""
@@ -43,6 +44,9 @@ class Rollouts:
         step_deadline_s: seconds for one step of a match, which is void if it takes longer.
         reply_deadline_s: seconds for one reply, above what the engine allows itself; then all ends.
         trace: keeps every request, and writes them when a call of `play` ends.
+        relieve: told in one line when memory ran out. Matches that were interrupted are then played again
+            from their beginnings, with half as many live and half the rows of each engine in this
+            process, until the rollouts end. None raises what ran out.
 
     Raises:
         ConfigError: a value is impossible.
@@ -62,6 +66,7 @@ class Rollouts:
         step_deadline_s: float = 600.0,
         reply_deadline_s: float = 3600.0,
         trace: RequestTrace | None = None,
+        relieve: Callable[[str], None] | None = None,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
@@ -80,6 +85,7 @@ class Rollouts:
         )
         self._asking = Asking(reply_deadline_s, trace)
         self._envs = IdleEnvs()
+        self._relieve = relieve
 
     def play(
         self,
@@ -104,6 +110,7 @@ class Rollouts:
                 trains on an engine that tells no tokens.
             ModelError: an engine is closed or has died; matches that are live are lost.
             DeadlineError: an engine gave no reply in time; likewise.
+            MemoryLimitError: memory ran out, and there is nothing to halve.
         """
         return self._loop.run(self.play_async(specs, progress, finished))
 
@@ -125,9 +132,39 @@ class Rollouts:
         )
         order = play_exact if self.order == "exact" else play_free
         with self._asking.playing():
-            await order(queue, self.concurrency, self._steps, self._asking, progress or _unheard)
+            while True:
+                try:
+                    await order(
+                        queue, self.concurrency, self._steps, self._asking, progress or _unheard
+                    )
+                    break
+                except ReplyRoomError:
+                    raise
+                except MemoryError as error:  # `MemoryLimitError` is one
+                    if self._relieve is None:
+                        raise
+                    told = str(error) or "out of memory"
+                # outside of the handler, which would keep the tensors of the failed step alive
+                await self._halve(told, queue.play_again())
         await self._asking.take_speeds()
         return queue.episodes()
+
+    async def _halve(self, told: str, left: int) -> None:
+        """Have half as many matches live, and half as many replies written at once.
+
+        Raises:
+            MemoryLimitError: there is one match and one reply at a time already.
+        """
+        now = min(self.concurrency, left)
+        done = [] if now == 1 else [f"live matches {now} -> {now // 2}"]
+        self.concurrency = max(1, now // 2)
+        engines = [p.engine for p in self.policies.values() if isinstance(p, ModelPolicy)]
+        for engine in {id(engine): engine for engine in engines}.values():
+            if isinstance(engine, HalvingEngine) and (rows := await engine.halve_rows()):
+                done.append(f"rows of {type(engine).__name__} {rows[0]} -> {rows[1]}")
+        if not done or self._relieve is None:
+            raise MemoryLimitError(told)
+        self._relieve(f"{told.rstrip('.')} ({', '.join(done)})")
 
     def take_prompt_tokens(self) -> PromptTokens:
         """What engines read since the last call, and how much of it they had."""

@@ -1,32 +1,48 @@
 """One whole update of a recipe on its own architecture, cut to two layers of random weights.
 
-Widths, vocabulary, types, adapters, optimizer and games are the recipe's; layers and the amount of play are
-cut. It finds what would fail after hours of download and waiting: a layer without such a name, an optimizer
-that is not installed, an environment that cannot be made.
+Types, adapters, optimizer, games and, where memory allows, widths are the recipe's; layers and the amount of
+play are cut. Where the model's tokenizer is not on this machine, that of `tiny` stands in, and the vocabulary
+is cut, too. It finds what would fail after hours of download and waiting: a layer without such a name, an
+optimizer that is not installed, an environment that cannot be made.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
+from srl_agents.memory.devices import available_bytes
 from srl_agents.metrics import ConsoleView
 from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.recipes.base_settings import ModelSettings
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.rewards.settings import RewardSettings
+from srl_agents.rewards.terms import Judge, Played, RewardTerm
+from srl_agents.trainers.token_head import LARGE_VOCABULARY
 from srl_agents.training.init_adapters import check_init_adapters
 from srl_agents.training.run import LeagueTraining
 
 LAYERS = 2
+VOCABULARY = LARGE_VOCABULARY
+"""Most rows of a vocabulary under a tokenizer that stands in: from so many on tokens are scored as in the
+whole one (`srl_agents.trainers.token_head`)."""
 _REPLY_TOKENS = 8
+_COPIES = 3.0
+"""Of the weights at a time, at most: made, written to a file and read from it."""
+_TRAINED_COPIES = 6.0
+"""Besides, per learner of whole weights: its own, gradients, states and what a step writes."""
+_LOTS = "dry_run_lots"
+_NARROWEST = 16
+"""Largest divisor of widths."""
+_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
 _FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -35,12 +51,61 @@ _FILES = (
 )
 
 
-def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Lots(RewardTerm):
+    """Pays attempts, seats and turns differently whatever was replied, so that every loss has rows."""
+
+    def judge(self, max_new_tokens: int) -> Judge:
+        """See `RewardTerm`."""
+
+        def drawn(played: Sequence[Played]) -> list[list[float]]:
+            return [
+                [
+                    (2.0 * seat.episode.spec.attempt + 3 * turn + seat.seat) % 5
+                    for turn in range(len(seat.trajectory.turns))
+                ]
+                for seat in played
+            ]
+
+        return drawn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CutModel:
+    """A model of random weights in a folder, and what was cut of the one that it stands for."""
+
+    folder: Path
+    whole: Architecture
+    made: Architecture
+    own_tokenizer: bool
+    """Whether the tokenizer is the model's."""
+
+    @property
+    def told(self) -> list[str]:
+        """What was cut beside layers."""
+        lines = []
+        if not self.own_tokenizer:
+            rows = f"{self.made.vocabulary:,} of {self.whole.vocabulary:,} rows of the vocabulary"
+            lines.append(
+                f"Its tokenizer is not on this machine: that of tiny stands in, with {rows}."
+            )
+        if self.made.hidden != self.whole.hidden:
+            lines.append(
+                f"Its widths are divided by {self.whole.hidden // self.made.hidden} "
+                f"({self.whole.hidden} -> {self.made.hidden}), for want of memory."
+            )
+        return lines
+
+
+def dry_run(
+    recipe: LeagueRecipe, view: ConsoleView, *, room_bytes: float | None = None
+) -> list[str]:
     """Take one update in a folder that is gone afterwards.
 
     Args:
         recipe: what is to run later.
         view: shows progress.
+        room_bytes: memory for weights; what is available if absent.
 
     Returns:
         What was done, in lines.
@@ -49,24 +114,29 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
         ConfigError: the model's numbers are not known, or an ``init_adapter`` does not fit.
         ModelError: the recipe does not work with such a model.
     """
+    room = available_bytes() if room_bytes is None else room_bytes
     models = {base.name: architecture_of(base.model) for base in recipe.bases}
     with tempfile.TemporaryDirectory(prefix="srl-dry-run-") as scratch:
         check_init_adapters(recipe, Path(scratch) / "run")  # they do not fit the cut model
-        cut: dict[str, ModelSettings] = {}
-        own: dict[str, bool] = {}
+        cut: dict[str, CutModel] = {}
+        own: dict[str, ModelSettings] = {}
         for number, base in enumerate(recipe.bases):
-            folder, model = Path(scratch) / f"model-{number}", models[base.name]
-            base_type = base_type_of(base, model)
-            own[base.name] = _write_model(base.model, model, folder, half=base_type != "float32")
-            cut[base.name] = ModelSettings(
-                model=str(folder), dtype="float32" if base_type == "float32" else "bfloat16"
+            whole, folder = models[base.name], Path(scratch) / f"model-{number}"
+            half = base_type_of(base, whole) != "float32"
+            copies = _COPIES
+            if base.parameters == "full":
+                copies += _TRAINED_COPIES * len(base.learners)
+            part = room / len(recipe.bases) / copies
+            cut[base.name] = _write_model(base.model, whole, folder, half=half, most_bytes=part)
+            own[base.name] = ModelSettings(
+                model=str(folder), dtype="bfloat16" if half else "float32"
             )
-        little = _cut(recipe, cut)
+        little = _cut(recipe, own)
         judge = recipe.reward_model
         if judge is not None and judge.model is not None:
-            judged = Path(scratch) / "reward_model"
-            _write_model(judge.model, architecture_of(judge.model), judged, half=False)
-            little = replace(little, reward_model=replace(judge, model=str(judged)))
+            folder, whole = Path(scratch) / "reward_model", architecture_of(judge.model)
+            _write_model(judge.model, whole, folder, half=False, most_bytes=room / _COPIES)
+            little = replace(little, reward_model=replace(judge, model=str(folder)))
         training = LeagueTraining(little, Path(scratch) / "run", view)
         try:
             training.take_update()
@@ -78,18 +148,17 @@ def dry_run(recipe: LeagueRecipe, view: ConsoleView) -> list[str]:
             training.close()
     told = []
     for base in recipe.bases:
-        model = models[base.name]
+        made = cut[base.name]
         told += [
-            f"{recipe.name}: one update of {', '.join(base.learners)} on {model.name} cut to {LAYERS} of "
-            f"{model.layers} layers with random weights, {base_type_of(base, model)}.",
-            "Its tokenizer is the model's own."
-            if own[base.name]
-            else f"Its tokenizer is a stand-in with {model.vocabulary:,} tokens, as the model's is not here.",
+            f"{recipe.name}: one update of {', '.join(base.learners)} on {made.whole.name} cut to "
+            f"{made.made.layers} of {made.whole.layers} layers with random weights, "
+            f"{base_type_of(base, made.whole)}.",
+            *made.told,
         ]
+    told.append("Replies were paid by lot: what is rewarded was not tried.")
     if forced:
         told.append(
-            f"Random replies earned {', '.join(forced)} no gradient, so the step was along ones: memory and "
-            "optimizer were tried, the loss was not."
+            f"Even so {', '.join(forced)} had no gradient, and stepped along ones: the loss was not tried."
         )
     return told
 
@@ -117,10 +186,16 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
     if not recipe.models:
         (only,) = cut.values()
         where = {"model": only.model, "dtype": only.dtype}
+    ahead = recipe.asynchronous
     return replace(
         recipe,
         **where,
         updates=1,
+        rewards=_with_lots(recipe.rewards),
+        environments=tuple(
+            replace(game, rewards=_with_lots(game.rewards)) for game in recipe.environments
+        ),
+        asynchronous=None if ahead is None else replace(ahead, refill_limit=0),
         rollout=replace(
             rollout,
             start_states=1,
@@ -140,35 +215,80 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
     )
 
 
-def _write_model(name: str, model: Architecture, folder: Path, *, half: bool) -> bool:
-    """A loadable folder with random weights; whether the tokenizer is the model's own."""
+def _with_lots(rewards: RewardSettings | None) -> RewardSettings:
+    given = rewards or RewardSettings()
+    lots = Lots(kind=f"{Lots.__module__}:{Lots.__qualname__}")
+    return replace(given, terms={**given.terms, _LOTS: lots})
+
+
+def _write_model(
+    name: str, whole: Architecture, folder: Path, *, half: bool, most_bytes: float
+) -> CutModel:
+    """A loadable folder with random weights.
+
+    Args:
+        name: of the model, as recipes call it.
+        whole: its numbers.
+        folder: to make.
+        half: weights are bfloat16, else float32.
+        most_bytes: of the weights.
+    """
     import torch  # noqa: PLC0415 - seconds
     from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415
 
-    found = catalog.local_folder(name)
-    config = _numbers(model, found) | {"num_hidden_layers": LAYERS}
+    found = catalog.local_folder(name) or catalog.cached_folder(name)
+    own = found is not None and (found / _FILES[0]).is_file()
+    config = _numbers(whole, found) | {"num_hidden_layers": min(LAYERS, whole.layers)}
+    if not own:
+        config |= {"vocab_size": min(VOCABULARY, whole.vocabulary)} | _ends_of(catalog.TINY)
+    config, made = narrowed(whole.name, config, most_bytes / (2 if half else 4))
     config.pop("layer_types", None)
     kind = config.pop("model_type")
     with torch.random.fork_rng(devices=[]), quiet_libraries():
         torch.manual_seed(0)
-        made = AutoModelForCausalLM.from_config(
+        model = AutoModelForCausalLM.from_config(
             AutoConfig.for_model(kind, **config), dtype=torch.bfloat16 if half else torch.float32
         )
-        made.save_pretrained(folder)
-    if found is not None and (found / _FILES[0]).is_file():
-        for file in _FILES:
-            if (found / file).is_file():
-                (folder / file).write_bytes((found / file).read_bytes())
-        return True
-    from srl_agents.models.random_model import wide_tokenizer  # noqa: PLC0415
+        model.save_pretrained(folder)
+    source = found if own and found is not None else catalog.TINY
+    for file in _FILES:
+        if (source / file).is_file():
+            (folder / file).write_bytes((source / file).read_bytes())
+    return CutModel(folder=folder, whole=whole, made=made, own_tokenizer=own)
 
-    wide_tokenizer(model.vocabulary).save_pretrained(folder)
-    return False
+
+def narrowed(
+    name: str, config: dict[str, Any], most_weights: float
+) -> tuple[dict[str, Any], Architecture]:
+    """The widest model with at most so many weights, whose widths are the model's over a power of two.
+
+    Args:
+        name: of the model.
+        config: its configuration; heads keep their size.
+        most_weights: in all; the narrowest model there is may have more.
+
+    Returns:
+        The configuration and its numbers.
+    """
+    factor = 1
+    while True:
+        widths = {key: max(1, config[key] // factor) for key in _WIDTHS if key in config}
+        narrow = config | widths
+        made = architecture.from_config(name, narrow)
+        further = made.heads % 2 == 0 and factor < _NARROWEST
+        if made.parameters <= most_weights or not further:
+            return narrow, made
+        factor *= 2
 
 
 def _numbers(model: Architecture, found: Path | None) -> dict[str, Any]:
     if found is not None:
         numbers: dict[str, Any] = json.loads((found / "config.json").read_text(encoding="utf-8"))
         return numbers
-    shipped = architecture.shipped()
-    return dict(shipped[model.name]["config"]) | {"eos_token_id": 2, "pad_token_id": 0}
+    return dict(architecture.shipped()[model.name]["config"])
+
+
+def _ends_of(folder: Path) -> dict[str, Any]:
+    """What a model's configuration says of special tokens."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}

@@ -33,7 +33,10 @@ from srl_agents.training.single_parts import (
     load_bases,
     make_engine,
     make_request_trace,
+    relief,
 )
+from srl_agents.training.survival import in_words, write_event
+from srl_agents.training.vital_signs import Finding
 
 _LOOK_S = 0.05
 """Between two looks for new orders."""
@@ -87,6 +90,8 @@ class Generator:
         """Newest order whose versions write."""
         self._installed: dict[str, WeightUpdate] = {}
         self._finished: set[int] = set()
+        self.order = 0
+        """Number of the one that is played."""
 
     async def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Play what is ordered and what will be.
@@ -129,7 +134,8 @@ class Generator:
     async def _play(self, order: MatchOrder) -> None:
         await self._take_over(order)
         self._seat(order)
-        number, played = order.number, self._buffer.played(order.number)
+        self.order = number = order.number
+        played = self._buffer.played(number)
         played.refresh()
 
         def keep(episode: Episode, _: object) -> None:
@@ -205,6 +211,11 @@ def generate(folder: Path) -> None:
     policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}
     drawn_as = {base.name: base.name}
+
+    def meet(finding: Finding) -> None:
+        sys.stderr.write(in_words(finding) + "\n")  # the run keeps it in its log
+        write_event(folder, generator.order, finding, "halve_play")
+
     with asyncio.Runner() as loop:
         rollouts = Rollouts(
             policies,
@@ -215,6 +226,7 @@ def generate(folder: Path) -> None:
             references=recipe.judges_answers,
             loop=loop,
             trace=make_request_trace(recipe, folder),
+            relieve=relief(recipe, meet),
         )
         generator = Generator(
             MatchBuffer(folder / BUFFER, settings.ahead + 1),

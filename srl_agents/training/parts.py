@@ -68,11 +68,12 @@ from srl_agents.training.single_parts import (
     make_transport,
     names_of_games,
     open_store,
+    relief,
     sampling_of,
     seeds_of,
 )
 from srl_agents.training.supervised import Supervised
-from srl_agents.training.survival import RolledBack, Survival
+from srl_agents.training.survival import RolledBack, Survival, play_halved_after
 from srl_agents.training.system_meter import SystemMeter
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
@@ -245,8 +246,12 @@ def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
             folder
         )  # what roll-backs made of the old rate is of no use for the new one
     write_recipe(recipe, folder)
-    found = checkpoints.latest(folder / CHECKPOINTS) if changed_before(folder) else None
-    return repeats_since(folder, 0 if found is None else checkpoints.step_of(found))
+    halved = play_halved_after(folder)
+    if not changed_before(folder) and not halved:
+        return True
+    found = checkpoints.latest(folder / CHECKPOINTS)
+    step = 0 if found is None else checkpoints.step_of(found)
+    return repeats_since(folder, step) and halved <= step
 
 
 def _settled(settings: AlgorithmSettings, *, checkpointing: bool) -> AlgorithmSettings:
@@ -341,6 +346,7 @@ def _with_players(learning: Learning) -> Parts:
         loop=loop,
         reply_deadline_s=recipe.survival.reply_deadline_s,
         trace=None if buffer is not None else make_request_trace(recipe, learning.folder),
+        relieve=relief(recipe, learning.survival.meet),
     )
     learning.opened.callback(rollouts.close)
     return _with_versions(

@@ -35,6 +35,7 @@ from srl_agents.training.bases import LoadedBase, below, starts_of
 from srl_agents.training.budgets import Budgets
 from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, STORE, VERSIONS
 from srl_agents.training.sharing_rounds import Sharing
+from srl_agents.training.vital_signs import Finding
 from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError
 
@@ -221,6 +222,23 @@ def make_request_trace(recipe: LeagueRecipe, folder: Path) -> RequestTrace | Non
     """What keeps the run's requests, where the recipe asks for them."""
     size = recipe.rollout.trace
     return RequestTrace(folder / REQUESTS, size) if size else None
+
+
+def relief(recipe: LeagueRecipe, meet: Callable[[Finding], object]) -> Callable[[str], None] | None:
+    """What rollouts tell when memory runs out in play; None where the run shall stop then.
+
+    Args:
+        recipe: of the run.
+        meet: answers a finding.
+    """
+    fault = "play_out_of_memory"
+    if recipe.survival.policy(fault) == "stop":
+        return None
+
+    def tell(told: str) -> None:
+        meet(Finding(fault=fault, told=told))
+
+    return tell
 
 
 def make_transport(

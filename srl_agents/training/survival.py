@@ -70,7 +70,7 @@ class Survival:
         """Answer a finding.
 
         Returns:
-            ``go_on``, ``skip_batch`` or ``halve_micro_batch``.
+            ``go_on``, ``skip_batch``, ``halve_micro_batch`` or ``halve_play``.
 
         Raises:
             FaultError: the attempt ends, because the policy is another one, or because it was
@@ -127,6 +127,7 @@ _DONE = {
     "go_on": "The run goes on.",
     "skip_batch": "{} takes no step on this batch.",
     "halve_micro_batch": "The gradient is computed again with half the rows per pass.",
+    "halve_play": "The interrupted matches are played again.",
 }
 
 
@@ -159,6 +160,15 @@ class RolledBack:
         work = folder / f"{ROLLED_BACK}.tmp"
         work.write_text(json.dumps(asdict(self)))
         work.replace(folder / ROLLED_BACK)
+
+
+def play_halved_after(folder: Path) -> int:
+    """The last update in which play went on with half as much at once, so that it rounds differently; 0 if
+    it never did."""
+    path = folder / EVENTS
+    lines = path.read_text().splitlines() if path.is_file() else []
+    events = map(json.loads, lines)
+    return max((e["update"] for e in events if e["policy"] == "halve_play"), default=0)
 
 
 def write_event(folder: Path, update: int, finding: Finding, policy: Policy) -> None:

@@ -336,10 +336,25 @@ def _(stage: Stage) -> int:
     return stage.train("survival.policies={out_of_memory: stop}")
 
 
-@injection("memory runs out in play, in update 2", "play_out_of_memory", "stop", 3)
+NO_ROOM = MemoryError("keys and values")
+
+
+@injection("memory runs out in play, in update 2", "play_out_of_memory", "halve_play", 0)
 def _(stage: Stage) -> int:
-    stage.raise_in(TransformersEngine, "generate_together", MemoryError("keys and values"), 2)
-    return stage.train("checkpoint_every=9")
+    stage.raise_in(TransformersEngine, "generate_together", NO_ROOM, 2)
+    return stage.train()
+
+
+@injection("memory runs out in play of one match at a time", "play_out_of_memory", "stop", 3)
+def _(stage: Stage) -> int:
+    stage.raise_in(TransformersEngine, "generate_together", NO_ROOM)
+    return stage.train()
+
+
+@injection("memory runs out in play, to end the run", "play_out_of_memory", "stop", 3)
+def _(stage: Stage) -> int:
+    stage.raise_in(TransformersEngine, "generate_together", NO_ROOM, 2)
+    return stage.train("checkpoint_every=9", "survival.policies={play_out_of_memory: stop}")
 
 
 @injection("another program took the host's memory", "host_memory_low", "stop", 3)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from srl_agents.cli.plan_run import plan_of
 from srl_agents.cli.train import main as train
+from srl_agents.memory.architecture import from_config, shipped
 from srl_agents.memory.devices import target_of, this_machine
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
@@ -18,21 +19,34 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 
 NEEDS = re.compile(
-    r"# Needs (\d+) (?:of the \d+ )?GB[^:]*:[\s#]+srl plan (\S+)(?: --device (\S+))?"
+    r"# (Needs|Would need) (\d+) (?:of the \d+ )?GB[^:]*:[\s#]*srl plan (\S+)(?: --device (\S+))?"
 )
-SAYS = {
-    path.stem: found for path in SHIPPED.glob("*.yaml") if (found := NEEDS.search(path.read_text()))
-}
+TRAINED = sorted(
+    path.stem for path in SHIPPED.glob("*.yaml") if "learners:" in path.read_text("utf-8")
+)
+FAMILIES = (
+    "quickstart-tiny",
+    "two-bases-tiny",
+    "several-games-tiny",
+    "qwen2.5-0.5b-laptop",
+    "qwen2.5-7b-24gb",
+    "qwen2.5-14b-80gb",
+    "template-high-performance",
+)
+"""One of each kind of shipped recipe: its model, its algorithm, its games, its coordination."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SAYS))
-def test_a_recipe_needs_what_it_says_and_fits_its_device(name: str) -> None:
-    gigabytes, named, device = SAYS[name].groups()
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_recipe_is_planned_and_needs_what_it_says(name: str) -> None:
+    says = NEEDS.search((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+    if says is None:
+        assert plan_of(name, target_of("16GB")).fits
+        return
+    verb, gigabytes, named, device = says.groups()
     assert named == name
     target = this_machine(16e9) if device == "cpu" else target_of(device or "a100-80gb")
     made = plan_of(name, target)
-    assert made.fits
+    assert made.fits == (verb == "Needs")
     assert made.peak.bytes / 1e9 == pytest.approx(float(gigabytes), abs=1)
 
 
@@ -74,12 +88,29 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
 
 
 @pytest.mark.slow
-def test_a_dry_run_takes_an_update_of_the_recipes_architecture() -> None:
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) -> None:
     from srl_agents.training.dry_run import dry_run
 
-    recipe = load(LeagueRecipe, find_recipe("quickstart-tiny"))
+    recipe = load(LeagueRecipe, find_recipe(name))
     with ConsoleView("dry", 1, Console(quiet=True)) as view:
-        told = dry_run(recipe, view)
-    assert "one update of alice, bob" in told[0]
+        told = dry_run(recipe, view, room_bytes=5e7)
+    on_disk = recipe.bases[0].model.startswith("tiny")
+    assert f"one update of {', '.join(recipe.bases[0].learners)} on" in told[0]
     assert "cut to 2 of" in told[0]
-    assert "the model's own" in told[1]
+    assert any("tiny stands in, with 32,768 of 15" in line for line in told) != on_disk
+    assert any("widths are divided by" in line for line in told) != on_disk
+    assert "the loss was not tried" not in told[-1]
+
+
+def test_widths_are_the_models_where_memory_allows_and_heads_stay_whole() -> None:
+    from srl_agents.training.dry_run import narrowed
+
+    config = {**shipped()["qwen2.5-14b"]["config"], "num_hidden_layers": 2}
+    whole = from_config("whole", config)
+    assert narrowed("wide", config, whole.parameters)[1].hidden == 5120
+    for most in (5e8, 1e8, 1e7, 1.0):
+        _, narrow = narrowed("narrow", config, most)
+        assert narrow.heads % narrow.kv_heads == 0
+        assert narrow.head_size == whole.head_size
+        assert narrow.parameters < whole.parameters
