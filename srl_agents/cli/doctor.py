@@ -14,8 +14,9 @@ from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Look for what is wrong, likeliest first, and say what helps.
 
-With a RUN: what its metrics and its faults say. Without: this machine's packages, GPU, memory, disk,
-shared memory, sandbox, and a token of the embedded engine.
+With a RUN: what its metrics and its faults say. Without: this machine's packages, GPU and driver, memory,
+disk, shared memory, sandbox, and one token through each engine. Where SRL_VLLM_PYTHON names an interpreter
+with vLLM, a server is started for that, which takes a minute on a CPU.
 
 Examples:
   srl doctor

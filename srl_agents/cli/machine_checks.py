@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
+import re
 import shutil
+import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from srl_envs import __version__
 from srl_envs.distribution import install_command
 from srl_envs.errors import SRLError
+
+if TYPE_CHECKING:
+    from srl_agents.engines.settings import EngineSettings
 
 _GIB = 2**30
 _PACKAGES = ("torch", "transformers", "trl", "peft", "bitsandbytes", "vllm")
@@ -39,7 +47,7 @@ def examine() -> Iterator[Check]:
     if _version("torch"):
         yield _memory()
         yield _gpu()
-        yield _embedded_engine()
+        yield from _engines()
 
 
 def _version(package: str) -> str:
@@ -102,7 +110,7 @@ def _gpu() -> Check:
         free, total = torch.cuda.mem_get_info()
         told = (
             f"{torch.cuda.get_device_name()}, {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free, "
-            f"CUDA {torch.version.cuda}"
+            f"CUDA {torch.version.cuda}, driver {_driver() or 'unknown'}"
         )
         return Check(name="GPU", good=True, told=told)
     if not Path("/dev/nvidia0").exists():
@@ -110,27 +118,71 @@ def _gpu() -> Check:
     return Check(
         name="GPU",
         good=False,
-        told=f"there is one, and torch {torch.__version__} cannot use it",
+        told=f"there is one with driver {_driver() or 'unknown'}, and torch {torch.__version__} cannot use "
+        "it",
         fix="install a build of torch for CUDA, and a driver that is new enough for it",
     )
 
 
-def _embedded_engine() -> Check:
+def _driver() -> str:
+    """Version of NVIDIA's kernel module; empty where it does not say."""
+    try:
+        told = Path("/proc/driver/nvidia/version").read_text(encoding="ascii")
+    except OSError:
+        return ""
+    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\S+)", told)
+    return found[1] if found else ""
+
+
+def _engines() -> Iterator[Check]:
+    """One token of `tiny` through each engine that can run here; vLLM needs a minute to start on a CPU."""
+    from srl_agents.engines.settings import TransformersSettings
+    from srl_agents.engines.vllm_process_settings import VLLMProcessSettings
+    from srl_agents.engines.vllm_server import PYTHON
+    from srl_agents.engines.vllm_settings import VLLMSettings
+
+    yield _one_token("transformers", TransformersSettings())
+    little: dict[str, Any] = {"max_length": 512, "cache_gib": 0.25, "compiled": False}
+    if os.environ.get(PYTHON):
+        yield _one_token("vllm", VLLMSettings(max_versions=1, restarts=0, **little))
+    else:
+        told = f"not tried: {PYTHON} names no interpreter with vLLM"
+        yield Check(name="engine vllm", good=True, told=told)
+    if _version("vllm"):
+        yield _one_token("vllm_process", VLLMProcessSettings(max_versions=1, **little))
+    else:
+        told = "not tried: vllm is not installed beside SRL"
+        yield Check(name="engine vllm_process", good=True, told=told)
+
+
+def _one_token(kind: str, settings: EngineSettings) -> Check:
     from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-    from srl_agents.engines.transformers_engine import TransformersEngine
+    from srl_agents.engines.settings import EngineSite
     from srl_agents.models.base_model import BaseModel
 
-    async def one_token() -> int:
-        base = BaseModel.load("tiny")
-        engine = TransformersEngine(base, SamplingSettings(max_new_tokens=1), deadline_s=60.0)
+    async def write(folder: Path) -> int:
+        site = EngineSite(
+            base=BaseModel.load("tiny", device="cpu"),
+            sampling=SamplingSettings(max_new_tokens=1),
+            batch_rows=1,
+            open_update=lambda _: {},
+            folder=folder,
+        )
+        engine = settings.make_engine(site)
         try:
-            request = GenerationRequest(observation="Say one word.", version=None, key=(0,))
+            request = GenerationRequest(
+                observation="Say one word.", version=None, key=(0,), deadline_s=60.0
+            )
             return len((await engine.generate(request)).token_ids)
         finally:
             await engine.close()
 
+    name, begun = f"engine {kind}", time.monotonic()
     try:
-        tokens = asyncio.run(one_token())
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = asyncio.run(write(Path(folder)))
     except SRLError as error:
-        return Check(name="embedded engine", good=False, told=str(error), fix="mend that")
-    return Check(name="embedded engine", good=tokens == 1, told=f"wrote {tokens} token with tiny")
+        fix = "mend that, or train with another engine.kind"
+        return Check(name=name, good=False, told=str(error), fix=fix)
+    took = f"{time.monotonic() - begun:.1f} s with its start"
+    return Check(name=name, good=tokens == 1, told=f"wrote {tokens} token with tiny in {took}")

@@ -68,32 +68,13 @@ def train(options: TrainOptions) -> int:
     from safetensors import SafetensorError
 
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
-    from srl_agents.recipes.recipe_kinds import read_recipe
-    from srl_agents.recipes.settings import LeagueRecipe
     from srl_agents.training.init_adapters import check_init_adapters
-    from srl_agents.training.run_folder import RECIPE, check_folder
+    from srl_agents.training.run_folder import check_folder
 
-    overrides = list(options.set)
-    if options.seed is not None:
-        overrides.append(f"seed={options.seed}")
-    if options.allow_nothing_learned:
-        overrides.append("survival.allow_nothing_learned=true")
-    given = Path(options.recipe)
-    path = given / RECIPE if (given / RECIPE).is_file() else None
-    if options.more is not None:
-        overrides += _longer(options, path, read_recipe)
-    recipe = read_recipe(path or find_recipe(options.recipe), overrides)
-    if not isinstance(recipe, LeagueRecipe):
-        raise ConfigError(
-            f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
-        )
+    recipe, resumed = _read(options)
     if options.dry_run:
         return try_out(recipe)
-    folder = (
-        options.out
-        or (given if path else None)
-        or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
-    )
+    folder = options.out or resumed or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     check_folder(recipe, folder)
     check_init_adapters(recipe, folder)
     plan_first(recipe, force=options.force)
@@ -142,6 +123,35 @@ def train(options: TrainOptions) -> int:
         file=sys.stderr,
     )
     return NOTHING_LEARNED
+
+
+def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
+    """The recipe with what the command lays over it, and the run's folder where one was given.
+
+    Raises:
+        ConfigError: it has no learners, or wants a package that is not installed.
+    """
+    from srl_agents.recipes.recipe_checks import check_installed
+    from srl_agents.recipes.recipe_kinds import read_recipe
+    from srl_agents.recipes.settings import LeagueRecipe
+    from srl_agents.training.run_folder import RECIPE
+
+    overrides = list(options.set)
+    if options.seed is not None:
+        overrides.append(f"seed={options.seed}")
+    if options.allow_nothing_learned:
+        overrides.append("survival.allow_nothing_learned=true")
+    given = Path(options.recipe)
+    path = given / RECIPE if (given / RECIPE).is_file() else None
+    if options.more is not None:
+        overrides += _longer(options, path, read_recipe)
+    recipe = read_recipe(path or find_recipe(options.recipe), overrides)
+    if not isinstance(recipe, LeagueRecipe):
+        raise ConfigError(
+            f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
+        )
+    check_installed(recipe)
+    return recipe, given if path else None
 
 
 def _longer(options: TrainOptions, path: Path | None, read: Callable[..., Any]) -> list[str]:

@@ -51,6 +51,8 @@ class Description:
     traffic: Traffic
     base_type: BaseType = "float32"
     """Of the frozen weights."""
+    islands: tuple[str, ...] = ()
+    """Parts of them that are float32 all the same: ``norms``, ``head``, ``routers``."""
     parameters: Literal["lora", "full"] = "lora"
     rank: int = 8
     targets: Targets = "all-linear"

@@ -125,7 +125,9 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
     each = size.count(own) * 4.0
     held = {
         "process": target.overhead_bytes,
-        "base": size.base_bytes(model, plan.base_type) - _unread(plan, target),
+        "base": size.base_bytes(model, plan.base_type)
+        + size.island_bytes(model, plan.base_type, plan.islands)
+        - _unread(plan, target),
         "adapters": plan.learners * each,
         "optimizer": plan.learners * size.optimizer_bytes(own, plan.optimizer),
     }

@@ -41,6 +41,19 @@ def base_bytes(model: Architecture, base_type: BaseType) -> float:
     return packed * NF4_BYTES + (model.parameters - packed) * BYTES["bfloat16"]
 
 
+def island_bytes(model: Architecture, base_type: BaseType, islands: Iterable[str]) -> float:
+    """What parts in float32 take beyond the base's type; a head that was the embedding is one more tensor."""
+    if base_type == "float32":
+        return 0.0
+    more = 0.0
+    if "head" in islands:
+        more += (4.0 if model.tied else 2.0) * model.vocabulary * model.hidden
+    if "norms" in islands:
+        names = ("norm", "q_norm", "k_norm")
+        more += 2.0 * count(one for one in model.tensors() if one[0] in names)
+    return more
+
+
 def trained_tensors(
     model: Architecture, parameters: str, rank: int, targets: Targets
 ) -> list[tuple[str, Shape, int]]:

@@ -20,6 +20,7 @@ from transformers import GenerationConfig, PreTrainedModel
 from srl_agents.models import catalog
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
+from srl_agents.models.float32_islands import Island
 from srl_agents.models.full_weights import FullWeights
 from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
@@ -124,6 +125,7 @@ class BaseModel:
         dtype: Dtype = "auto",
         quantization: Quantization = "none",
         attention: Attention = "auto",
+        float32_islands: tuple[Island, ...] = (),
         device: str = "auto",
         prompt: Prompt | None = None,
     ) -> BaseModel:
@@ -143,6 +145,7 @@ class BaseModel:
             dtype: of the frozen weights, ``auto`` by their size; adapters are float32 always.
             quantization: ``nf4`` keeps the linear layers of the base in 4 bits.
             attention: which of transformers' functions computes it.
+            float32_islands: parts of a base of another type that stay float32.
             device: ``auto`` takes CUDA where there is one, else the CPU.
             prompt: what stands before every observation; nothing if absent.
 
@@ -155,7 +158,12 @@ class BaseModel:
             raise ConfigError(f"lora_rank={lora_rank}: use 1 or more.")
         if frozen_in_memory < 1:
             raise ConfigError(f"frozen_in_memory={frozen_in_memory}: use 1 or more.")
-        form = LoadingForm(dtype=dtype, quantization=quantization, attention=attention)
+        form = LoadingForm(
+            dtype=dtype,
+            quantization=quantization,
+            attention=attention,
+            float32_islands=float32_islands,
+        )
         check_parameters(parameters, form)
         limit_threads()
         folder = catalog.resolve(str(name_or_path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 
 from srl_agents.models.device_memory import memory_limit
+from srl_agents.models.float32_islands import Island, keep_in_float32
+from srl_agents.models.installed import require_installed
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError
 
@@ -31,6 +32,8 @@ class LoadingForm:
     """``nf4``: linear layers in 4 bits, computed in ``dtype``."""
     attention: Attention = "auto"
     """``auto`` is transformers' choice for the model, which is sdpa where it has it."""
+    float32_islands: tuple[Island, ...] = ()
+    """Parts that stay float32 in a base of another type."""
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -60,19 +63,34 @@ def load_model(folder: Path, form: LoadingForm, device: torch.device, *, whole: 
     more = _attention(form.attention, device)
     try:
         dtype = _dtype(folder, form.dtype, whole=whole)
+        if form.float32_islands and dtype == torch.float32:
+            raise ConfigError(
+                "memory.float32_islands: all of this base is float32. Leave them out, or set dtype to "
+                "bfloat16."
+            )
         if form.quantization == "nf4":
             more |= _four_bits(dtype, device)
         less = "the size of the model, set dtype to bfloat16, or quantization to nf4"
         with quiet_libraries(), memory_limit(f"loading {folder} on {device}", less):
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **more)
             if form.quantization != "nf4":
-                return model.to(device)
+                model = model.to(device)
+            keep_in_float32(model, form.float32_islands)
     except ConfigError:
         raise
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{folder} does not hold a loadable model: {error}") from error
-    _keep_layout(model)
+    if form.quantization == "nf4":
+        _keep_layout(model)
     return model
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether products of float32 matrices on GPUs round what they read to TensorFloat32, in this process.
+
+    Source: 10 bits of mantissa instead of 23, sums in float32; NVIDIA A100 white paper.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 def parameters_of(folder: Path) -> int:
@@ -98,16 +116,11 @@ def _attention(wanted: Attention, device: torch.device) -> dict[str, Any]:
     """
     if wanted == "auto":
         return {}
-    if wanted == "flash_attention_2":
-        if importlib.util.find_spec("flash_attn") is None:
-            raise ConfigError(
-                "attention='flash_attention_2': the package flash-attn is not installed. Install it, or use "
-                "'sdpa', whose kernels are fused, too."
-            )
-        if device.type != "cuda":
-            raise ConfigError(
-                f"attention='flash_attention_2' runs on a GPU, not on {device}: use 'sdpa'."
-            )
+    require_installed(attention=wanted)
+    if wanted == "flash_attention_2" and device.type != "cuda":
+        raise ConfigError(
+            f"attention='flash_attention_2' runs on a GPU, not on {device}: use 'sdpa'."
+        )
     return {"attn_implementation": wanted}
 
 
@@ -119,10 +132,7 @@ def _four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
     Raises:
         ConfigError: bitsandbytes is not installed.
     """
-    if importlib.util.find_spec("bitsandbytes") is None:
-        raise ConfigError(
-            "quantization='nf4': the package bitsandbytes is not installed. Install it, or use 'none'."
-        )
+    require_installed(quantization="nf4")
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

@@ -113,6 +113,7 @@ def _described(
         model=model,
         traffic=traffic,
         base_type=base_type_of(base, model),
+        islands=recipe.memory.float32_islands,
         parameters=base.parameters,
         rank=base.lora.rank,
         targets=base.lora.target_modules,
@@ -157,7 +158,7 @@ def _mixes(base: Base, rows: int) -> bool:
         return False
     most = own.micro_batch_rows
     fewer = math.ceil(learners * rows / most) < learners * math.ceil(rows / most)
-    return own.mix_learners and not own.share_prefixes and fewer
+    return own.mix_learners and not (own.share_prefixes or own.pack_rows) and fewer
 
 
 def _gib(value: float | None) -> float | None:

@@ -10,6 +10,7 @@ from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.engines.providers import find_model
 from srl_agents.league.arenas import Arenas
 from srl_agents.league.settings import require
+from srl_agents.models.installed import require_installed
 from srl_agents.recipes.activation import check_activation
 from srl_agents.recipes.game_settings import Game, arenas_of, check_games
 from srl_agents.trainers.algorithms import Plan
@@ -154,11 +155,54 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
             recipe.memory.budget_gib is None or base.parameters == "lora",
             "memory.budget_gib: whole weights stay where they are; with parameters 'full' leave it out.",
         )
+        islands = recipe.memory.float32_islands
+        require(
+            not islands or base.parameters == "lora",
+            "memory.float32_islands: whole weights learn in float32 already; leave it out.",
+        )
+        require(
+            not islands or not base.training.autocast,
+            "memory.float32_islands: with training.autocast every product is bfloat16; leave out one of the "
+            "two.",
+        )
+        _check_attention(base)
         _check_thoughts(recipe, base)
         if base.lora.activation == "reply":
             check_activation(base, recipe)
     except ConfigError as error:
         raise ConfigError(f"{within}{error}") from None
+
+
+def _check_attention(base: Base) -> None:
+    """Flash attention has no masks of ours; packed rows need its kernels."""
+    flash = base.attention == "flash_attention_2"
+    shares = getattr(base.training, "share_prefixes", False)
+    packs = getattr(base.training, "pack_rows", False)
+    require(
+        not (flash and shares),
+        "training.share_prefixes: its rows see each other through a mask, which attention "
+        "'flash_attention_2' does not have. Use 'sdpa', or training.pack_rows.",
+    )
+    require(
+        not packs or flash,
+        f"training.pack_rows: rows in one sequence need flash-attn's kernels for rows of any length, and "
+        f"attention is {base.attention!r}. Set attention to 'flash_attention_2' (package flash-attn, on a "
+        "GPU), or use training.share_prefixes, which packs rows under a mask.",
+    )
+
+
+def check_installed(recipe: LeagueRecipe) -> None:
+    """Refuse a run that lacks a package here, in the first second; plans are made without them.
+
+    Raises:
+        ConfigError: names the package.
+    """
+    for base in recipe.bases:
+        require_installed(
+            attention=base.attention,
+            quantization=base.quantization,
+            optimizer=base.training.optimizer,
+        )
 
 
 def _check_coordination(recipe: LeagueRecipe) -> None:

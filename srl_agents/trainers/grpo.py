@@ -49,7 +49,8 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
         self.settings = settings
         self.temperature = temperature
         super().__init__(name, base, settings, seed)
-        together = settings.mix_learners and not settings.share_prefixes
+        apart = settings.share_prefixes or settings.pack_rows
+        together = settings.mix_learners and not apart
         self.mixes = together and base.parameters == "lora"
 
     def _make_trainer(self, folder: Path) -> RowTrainer | LeaveOneOutTrainer:
@@ -62,6 +63,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
                 self.name,
                 config,
                 share=settings.share_prefixes,
+                pack=settings.pack_rows,
                 head=settings.log_probabilities,
             )
         kl_coef = settings.loss.kl_coef
@@ -73,6 +75,7 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
             kl_coef=kl_coef,
             reference=reference,
             share=settings.share_prefixes,
+            pack=settings.pack_rows,
             head=settings.log_probabilities,
         )
 

@@ -100,9 +100,12 @@ class GRPOSettings(AlgorithmSettings):
     """Weight of the mean entropy per token (nats) that is added to the objective."""
     share_prefixes: bool = False
     """Read what rows of a micro-batch begin with alike once instead of once per row."""
+    pack_rows: bool = False
+    """Put the rows of a micro-batch one after the other into one sequence without padding, which flash-attn's
+    kernels read row by row; with ``attention: flash_attention_2`` alone. Gradients differ by rounding."""
     mix_learners: bool = True
     """Whether learners with few rows share micro-batches, each row through its own adapter; with LoRA,
-    without ``share_prefixes`` and in one process alone. Gradients differ by rounding."""
+    without ``share_prefixes`` or ``pack_rows`` and in one process alone. Gradients differ by rounding."""
     log_probabilities: Literal["auto", "chunked", "trl"] = "auto"
     """How tokens are scored without full logits: ``chunked`` reads each tile of the vocabulary once, ``trl``
     reads it again for the gradient, with a Triton kernel on a GPU. ``auto`` is chunked beside LoRA on a CPU
@@ -115,6 +118,8 @@ class GRPOSettings(AlgorithmSettings):
         check_positive(self, "max_completion_tokens")
         check_not_negative(self, "entropy_coef")
         check_one_of("log_probabilities", self.log_probabilities, TOKEN_HEADS)
+        if self.pack_rows and self.share_prefixes:
+            raise ConfigError("pack_rows, share_prefixes: two layouts of one batch; leave one out.")
         if self.variant is not None:
             check_one_of("variant", self.variant, get_args(Variant))
         loss = self.loss

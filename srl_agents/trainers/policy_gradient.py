@@ -21,6 +21,7 @@ from srl_agents.models.base_model import BaseModel
 from srl_agents.records import CriticBatch, TrainingBatch, digest
 from srl_agents.trainers.attention_reach import AttentionReach, attention_reach
 from srl_agents.trainers.learner import global_generators_kept
+from srl_agents.trainers.packed_rows import PackedRows, pack_rows
 from srl_agents.trainers.shared_prefixes import SharedPrefixes, share_prefixes
 from srl_agents.trainers.token_head import TokenHead, wear_token_head
 from srl_envs.errors import ConfigError, ShapeError
@@ -50,6 +51,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         kl_coef: float = 0.0,
         reference: str | None = None,
         share: bool = False,
+        pack: bool = False,
         head: TokenHead = "auto",
     ) -> None:
         """Build TRL's trainer around the shared model.
@@ -61,6 +63,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
             kl_coef: weight of TRL's own KL term over the reference that we compute.
             reference: adapter that the KL term is measured from; None is the frozen base.
             share: read what rows begin with alike once.
+            pack: read rows as one sequence without padding.
             head: what scores tokens; that of the base's first learner serves all.
 
         Raises:
@@ -69,6 +72,7 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         self.base = base
         self.adapter = adapter
         self.share = share
+        self._pack = pack
         self._reach = attention_reach(base) if share else None
         self._reference = reference
         self._used_layout: SharedPrefixes | None = None
@@ -130,6 +134,14 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         elif self._reach is not None:
             layout = self._layout(input_ids, attention_mask, logits_to_keep)
             logps, entropy = self._over_shared_prefixes(model, layout, self._reach)
+        elif self._pack:
+            packed = pack_rows(
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                self._acted(input_ids.shape[1], logits_to_keep),
+            )
+            logps, entropy = self._over_packed_rows(model, packed)
         else:
             with self.base.acting(self._acted(input_ids.shape[1], logits_to_keep)):
                 logps, entropy, auxiliary = super()._get_per_token_logps_and_entropies(
@@ -147,6 +159,19 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
         with self.accelerator.autocast(), self.base.acting(layout.acted_GL):
             output = model(**inputs, shift_labels=layout.labels_GL, fused_lm_head=True)
         return layout.rows(output.log_probs), layout.rows(output.entropy)
+
+    def _over_packed_rows(
+        self, model: Any, packed: PackedRows
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(R, T) log-probabilities and entropies."""
+        with self.accelerator.autocast(), self.base.acting(packed.acted_1N):
+            output = model(
+                input_ids=packed.input_ids_1N,
+                position_ids=packed.position_ids_1N,
+                shift_labels=packed.labels_1N,
+                fused_lm_head=True,
+            )
+        return packed.rows(output.log_probs), packed.rows(output.entropy)
 
     def _layout(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int

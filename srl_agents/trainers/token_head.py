@@ -76,7 +76,7 @@ def _wear(inner: Any, form: LogitForm, *, entropy_learns: bool) -> None:
         mask = shift_labels != -100
         out = self.get_output_embeddings()
         logps, entropies = token_log_probabilities(
-            hidden[mask],
+            hidden[mask].to(out.weight.dtype),
             out.weight,
             shift_labels[mask],
             form,

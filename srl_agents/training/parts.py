@@ -209,6 +209,8 @@ def _on_ground(
     bases = load_bases(recipe)
     if told := said_of_groups(recipe):
         view.say(told)
+    if recipe.memory.tf32 and all(base.model.device.type == "cpu" for base in bases):
+        view.say("memory.tf32: this run has no GPU, where alone it changes anything")
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
     exact = recipe.rollout.order == "exact" and not served and recipe.asynchronous is None

@@ -20,6 +20,7 @@ from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.digests import version_of
+from srl_agents.models.model_loading import allow_tf32
 from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.game_settings import Game, arenas_of
 from srl_agents.recipes.settings import LeagueRecipe
@@ -53,13 +54,16 @@ def load_bases(recipe: LeagueRecipe, device: str = "") -> tuple[LoadedBase, ...]
         ConfigError: a reply alone would fill the context of one.
         ModelError: one cannot be fetched or loaded.
     """
-    return tuple(
-        LoadedBase(settings=base, model=_load(base, recipe.rollout.max_new_tokens, device))
-        for base in recipe.bases
+    bases = tuple(
+        LoadedBase(settings=base, model=_load(recipe, base, device)) for base in recipe.bases
     )
+    if any(base.model.device.type == "cuda" for base in bases):
+        allow_tf32(recipe.memory.tf32)
+    return bases
 
 
-def _load(own: Base, budget: int, device: str) -> BaseModel:
+def _load(recipe: LeagueRecipe, own: Base, device: str) -> BaseModel:
+    budget = recipe.rollout.max_new_tokens
     base = BaseModel.load(
         own.model,
         lora_rank=own.lora.rank,
@@ -72,6 +76,7 @@ def _load(own: Base, budget: int, device: str) -> BaseModel:
         dtype=own.dtype,
         quantization=own.quantization,
         attention=own.attention,
+        float32_islands=recipe.memory.float32_islands,
         device=device or own.device,
         prompt=own.prompt.whole(),
     )

@@ -20,10 +20,13 @@ def test_a_run_goes_on_longer_and_at_another_rate(
     capsys.readouterr()
     rate, rows = "training.learning_rate=0.01", "training.micro_batch_rows=2"
     longer = ["train", "--more", "1", str(stage.run), "--profile", "--set", rate, "--set", rows]
+    longer += ["--set", "memory.tf32=true"]
     assert main(longer) == 0
     said = capsys.readouterr().out.replace("\n", " ")
     assert "training.learning_rate: 0.001 -> 0.01 (another experiment" in said
     assert "training.micro_batch_rows: 16 -> 2 (numbers round" in said
+    assert "memory.tf32: False -> True (numbers round" in said
+    assert "memory.tf32: this run has no GPU" in said
     assert "traceEvents" in (stage.run / "profile/update-2.json").read_text()
     measured = read_lines(stage.run / "metrics.jsonl")[-1]["run"]
     assert 0 < measured["phase/play"] + measured["phase/update"] <= 1

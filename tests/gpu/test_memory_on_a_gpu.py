@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,39 @@ def test_an_eight_bit_optimizer_steps(base: BaseModel, optimizer: str) -> None:
 
     after = base.adapter_tensors("alice")
     assert any(not torch.equal(after[key], before[key]) for key in after)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("flash_attn") is None, reason="flash-attn is not installed"
+)
+def test_packed_rows_through_flash_attention_are_padded_rows_under_sdpa(tmp_path: Path) -> None:
+    from tests.srl_agents.trainers.conftest import sample_batch
+
+    folder = random_model.build(tmp_path / "model")
+    norms = []
+    for attention, pack in (("sdpa", False), ("flash_attention_2", True)):
+        base = BaseModel.load(
+            folder,
+            lora_rank=4,
+            dtype="bfloat16",
+            attention=attention,  # type: ignore[arg-type]
+            device="cuda",
+        )
+        learner = GRPOLearner("alice", base, GRPOSettings(pack_rows=pack), 1.0, seed=0)
+        norms.append(learner.compute_gradients(sample_batch(base, "alice"))["grad_norm"])
+    assert norms[1] == pytest.approx(norms[0], rel=0.05)
+
+
+def test_tf32_rounds_products_of_float32_matrices() -> None:
+    from srl_agents.models.model_loading import allow_tf32
+
+    left, right = (torch.randn(256, 256, device=CUDA) for _ in "ab")
+    exact = left.double() @ right.double()
+    errors = []
+    try:
+        for allowed in (False, True):
+            allow_tf32(allowed)
+            errors.append(float((left @ right - exact).abs().max()))
+    finally:
+        allow_tf32(False)
+    assert errors[1] > 10 * errors[0]

@@ -70,3 +70,17 @@ def test_the_fault_that_stopped_a_run_comes_first(
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
         main([str(tmp_path)])
+
+
+def test_a_machine_is_examined_with_a_token_of_each_engine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SRL_VLLM_PYTHON", "/nowhere/python")
+    assert main(["--json"]) == 1
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    assert {"srl", "packages", "disk", "sandbox", "host memory", "GPU"} <= checks.keys()
+    assert "wrote 1 token" in checks["engine transformers"]["told"]
+    assert not checks["engine vllm"]["good"]
+    assert "/nowhere/python is no interpreter" in checks["engine vllm"]["told"]
+    assert checks["engine vllm"]["fix"]
+    assert checks["engine vllm_process"]["told"].startswith(("not tried", "wrote 1 token"))
