@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
 from srl_agents.memory.devices import available_bytes
@@ -22,6 +24,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.recipes.base_settings import ModelSettings
+from srl_agents.recipes.game_settings import Game
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.settings import RewardSettings
@@ -39,6 +42,8 @@ _COPIES = 3.0
 """Of the weights at a time, at most: made, written to a file and read from it."""
 _TRAINED_COPIES = 6.0
 """Besides, per learner of whole weights: its own, gradients, states and what a step writes."""
+_TURNS = 2
+"""Of a seat in a match, where seats take turns; with retries it is fewer."""
 _LOTS = "dry_run_lots"
 _NARROWEST = 16
 """Largest divisor of widths."""
@@ -60,10 +65,9 @@ class Lots(RewardTerm):
 
         def drawn(played: Sequence[Played]) -> list[list[float]]:
             return [
-                [
-                    (2.0 * seat.episode.spec.attempt + 3 * turn + seat.seat) % 5
-                    for turn in range(len(seat.trajectory.turns))
-                ]
+                np.random.default_rng((seat.episode.spec.attempt, seat.seat))
+                .random(len(seat.trajectory.turns))
+                .tolist()
                 for seat in played
             ]
 
@@ -158,7 +162,8 @@ def dry_run(
     told.append("Replies were paid by lot: what is rewarded was not tried.")
     if forced:
         told.append(
-            f"Even so {', '.join(forced)} had no gradient, and stepped along ones: the loss was not tried."
+            f"{', '.join(forced)} had no turn to learn from, and stepped along ones: the loss was tried by "
+            "the others alone."
         )
     return told
 
@@ -192,8 +197,10 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
         **where,
         updates=1,
         rewards=_with_lots(recipe.rewards),
+        wrappers=() if recipe.environments else _short(recipe.games[0]),
         environments=tuple(
-            replace(game, rewards=_with_lots(game.rewards)) for game in recipe.environments
+            replace(entry, rewards=_with_lots(entry.rewards), wrappers=_short(game))
+            for entry, game in zip(recipe.environments, recipe.games, strict=False)
         ),
         asynchronous=None if ahead is None else replace(ahead, refill_limit=0),
         rollout=replace(
@@ -213,6 +220,11 @@ def _cut(recipe: LeagueRecipe, cut: Mapping[str, ModelSettings]) -> LeagueRecipe
         checkpoint_every=1,
         report_to=(),
     )
+
+
+def _short(game: Game) -> tuple[dict[str, Any], ...]:
+    """A game's wrappers, and one that ends its matches early."""
+    return (*game.wrappers, {"kind": "TurnLimit", "steps": _TURNS * game.seats})
 
 
 def _with_lots(rewards: RewardSettings | None) -> RewardSettings:
