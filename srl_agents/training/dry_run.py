@@ -160,7 +160,11 @@ def dry_run(
             *made.told,
         ]
     told.append("Replies were paid by lot: what is rewarded was not tried.")
-    if forced:
+    if len(forced) == len(recipe.learners):
+        told.append(
+            "Nobody had a turn to learn from: all stepped along ones, and no loss was tried."
+        )
+    elif forced:
         told.append(
             f"{', '.join(forced)} had no turn to learn from, and stepped along ones: the loss was tried by "
             "the others alone."
