@@ -24,6 +24,10 @@ export TOKENIZERS_PARALLELISM ?= false
 # The tests start hundreds of processes; without compiled files each of them would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Three workers for two processors: a part of the tests waits, for clocks and for processes that start. Files in the
+# order of the tree: else those of a few long tests come last, and the other processors wait for them.
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+
 .PHONY: help install quickstart board test check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
@@ -55,7 +59,9 @@ board: install ## Play the published board's bots again, verify, compare (an hou
 
 test: check slow ## Everything that CI runs
 
-check: lint types imports pytest ## Format, lint, types, import contracts, fast tests
+# Types take one processor for half a minute: the tests have the other one meanwhile.
+check: install ## Format, lint, types, import contracts, fast tests
+	$(MAKE) --jobs 2 lint types imports pytest
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -67,13 +73,11 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
-# Three workers for two processors: a part of the tests waits, for clocks and for processes that start.
 pytest: install
-	$(BIN)/pytest -n 3 --dist loadfile --durations 15
+	$(BIN)/pytest $(WORKERS) --durations 15
 
-# In the order of the tree: else files of one long test come last, and the other processors wait for them.
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25 -m "slow and not gpu and not vllm"
+	$(BIN)/pytest $(WORKERS) --durations 25 -m "slow and not gpu and not vllm"
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu

@@ -57,8 +57,8 @@ def every(bundle: Bundle, kind: str, folder: Path) -> Iterator[Forgery]:
 @pytest.fixture(
     scope="module",
     params=[
-        ("fields", 29),
-        ("files", 5),
+        ("fields", 41),
+        ("files", 17),
         pytest.param(("fields", 1), marks=pytest.mark.slow),
         pytest.param(("files", 1), marks=pytest.mark.slow),
     ],

@@ -54,6 +54,7 @@ def put(bundle: Bundle, board: Path, level: str = "L1") -> bool:
     return publish(bundle, verdict, board)
 
 
+@pytest.mark.slow
 def test_a_registered_agent_is_published_and_holds_at_l3(base: Path, tmp_path: Path) -> None:
     board = tmp_path / "board"
     bundle = entry(tmp_path, board, "plain", base)
@@ -63,6 +64,7 @@ def test_a_registered_agent_is_published_and_holds_at_l3(base: Path, tmp_path: P
     assert attempts(registrations(board)) == {(owner, GAME): 1}
 
 
+@pytest.mark.slow
 def test_who_was_not_registered_with_this_board_is_refused(base: Path, tmp_path: Path) -> None:
     free = make_bundle(tmp_path / "free", GAME, (f"plain={base}",), TOKENS)
     with pytest.raises(ConfigError, match="was not registered with a board before it played"):

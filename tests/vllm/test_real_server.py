@@ -327,7 +327,7 @@ lora: {rank: 8, alpha: 16}
 rollout: {start_states: 1, group_size: 4, max_new_tokens: 12, order: free, batch_rows: 16}
 opponents: {mirror: 0, live: 1, past: 0}
 training: {learning_rate: 0.0001}
-engine: {kind: vllm, max_versions: 8, max_length: 1024}
+engine: {kind: vllm, max_versions: 8, max_length: 1024, cache_gib: 1, compiled: false}
 transport: {kind: files}
 evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 2
@@ -367,7 +367,7 @@ def test_a_league_of_two_adapters_trains_end_to_end_though_its_server_is_killed(
     """Some 200 matches in two updates and a round robin; the first update loses its server."""
     path = tmp_path / "served.yaml"
     path.write_text(RECIPE)
-    recipe = load(LeagueRecipe, path, ["rollout.start_states=12", "engine.compiled=false"])
+    recipe = load(LeagueRecipe, path, ["rollout.start_states=12", "training.micro_batch_rows=4"])
     killer = _Killer(answers=30)
     killer.start()
     training = train_run(recipe, tmp_path / "run")

@@ -162,6 +162,7 @@ print(last, len(list(folder.glob(".tmp-*"))))
 """
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     """25 writers are killed at 25 moments; the newest checkpoint always loads, none goes back."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -74,7 +74,7 @@ def test_writes_legal_columns(options: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("difficulty", [1, 3, 5])
 def test_writes_legal_answers(difficulty: int) -> None:
-    cases = report.positions("math_duel-v0", {"difficulty": difficulty}, 40)
+    cases = report.positions("math_duel-v0", {"difficulty": difficulty}, 25)
     assert report.legal_share(player(), cases) >= 0.96
 
 
@@ -91,7 +91,7 @@ def test_writes_legal_programs_and_attacks(difficulty: int) -> None:
 
 @pytest.mark.parametrize("env_id", report.SMALL_GAMES)
 def test_knows_small_games_in_short_prompts(env_id: str) -> None:
-    cases = report.positions(env_id, {}, 60)
+    cases = report.positions(env_id, {}, 30)
     assert report.legal_share(player(), cases, max_new_tokens=32) >= 0.75
     assert np.median([len(player().encode(case.text)) for case in cases]) < 150
 

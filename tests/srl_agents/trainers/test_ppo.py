@@ -251,6 +251,7 @@ def test_policy_and_critic_are_each_scaled_down_to_the_norm(
     assert float((flat(critics) - before[1]).norm()) == pytest.approx(2.0 * 0.01, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", CRITICS)
 def test_gradients_of_another_process_make_the_same_step(
     base: BaseModel, model_folder: Path, sample: Any, critic: Any

@@ -105,6 +105,7 @@ def test_one_learner_begins_as_an_adapter_and_the_other_as_the_base(
     assert all(weights["bob"][key].any() and not weights["alice"][key].any() for key in up)
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on_from_the_adapter(tmp_path: Path, model: Path, adapter: Path) -> None:
     warm = "{bots: [middle], episodes: 4, updates: 1, training: {learning_rate: 1.0e-6}}"
     overrides = (f"warm_start={warm}", "learners=[alice]", "rollout.max_new_tokens=24")

@@ -58,6 +58,7 @@ costs = st.lists(st.floats(0.0, 0.5), max_size=MOST - 1)
 rounds = st.lists(st.tuples(st.lists(costs, max_size=4), st.booleans()), max_size=8)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.none() | st.floats(0.1, 20), rounds)
 def test_a_budget_is_never_exceeded_though_the_run_is_killed(
     requests: int, most: float | None, played_rounds: list[tuple[list[list[float]], bool]]

@@ -38,7 +38,7 @@ VERSION = version_of("alice", 3, TENSORS)
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name == "collective" else []) for name in MAKE],
+    [pytest.param(name, marks=[] if name == "shared" else [pytest.mark.slow]) for name in MAKE],
 )
 def test_shipped_transports_keep_the_contract(name: str, tmp_path: Path) -> None:
     crosses = TRANSPORTS.find(name).crosses_processes

@@ -337,6 +337,7 @@ def test_six_kills_of_the_server_lose_no_run() -> None:
     assert found == [True] * 180
 
 
+@pytest.mark.slow
 def test_a_program_that_no_server_survives_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     """No program can do that; here the server is killed when it starts the bad one."""
     with CodeExecutor() as executor:
