@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +18,43 @@ from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import SNAPSHOTS, snapshots_in
 
 
-class _Interrupting(ConsoleView):
-    """Stops the run after an update, when its record is written and its checkpoint is not."""
+class _Ending(ConsoleView):
+    """Acts after an update, when its record is written and its checkpoint is not."""
 
-    def __init__(self, updates: int, after: int) -> None:
+    def __init__(self, updates: int, after: int, act: Callable[[], None]) -> None:
         super().__init__("run", updates, Console(quiet=True))
-        self.after = after
+        self.after, self.act = after, act
 
     def write(self, record: Record) -> None:
         if record.update == self.after:
-            raise KeyboardInterrupt
+            self.act()
 
 
-def train_run(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTraining:
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def train_run(
+    recipe: LeagueRecipe, run: Path, interrupt_after: int = 0, killed: Path | None = None
+) -> LeagueTraining:
     """Train, or go on with, a run; closed when it comes back.
+
+    Args:
+        recipe: of the run.
+        run: its folder.
+        interrupt_after: the update at whose end it stops.
+        killed: instead of stopping there, the run goes on, and its folder as it was is copied to this one:
+            what a kill would have left.
 
     Raises:
         KeyboardInterrupt: the update after which it was to stop is over.
     """
-    with _Interrupting(recipe.updates, interrupt_after) as view:
+
+    def copy() -> None:
+        shutil.copytree(run, killed or run, symlinks=True)
+
+    act = _interrupt if killed is None else copy
+    with _Ending(recipe.updates, interrupt_after, act) as view:
         training = LeagueTraining(recipe, run, view)
         try:
             training.run()

@@ -73,10 +73,10 @@ Settings = tuple[str, ...]
 Runs = Callable[[Settings], Path]
 
 
-def train(settings: Settings, run: Path, interrupt_after: int = 0) -> None:
+def train(settings: Settings, run: Path) -> None:
     path = run.with_suffix(".yaml")
     path.write_text(RECIPE)
-    train_run(load(LeagueRecipe, path, settings), run, interrupt_after)
+    train_run(load(LeagueRecipe, path, settings), run)
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +141,6 @@ def test_a_run_that_lost_its_last_checkpoint_ends_like_an_undisturbed_one(
         for name in values
     }
     assert seen >= METRICS[kind] | {"loss"}
-
-
-def test_an_interrupted_run_ends_like_an_undisturbed_one(runs: Runs, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train(KINDS["asynchronous"], tmp_path / "run", interrupt_after=UPDATES)
-    train(KINDS["asynchronous"], tmp_path / "run")
-    assert state(tmp_path / "run") == state(runs(KINDS["asynchronous"]))
 
 
 def test_synchronized_learners_stay_equal(runs: Runs) -> None:

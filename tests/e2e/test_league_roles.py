@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from srl_agents.league.store import LeagueStore
-from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import label_of
-from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import snapshots_in
+from tests.training_runs import train_run
 
 # checkpoints are rarer than snapshots, gates and resets, so a resumed run repeats some of them
 RECIPE = """
@@ -39,31 +37,11 @@ checkpoint_every: 2
 """
 
 
-class _CrashError(RuntimeError):
-    pass
-
-
-class _View(ConsoleView):
-    """Ends the run once a number of updates was shown."""
-
-    def __init__(self, last: int) -> None:
-        super().__init__("run", 4, Console(quiet=True))
-        self.last = last
-
-    def write(self, record: Record) -> None:
-        super().write(record)
-        if record.update == self.last:
-            raise _CrashError
-
-
-def run(recipe: LeagueRecipe, folder: Path, last: int = 0) -> dict[str, Any]:
-    with _View(last) as view:
-        training = LeagueTraining(recipe, folder, view)
-        try:
-            training.run()
-        finally:
-            training.close()
-        return json.loads(json.dumps(training.parts.league.state()))  # type: ignore[no-any-return]
+def run(
+    recipe: LeagueRecipe, folder: Path, killed: Path | None = None, after: int = 0
+) -> dict[str, Any]:
+    training = train_run(recipe, folder, after, killed)
+    return json.loads(json.dumps(training.parts.league.state()))  # type: ignore[no-any-return]
 
 
 def digest(folder: Path) -> str:
@@ -76,9 +54,8 @@ def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> Non
     path = tmp_path / "roles.yaml"
     path.write_text(RECIPE)
     recipe = load(LeagueRecipe, path)
-    calm = run(recipe, tmp_path / "calm")
-    with pytest.raises(_CrashError):
-        run(recipe, tmp_path / "crashed", last=4)  # two updates after the last checkpoint
+    # two updates after the last checkpoint
+    calm = run(recipe, tmp_path / "calm", killed=tmp_path / "crashed", after=4)
     assert run(recipe, tmp_path / "crashed") == calm
     assert digest(tmp_path / "crashed") == digest(tmp_path / "calm")
     with LeagueStore(tmp_path / "calm/league.db", mode="read") as store:

@@ -36,17 +36,17 @@ name: small
 model: tiny
 env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
-updates: 8
+updates: 5
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 0, live: 1, past: 2}
 training: {learning_rate: 0.01, kl_coef: 0.1, optimizer: adamw_8bit}
-evaluation: {every: 4, pairs: 2, final_pairs: 4, bots: [random]}
+evaluation: {every: 4, pairs: 1, final_pairs: 2, bots: [random]}
 snapshot_every: 2
 checkpoint_every: 3
 """
-LAST = "checkpoints/step-00000008"
+LAST = "checkpoints/step-00000005"
 
 
 @pytest.fixture(scope="module")
@@ -99,27 +99,13 @@ def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.slow
-def test_the_same_recipe_and_seed_give_the_same_run(
-    recipe: Path, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
-    finish(start(recipe, tmp_path / "run"))
-    assert state(tmp_path / "run") == undisturbed
-    losses = [
-        v["loss"]
-        for line in undisturbed["metrics"]
-        for v in line["learners"].values()
-        if "loss" in v
-    ]
-    assert losses, "nothing was trained, so nothing was compared"
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_ends_like_an_undisturbed_run(
-    recipe: Path, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_killed_and_resumed_ends_like_an_undisturbed_run(recipe: Path, tmp_path: Path) -> None:
+    """Another process each time, so the same recipe and seed give the same run, too."""
+    finish(start(recipe, tmp_path / "undisturbed"))
+    undisturbed = state(tmp_path / "undisturbed")
     run = tmp_path / "run"
     kills = 0
-    for update in (2, 5, 7):
+    for update in (1, 4):  # before the first checkpoint; behind one, with a snapshot since
         process = start(recipe, run)
         while process.poll() is None and len(read_lines(run / "metrics.jsonl")) < update:
             time.sleep(0.01)
@@ -133,11 +119,13 @@ def test_killed_and_resumed_ends_like_an_undisturbed_run(
     assert state(run) == undisturbed
     finish(start(recipe, run))  # nothing is left to do
     assert state(run) == undisturbed
+    learned = [v for line in undisturbed["metrics"] for v in line["learners"].values()]
+    assert any("loss" in values for values in learned), "nothing was trained, so nothing compared"
 
 
 @pytest.mark.slow
 def test_frozen_versions_do_not_move_with_their_learner(recipe: Path, tmp_path: Path) -> None:
-    with ConsoleView("run", 8, Console(quiet=True)) as view:
+    with ConsoleView("run", 3, Console(quiet=True)) as view:
         training = LeagueTraining(load(LeagueRecipe, recipe, ["updates=3"]), tmp_path / "run", view)
         training.run()
     frozen = {v for v in training.parts.league.past if v != "tiny"}

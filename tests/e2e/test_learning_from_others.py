@@ -1,4 +1,4 @@
-"""DPO and every kind of sharing in a real run: interrupted, it ends like an undisturbed one."""
+"""DPO and every kind of sharing in a real run: killed, it ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -52,10 +52,6 @@ METRICS = {
 }
 
 
-def train(recipe: LeagueRecipe, run: Path, interrupt_after: int = 0) -> LeagueTraining:
-    return train_run(recipe, run, interrupt_after)
-
-
 def state(run: Path) -> dict[str, Any]:
     last = run / "checkpoints/step-00000003"
     with LeagueStore(run / "league.db", mode="read") as store:
@@ -74,14 +70,12 @@ def state(run: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(SETTINGS))
-def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
+def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE)
     recipe = load(LeagueRecipe, path, SETTINGS[kind])
-    training = train(recipe, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "run", interrupt_after=3)
-    train(recipe, tmp_path / "run")
+    training = train_run(recipe, tmp_path / "whole", 3, killed=tmp_path / "run")
+    train_run(recipe, tmp_path / "run")
     whole = state(tmp_path / "whole")
     assert state(tmp_path / "run") == whole
 

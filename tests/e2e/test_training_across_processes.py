@@ -13,7 +13,10 @@ from safetensors.torch import load_file
 
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, label_of
+from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +32,7 @@ lora: {{rank: 2, alpha: 4}}
 rollout: {{start_states: 2, group_size: 3, max_new_tokens: 6}}
 opponents: {{mirror: 1, live: 1, past: 1}}
 training: {{optimizer: sgd, learning_rate: 0.3, max_grad_norm: 0}}
-evaluation: {{every: 2, pairs: 1, final_pairs: 2, bots: [random]}}
+evaluation: {{every: 2, pairs: 1, final_pairs: 1, bots: [random]}}
 snapshot_every: {UPDATES}
 checkpoint_every: 1
 keep_checkpoints: {UPDATES}
@@ -46,12 +49,15 @@ KINDS = {
 def train(folder: Path, settings: tuple[str, ...], processes: int) -> None:
     recipe = folder.with_suffix(".yaml")
     recipe.write_text(RECIPE)
+    if processes == 1:
+        train_run(load(LeagueRecipe, recipe, settings), folder)
+        return
     command = ["-m", "srl_agents.cli.main", "train", str(recipe), "--out", str(folder)]
     for setting in settings:
         command += ["--set", setting]
     spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     done = subprocess.run(
-        [sys.executable, *(spread if processes > 1 else []), *command],
+        [sys.executable, *spread, *command],
         capture_output=True,
         text=True,
         timeout=400,
@@ -106,21 +112,18 @@ def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
     assert transcripts[0]
 
 
-@pytest.mark.parametrize(
-    ("processes", "settings"),
-    [
-        (2, ("training={algorithm: ppo, optimizer: sgd, learning_rate: 0.1, critic: shared}",)),
-        (4, ("rollout={start_states: 1, group_size: 5, max_new_tokens: 6}",)),
-    ],
-    ids=["two, ppo", "four, grpo"],
-)
-def test_the_rows_of_one_learner_are_divided(
-    tmp_path: Path, processes: int, settings: tuple[str, ...]
+def test_the_rows_of_one_learner_are_divided_over_two_processes_and_then_over_four(
+    tmp_path: Path,
 ) -> None:
+    """The run goes on in another number of them."""
     alone, spread = tmp_path / "alone", tmp_path / "spread"
-    settings = ("learners=[alice]", "opponents={mirror: 1, past: 1}", *settings)
+    rows = "rollout={start_states: 1, group_size: 5, max_new_tokens: 6}"
+    settings = ("learners=[alice]", "opponents={mirror: 1, past: 1}", rows)
     train(alone, settings, 1)
-    train(spread, settings, processes)
+    train(spread, (*settings, "updates=1"), 2)
+    recipe = spread / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("updates: 1", f"updates: {UPDATES}", 1))
+    train(spread, settings, 4)
     weights, other = last_weights(alone, "alice"), last_weights(spread, "alice")
     assert weights.keys() == other.keys()
     for key, tensor in weights.items():
@@ -130,12 +133,3 @@ def test_the_rows_of_one_learner_are_divided(
     for name in ("loss", "grad_norm", "entropy", "reward"):
         of_one, of_many = ([line["learners"]["alice"][name] for line in lines] for lines in told)
         assert of_many == pytest.approx(of_one, rel=1e-3, abs=1e-6)
-
-
-def test_a_run_goes_on_in_another_number_of_processes(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(run, ("updates=1",), 2)
-    recipe = run / "recipe.yaml"
-    recipe.write_text(recipe.read_text().replace("updates: 1", f"updates: {UPDATES}", 1))
-    train(run, (), 1)
-    assert [record["update"] for record in read_lines(run / "metrics.jsonl")] == [1, 2]
