@@ -107,9 +107,21 @@ vllm-process: .venv-vllm/.installed ## Install SRL beside vLLM and run the tests
 inspect: install .venv-inspect/.installed ## Make .venv-inspect and run the tests of `srl eval` in it
 	SRL_INSPECT_PYTHON=$(abspath .venv-inspect/bin/python) $(BIN)/pytest -m "slow or not slow" tests/srl_agents/exports
 
+# Ray lies beside .venv, whose packages it sees: what is trained with must not depend on what Ray brings.
+.venv-ray/.installed: install
+	test -x .venv-ray/bin/python || $(BIN)/python -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --quiet --progress-bar off 'ray==2.60.*'
+	.venv-ray/bin/python -c "import site; open(site.getsitepackages()[0] + '/beside.pth', 'w').write(\
+		'import site; site.addsitedir(\"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')\")')"
+	@touch $@
+
+.PHONY: ray
+ray: .venv-ray/.installed ## Make .venv-ray and run the tests that need a Ray cluster, of this machine's processes
+	.venv-ray/bin/python -m pytest -m ray tests/cluster
+
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .venv-vllm .venv-inspect .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

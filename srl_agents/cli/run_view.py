@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from srl_agents.metrics.prometheus import exposition, metrics_page
 from srl_agents.records import plain_json
+from srl_agents.training.run_gauges import gauges_of
 from srl_agents.training.run_watch import RunState, RunWatch
 
 _QUIET_S = 120.0
@@ -49,6 +52,23 @@ def watch_run(folder: Path, *, every_s: float, once: bool, as_json: bool) -> Non
             live.update(shown(watched.look()), refresh=True)
 
 
+def serve_run(folder: Path, port: int) -> None:
+    """Serve the looks at a run to Prometheus, until it is interrupted.
+
+    Raises:
+        ConfigError: the folder holds no run, or the port cannot be had.
+    """
+    watched, one_at_a_time = RunWatch(folder), threading.Lock()
+
+    def page() -> str:
+        with one_at_a_time:
+            return exposition(gauges_of(watched.look()))
+
+    with metrics_page("127.0.0.1", port, page) as address:
+        print(address, flush=True)
+        threading.Event().wait()
+
+
 def shown(state: RunState) -> RenderableType:
     """What is seen of one look."""
     unit = "updates" if state.kind == "league" else "matches"
@@ -63,6 +83,7 @@ def shown(state: RunState) -> RenderableType:
         ("phases", [f"{name} {share:.0%}" for name, share in state.phases.items()]),
         ("tokens/s", [f"{name} {rate:,.0f}" for name, rate in state.rates.items()]),
         ("seconds", [f"{name} {value:.2f}" for name, value in state.seconds.items()]),
+        ("workers", [f"{count:.0f} {doing}" for doing, count in state.workers.items()]),
         ("versions", [f"{state.versions} published"] if state.versions else []),
         ("faults", state.faults),
     ]

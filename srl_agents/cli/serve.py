@@ -76,8 +76,9 @@ def main(argv: list[str]) -> int:
 
 def serve(options: ServeOptions) -> int:
     """Exit code: 0 when it was ended by a signal to this command."""
-    from srl_agents.engines.server_metrics import metrics_page, page_of
+    from srl_agents.engines.server_metrics import page_of
     from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+    from srl_agents.metrics.prometheus import metrics_page
     from srl_agents.models import catalog
 
     if not options.log.parent.is_dir():

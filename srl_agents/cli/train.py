@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
-from srl_agents.recipes.loading import SHIPPED, find_recipe
+from srl_agents.recipes.loading import SHIPPED, find_recipe, load
 from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Examples:
   srl train qwen2.5-1.5b-80gb --dry-run      # one update, two layers, random weights
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
   srl train --more 50 runs/mine                                       # go on, 50 updates longer
+  srl train my_recipe.yaml --ray auto --set ray.workers=64           # docs/guides/cluster.md
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
@@ -53,6 +55,8 @@ class TrainOptions:
     """Updates beyond those of the recipe in the folder of a run; only with such a folder."""
     profile: bool = False
     """Write a torch profiler's trace of one update to RUN/profile."""
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """Matches are played by workers on a Ray cluster: auto, local, or HOST:PORT of its head."""
     allow_nothing_learned: bool = False
     """End a run in which nobody took a step with exit code 0, and export it."""
 
@@ -88,15 +92,18 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.supervision import train as train_supervised
 
     processes = Processes.join(recipe.device)
-    title = (
-        f"{recipe.name}: {', '.join(game.name for game in recipe.games)} with "
-        f"{', '.join(base.name for base in recipe.bases)}"
-    )
     console = None if processes.first else Console(quiet=True)
-    view = ConsoleView(title, recipe.updates, console)
+    view = ConsoleView(title_of(recipe), recipe.updates, console)
     try:
         with view, own_folder(folder, processes) as own:
-            outcome = train_supervised(recipe, own, view, processes, trace_one=options.profile)
+            outcome = train_supervised(
+                recipe,
+                own,
+                view,
+                processes,
+                trace_one=options.profile,
+                cluster=options.ray or "",
+            )
     except KeyboardInterrupt:
         print(
             "\nsrl train: interrupted. The same command continues from the last checkpoint.",
@@ -150,6 +157,8 @@ def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
         raise ConfigError(
             f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
         )
+    if options.ray is not None and not options.dry_run:
+        recipe = load(LeagueRecipe, path or find_recipe(options.recipe), overrides + on_ray(recipe))
     check_installed(recipe)
     return recipe, given if path else None
 
@@ -168,6 +177,40 @@ def _longer(options: TrainOptions, path: Path | None, read: Callable[..., Any]) 
         steps = known.training.total_updates + options.more * known.training.steps_per_batch
         longer.append(f"training.total_updates={steps}")
     return longer
+
+
+def title_of(recipe: LeagueRecipe) -> str:
+    """What is trained on what, in one line."""
+    return (
+        f"{recipe.name}: {', '.join(game.name for game in recipe.games)} with "
+        f"{', '.join(base.name for base in recipe.bases)}"
+    )
+
+
+def on_ray(recipe: LeagueRecipe) -> list[str]:
+    """Settings that a recipe needs beyond its own, for workers of a cluster to play.
+
+    Raises:
+        ModuleNotFoundError: Ray is not installed.
+        ConfigError: the recipe cannot be played there.
+    """
+    from srl_agents.recipes.ray_settings import PART_MATCHES
+
+    if importlib.util.find_spec("ray") is None:
+        raise ModuleNotFoundError("no ray", name="ray")
+    own, added = recipe.asynchronous, []
+    if own is None:
+        added.append("asynchronous.ahead=0")
+    elif own.in_flight == "switch":
+        raise ConfigError(
+            "--ray, asynchronous.in_flight='switch': a part that another worker plays again could not end "
+            "alike. Use 'keep'."
+        )
+    if own is None or not own.part_matches:
+        added.append(f"asynchronous.part_matches={PART_MATCHES}")
+    if not recipe.transport.crosses_processes:
+        added.append("transport.kind=files")
+    return added
 
 
 def _say_where(folder: Path, exported: str) -> None:

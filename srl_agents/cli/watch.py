@@ -35,6 +35,7 @@ An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/ag
 Examples:
   srl watch runs/quickstart-tiny-seed0
   srl watch runs/quickstart-tiny-seed0 --all --json
+  srl watch runs/quickstart-tiny-seed0 --metrics-port 9400     # scrape http://127.0.0.1:9400/metrics
   srl watch game.jsonl
   srl watch connect_four-v0 tiny strong --seed 7
   srl watch game.jsonl --names alice bob --all
@@ -78,6 +79,8 @@ class WatchOptions:
     """Seconds between two looks at a run."""
     json: bool = False
     """Print JSON, a look at a run a line."""
+    metrics_port: Annotated[int | None, tyro.conf.arg(metavar="PORT")] = None
+    """Serve what a run's looks have to Prometheus, on this port of this machine; 0 takes a free one."""
 
 
 def main(argv: list[str]) -> int:
@@ -85,8 +88,10 @@ def main(argv: list[str]) -> int:
     options = read_options(WatchOptions, command="srl watch", description=DESCRIPTION, argv=argv)
     if options.file.is_dir() and not options.agents:
         return _run(options)
-    if options.json:
-        raise ConfigError(f"--json shows a run, and {options.file} is no folder of one.")
+    if options.json or options.metrics_port is not None:
+        raise ConfigError(
+            f"--json, --metrics-port show a run, and {options.file} is no folder of one."
+        )
     episode = _episode(options)
     if options.html is not None:
         _write(options.html, page(episode))
@@ -106,7 +111,7 @@ def main(argv: list[str]) -> int:
 
 def _run(options: WatchOptions) -> int:
     """A run's roles, until somebody interrupts."""
-    from srl_agents.cli.run_view import watch_run
+    from srl_agents.cli.run_view import serve_run, watch_run
 
     if options.html is not None or options.names or options.full:
         raise ConfigError(
@@ -115,6 +120,8 @@ def _run(options: WatchOptions) -> int:
     if not 0.05 <= options.every_s <= 3600:
         raise ConfigError(f"--every-s {options.every_s:g}: use 0.05 to 3600.")
     try:
+        if options.metrics_port is not None:
+            serve_run(options.file, options.metrics_port)
         watch_run(options.file, every_s=options.every_s, once=options.all, as_json=options.json)
     except KeyboardInterrupt:
         print()  # as it should end

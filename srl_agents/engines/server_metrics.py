@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import httpx2
 
 from srl_agents.engines.vllm_metrics import read_counters
 from srl_agents.engines.vllm_server import VLLMServer
-from srl_envs.errors import ConfigError
 
 _PATIENCE_S = 5.0
 """For vLLM's own page."""
@@ -39,49 +33,6 @@ def page_of(server: VLLMServer) -> str:
         what = "Share of prompt tokens that were in the prefix cache since vLLM's start."
         lines += _sample("srl_server_prefix_hit_share", "gauge", what, hits / asked)
     return "\n".join(lines) + "\n" + theirs
-
-
-@contextmanager
-def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]:
-    """Serve a page under ``/metrics`` while the block runs.
-
-    Args:
-        host: address to listen on.
-        port: 0 takes a free one.
-        page: makes the text; called for every visit.
-
-    Yields:
-        Its address.
-
-    Raises:
-        ConfigError: the port cannot be had.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = page().encode() if self.path.partition("?")[0] == "/metrics" else b""
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Visits are no news."""
-
-    try:
-        httpd = ThreadingHTTPServer((host, port), Handler)
-    except OSError as error:
-        raise ConfigError(f"--metrics-port {port}: cannot listen on {host} ({error}).") from error
-    httpd.daemon_threads = True
-    thread = threading.Thread(target=httpd.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    try:
-        yield f"http://{host}:{httpd.server_address[1]}/metrics"
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
 
 
 def _sample(name: str, kind: str, what: str, value: float) -> list[str]:

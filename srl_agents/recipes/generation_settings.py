@@ -17,7 +17,11 @@ class GenerationSettings:
     """
 
     ahead: int = 1
-    """Updates whose matches are ordered before their turn; each makes rows one update older."""
+    """Updates whose matches are ordered before their turn; each makes rows one update older. With 0 the
+    others play while this process waits."""
+    part_matches: int = 0
+    """Most matches that are played together, in whole groups; a process that dies, or a worker, loses those
+    of one part. 0: all that are ordered and not played."""
     max_staleness: int = 4
     """Steps of its learner that a row may be old when it is learned from; older rows are dropped and
     counted."""
@@ -34,8 +38,7 @@ class GenerationSettings:
     """How often in a row, without a match that ended, the process is started again."""
 
     def __post_init__(self) -> None:
-        require(self.ahead >= 1, f"ahead={self.ahead}: use 1 or more, or leave the section out.")
-        for name in ("max_staleness", "refill_limit", "restarts"):
+        for name in ("ahead", "part_matches", "max_staleness", "refill_limit", "restarts"):
             value = getattr(self, name)
             require(value >= 0, f"{name}={value}: use 0 or more.")
         require(self.patience_s > 0, f"patience_s={self.patience_s}: use more than 0.")

@@ -41,6 +41,7 @@ from srl_agents.recipes.game_settings import (
 )
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
+from srl_agents.recipes.ray_settings import RaySettings
 from srl_agents.recipes.recipe_checks import check_recipe
 from srl_agents.recipes.rollout_settings import RolloutSettings
 from srl_agents.recipes.sharing_settings import SharingSettings
@@ -159,6 +160,8 @@ class LeagueRecipe:
     """How new weights reach the engine; its ``kind`` says which settings it has."""
     asynchronous: GenerationSettings | None = None
     """Another process plays for later updates while this one trains; absent: they take turns."""
+    ray: RaySettings = field(default_factory=RaySettings)
+    """Who plays where with ``srl train --ray``; without it nobody reads this."""
     survival: SurvivalSettings = field(default_factory=SurvivalSettings)
     """What counts as gone wrong, and what is done then."""
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,9 +25,10 @@ from srl_agents.models.prompt import EarlierTurn
 from srl_agents.recipes.game_settings import bots_of
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, WeightUpdate
+from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
+from srl_agents.rollouts.leases import due
 from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS
 from srl_agents.training.single_parts import (
     load_bases,
@@ -70,6 +71,7 @@ class Generator:
         policies: agent id -> policy; gets those of each order.
         drawn_as: likewise, with their labels.
         switch: whether learners' turns are written by the newest version that was ordered.
+        part_matches: most matches that are played together; 0: all.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Generator:
         policies: dict[str, Policy],
         drawn_as: dict[str, str],
         switch: bool,
+        part_matches: int = 0,
     ) -> None:
+        self._part_matches = part_matches
         self._buffer, self._engine, self._rollouts = buffer, engine, rollouts
         self._policies, self._drawn_as, self._switch = policies, drawn_as, switch
         self._always = dict(policies)
@@ -139,15 +143,22 @@ class Generator:
         played.refresh()
 
         def keep(episode: Episode, _: object) -> None:
-            self._buffer.add(number, episode, time.monotonic())
+            if episode.spec.match_id not in played.episodes:
+                self._buffer.add(number, episode, time.monotonic())
 
-        while specs := left(order, played.episodes):
+        while specs := self._together(order, played.episodes):
             self._buffer.begin(number, time.monotonic())
             await self._rollouts.play_async(specs, finished=keep)
             self._buffer.rest(number, time.monotonic())
             played.refresh()
         self._finished.add(number)
         await self._retire()
+
+    def _together(self, order: MatchOrder, episodes: dict[str, Episode]) -> Sequence[MatchSpec]:
+        """What is played together next: the first part that is not played, or all matches that are not."""
+        if not self._part_matches:
+            return left(order, episodes)
+        return next((part.specs for part in due(order, episodes, self._part_matches)), ())
 
     async def _follow(self) -> None:
         """Let the learners of every new order write from now on."""
@@ -235,11 +246,12 @@ def generate(folder: Path) -> None:
             policies=policies,
             drawn_as=drawn_as,
             switch=settings.in_flight == "switch",
+            part_matches=settings.part_matches,
         )
         loop.run(generator.run())
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Standard input ends when the process that started us does, however it does."""
     while os.read(0, 4096):
         pass
@@ -247,5 +259,5 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     generate(Path(sys.argv[1]))

@@ -152,6 +152,8 @@ def build(
     view: ConsoleView,
     processes: Processes,
     opened: ExitStack,
+    *,
+    cluster: str = "",
 ) -> Parts:
     """All parts, at the beginning of the run; `srl_agents.training.state` goes on from there.
 
@@ -161,13 +163,15 @@ def build(
         view: shows progress.
         processes: that share the work.
         opened: gets what has to be closed, even when building fails.
+        cluster: address of the Ray cluster that plays; empty: this machine does.
 
     Raises:
         ConfigError: the folder holds another run, or the recipe does not fit the model.
         StoreError: another process is writing to the folder, or its matches are lost.
         ModelError: the model cannot be loaded.
     """
-    return _with_players(_with_learners(_on_ground(recipe, folder, view, processes, opened)))
+    ground = _on_ground(recipe, folder, view, processes, opened, cluster=cluster)
+    return _with_players(_with_learners(ground))
 
 
 # --- stages --------------------------------------------------------------------------------------
@@ -179,6 +183,8 @@ def _on_ground(
     view: ConsoleView,
     processes: Processes,
     opened: ExitStack,
+    *,
+    cluster: str,
 ) -> Ground:
     """Take the folder. A folder with other files and no recipe is no run, so the recipe comes first."""
     require_trackers(recipe.report_to)
@@ -227,7 +233,7 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         bases=bases,
-        process=_start_generation(recipe, folder, view, opened),
+        process=_start_generation(recipe, folder, view, opened, cluster),
         checkpointing=checkpointing,
         repeatable=repeatable,
     )
@@ -435,15 +441,18 @@ def _ahead(
 
 
 def _start_generation(
-    recipe: LeagueRecipe, folder: Path, view: ConsoleView, opened: ExitStack
+    recipe: LeagueRecipe, folder: Path, view: ConsoleView, opened: ExitStack, cluster: str
 ) -> Supervised | None:
-    """The process that plays for later updates, if the recipe wants one."""
+    """The process that plays for later updates, or has a cluster play, if the recipe wants one."""
     settings = recipe.asynchronous
     if settings is None:
         return None
+    command = ["srl_agents.training.generation_process", str(folder)]
+    if cluster:
+        command = ["srl_agents.training.ray_generation", str(folder), cluster]
     process = Supervised(
         "the generation process",
-        [sys.executable, "-m", "srl_agents.training.generation_process", str(folder)],
+        [sys.executable, "-m", *command],
         folder / GENERATION_LOG,
         patience_s=settings.patience_s,
         restarts=settings.restarts,

@@ -61,6 +61,7 @@ class LeagueTraining:
         processes: that share the work; this one alone if absent. All but the first get a folder of
             their own that holds what the first one's did.
         trace_one: trace one update, the second of this attempt or the run's last.
+        cluster: address of the Ray cluster that plays the matches; empty: this machine does.
 
     Raises:
         ConfigError: the folder holds a run of another recipe, or a tracker does not begin.
@@ -77,10 +78,13 @@ class LeagueTraining:
         processes: Processes | None = None,
         *,
         trace_one: bool = False,
+        cluster: str = "",
     ) -> None:
         self._opened = ExitStack()
         try:
-            self.parts = build(recipe, folder, view, processes or Processes(), self._opened)
+            self.parts = build(
+                recipe, folder, view, processes or Processes(), self._opened, cluster=cluster
+            )
             self.done = state.restore(self.parts)
             """Updates so far."""
             self.parts.memory.go_on_from(self.done)

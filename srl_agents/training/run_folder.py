@@ -20,6 +20,8 @@ from srl_envs.settings import dump
 
 RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
+WORKERS = "workers.json"
+"""What the workers of a cluster are doing."""
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES)
 """What may be there before the recipe is."""

@@ -7,8 +7,10 @@ Nothing is written, and a run does not notice that it is watched. Needs no model
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +21,14 @@ from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.rollouts.buffer import MatchBuffer, Played, needed
-from srl_agents.training.run_folder import BUFFER, RECIPE, STORE, VERSIONS
+from srl_agents.training.run_folder import BUFFER, RECIPE, STORE, VERSIONS, WORKERS
 from srl_envs.errors import ConfigError, StoreError
 
 _WRITER = re.compile(r"process (\d+) \(")
 """In the lock of a store: who writes to it, or wrote last."""
 _ROLES = (
     ("generation_process", "generation"),
+    ("ray_generation", "dispatcher of workers"),
     ("vllm", "vLLM server"),
     ("multiprocessing.resource_tracker", ""),
     ("multiprocessing", "worker"),
@@ -84,6 +87,8 @@ class RunState:
     """Versions that lie where engines open them."""
     faults: list[str] = field(default_factory=list)
     """Met in the last update."""
+    workers: Numbers = field(default_factory=dict)
+    """What workers of a cluster do -> how many; ``lost`` counts those that had to be replaced."""
 
 
 _SECONDS = {
@@ -145,6 +150,7 @@ class RunWatch:
             rates={told: run[key] for key, told in _RATES.items() if key in run},
             seconds={told: run[key] for key, told in _SECONDS.items() if key in run},
             versions=self._versions(),
+            workers=self._workers(),
             faults=sorted(
                 key.removeprefix("fault/")
                 for values in (run, *last["learners"].values())
@@ -187,6 +193,16 @@ class RunWatch:
             wanted = {spec.match_id for spec in needed(order, played.episodes)}
             done = len(wanted & played.episodes.keys())
             yield Queue(name=f"matches of update {number}", done=done, whole=len(wanted))
+
+    def _workers(self) -> Numbers:
+        """As the process that asks them wrote last."""
+        try:
+            rows = json.loads((self.folder / WORKERS).read_text())["workers"]
+        except (OSError, ValueError, KeyError):
+            return {}
+        counted: Counter[str] = Counter(row["doing"] for row in rows)
+        lost = sum(row["starts"] - 1 for row in rows)
+        return {name: float(count) for name, count in sorted(counted.items())} | {"lost": lost}
 
     def _versions(self) -> int:
         folder = self.folder / VERSIONS

@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from srl_envs.errors import DeadlineError, ModelError
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, SRLError
 
+USER_ERROR = 2
+"""Exit code of a command: what is wrong is the user's to fix, and another try would end alike."""
 _TAIL = 12
 """Last lines of its log in our messages."""
 
@@ -48,7 +50,7 @@ class Supervised:
         self._process: subprocess.Popen[bytes] | None = None
         self._heard_s = time.monotonic()
         self._deaths = 0
-        self._fault: ModelError | None = None
+        self._fault: SRLError | None = None
         self._closed = False
         self.starts = 0
         """How often it was started."""
@@ -77,6 +79,7 @@ class Supervised:
 
         Raises:
             ModelError: it ended too often; with its last words.
+            ConfigError: it ended because of the user's mistake; likewise.
             DeadlineError: it fell silent too often; likewise.
         """
         if self._fault is not None:
@@ -127,6 +130,9 @@ class Supervised:
             if self._closed or process is not self._process:
                 return
             ended = f"{self._what} ended with exit code {code}"
+            if code == USER_ERROR:
+                self._fault = ConfigError(f"{ended}; see {self.log}.\n{self._last_words()}")
+                return
             self._deaths += 1
             if self._deaths > self._restarts:
                 self._fault = ModelError(f"{ended}; see {self.log}.\n{self._last_words()}")

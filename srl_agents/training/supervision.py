@@ -33,6 +33,7 @@ def train(
     processes: Processes | None = None,
     *,
     trace_one: bool = False,
+    cluster: str = "",
 ) -> Outcome:
     """Begin or continue a run, and bring it to its end.
 
@@ -42,13 +43,16 @@ def train(
         view: shows progress.
         processes: that share the work.
         trace_one: write a profiler's trace of one update.
+        cluster: address of the Ray cluster that plays the matches; empty: this machine does.
 
     Raises:
         FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
         SRLError: as `LeagueTraining` and its `run` do.
     """
     while True:
-        training = LeagueTraining(recipe, folder, view, processes, trace_one=trace_one)
+        training = LeagueTraining(
+            recipe, folder, view, processes, trace_one=trace_one, cluster=cluster
+        )
         told = ""
         try:
             return training.run()

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from srl_agents.engines.server_metrics import metrics_page, page_of
+from srl_agents.engines.server_metrics import page_of
 from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
+from srl_agents.metrics.prometheus import metrics_page
 from srl_envs.errors import ConfigError
 from tests.vllm_stub import vllm_stub
 

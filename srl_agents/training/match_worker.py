@@ -1,0 +1,140 @@
+"""One of many processes that play: its own base, engine and environments, no folder of a run, no league.
+
+It is told which weights to have and which matches to play, and tells episodes. Whoever starts it, such as
+`srl_agents.training.ray_generation`, decides what is played where; nothing here knows Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
+from srl_agents.league.manager import BOT
+from srl_agents.recipes.game_settings import bots_of
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
+from srl_agents.rollouts import Rollouts
+from srl_agents.training.single_parts import load_bases, make_engine
+from srl_agents.transports.shared import SharedTransport
+from srl_agents.transports.updates import DTYPES
+from srl_envs.settings import build
+
+_TYPES = {spelled: dtype for dtype, spelled in DTYPES.items()}
+Arrays = dict[str, NDArray[np.uint8]]
+"""Tensors of a version as bytes, by name; types and shapes are in its `WeightUpdate`."""
+
+
+def to_arrays(tensors: Mapping[str, torch.Tensor]) -> Arrays:
+    """Tensors as their bytes, which numpy and every object store know."""
+    return {
+        name: tensor.detach().to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy()
+        for name, tensor in tensors.items()
+    }
+
+
+def from_arrays(update: WeightUpdate, arrays: Arrays) -> dict[str, torch.Tensor]:
+    """The tensors of an update from their bytes; copies, as stores of objects lend theirs to read only."""
+    return {
+        header.name: torch.from_numpy(np.array(arrays[header.name]))
+        .view(_TYPES[header.dtype])
+        .reshape(header.shape)
+        for header in update.tensors
+    }
+
+
+class MatchWorker:
+    """Plays parts of orders.
+
+    Args:
+        recipe: of the run, as plain values.
+    """
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        self._recipe = recipe
+        self._opened = ExitStack()
+
+    def open(self) -> dict[str, Any]:
+        """Load what it needs.
+
+        Returns:
+            Who it is, once it can play: process, host, threads.
+
+        Raises:
+            SRLError: something cannot be loaded or does not fit.
+        """
+        own = build(LeagueRecipe, self._recipe, "recipe of the run")
+        folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="srl-worker-")))
+        (base,) = load_bases(own)
+        self._weights = SharedTransport()
+        self._loop = asyncio.Runner()
+        self._opened.callback(self._loop.close)
+        self._engine = make_engine(own, base, self._weights, folder, own.engine)
+        self._opened.callback(lambda: self._loop.run(self._engine.close()))
+        self._policies: dict[str, Policy] = {base.name: ModelPolicy(self._engine)}
+        self._policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(own.games)}
+        self._drawn_as = {base.name: base.name}
+        self._installed: dict[str, WeightVersion] = {}
+        self._rollouts = self._opened.enter_context(
+            Rollouts(
+                self._policies,
+                root_seed=own.seed,
+                order=own.rollout.order,
+                concurrency=own.rollout.concurrency,
+                contents=self._drawn_as,
+                references=own.judges_answers,
+                loop=self._loop,
+            )
+        )
+
+        return {
+            "pid": os.getpid(),
+            "host": os.uname().nodename,
+            "threads": torch.get_num_threads(),
+            "omp_num_threads": os.environ.get("OMP_NUM_THREADS", ""),
+        }
+
+    def install(
+        self, updates: Sequence[WeightUpdate], keep: Collection[str], *arrays: Arrays
+    ) -> None:
+        """Have these versions, and of the others those that are kept.
+
+        Args:
+            updates: new versions.
+            keep: ids of the versions that may be asked for.
+            *arrays: bytes of the updates, in their order.
+
+        Raises:
+            ModelError: bytes are not those of their version, down to the last bit.
+        """
+        for name in [name for name in self._installed if name not in keep]:
+            self._loop.run(self._engine.retire(self._installed.pop(name)))
+            self._policies.pop(name, None)
+            self._drawn_as.pop(name, None)
+        for update, own in zip(updates, arrays, strict=True):
+            held = self._weights.publish(
+                update.version, from_arrays(update, own), update.previous, update.shown
+            )
+            self._loop.run(self._engine.install(held))
+            self._weights.release(update.version)
+            name = str(update.version)
+            self._installed[name] = update.version
+            self._policies[name] = ModelPolicy(self._engine, update.version, update.shown)
+            self._drawn_as[name] = update.version.label
+
+    def play(self, specs: Sequence[MatchSpec]) -> list[Episode]:
+        """Play matches together, to the last one."""
+        return self._rollouts.play(specs)
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        self._opened.close()

@@ -1,0 +1,137 @@
+"""Parts of orders are played once each, whatever becomes of those who play them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srl_agents.records import MatchSpec
+from srl_agents.rollouts.buffer import MatchOrder
+from srl_agents.rollouts.leases import Leases, Part, parts_of
+from srl_envs.errors import ModelError
+
+ROOT = Path(__file__).parents[3]
+
+
+def spec(schedule: str, number: int, attempt: int) -> MatchSpec:
+    return MatchSpec(
+        env_id="connect_four-v0", seed=number, split="train", seats=("a", "b"),
+        schedule=f"{schedule}/alice", number=number, attempt=attempt,
+    )  # fmt: skip
+
+
+def groups(schedule: str, sizes: list[int]) -> tuple[MatchSpec, ...]:
+    return tuple(spec(schedule, n, k) for n, size in enumerate(sizes) for k in range(size))
+
+
+def part(number: int, place: int) -> Part:
+    return Part(key=(number, place), specs=(spec("train", number, place),))
+
+
+@given(
+    st.lists(st.integers(1, 5), max_size=8), st.lists(st.integers(1, 3), max_size=3),
+    st.integers(1, 9),
+)  # fmt: skip
+def test_parts_hold_whole_groups_in_order_and_each_match_once(
+    sizes: list[int], spares: list[int], size: int
+) -> None:
+    order = MatchOrder(number=7, specs=groups("train", sizes), spares=groups("refill", spares))
+    parts = parts_of(order, size)
+    assert [s for p in parts for s in p.specs] == [*order.specs, *order.spares]
+    assert [p.key for p in parts] == [(7, place) for place in range(len(parts))]
+    homes: dict[tuple[str, int], set[int]] = {}
+    for place, each in enumerate(parts):
+        starts = {(s.schedule, s.number) for s in each.specs}
+        assert len(each.specs) <= size or len(starts) == 1
+        for start in starts:
+            homes.setdefault(start, set()).add(place)
+    assert all(len(places) == 1 for places in homes.values())
+
+
+@given(st.data())
+def test_every_part_is_done_once_whoever_dies_or_is_late(data: st.DataObject) -> None:
+    """Workers die, expire and finish in any order; parts are wanted again and again meanwhile."""
+    parts = [part(1 + place // 4, place) for place in range(data.draw(st.integers(1, 9)))]
+    leases, done, now_s = Leases(lease_s=5.0, deaths=10_000), [], 0.0
+    for _ in range(data.draw(st.integers(0, 60))):
+        worker = data.draw(st.integers(0, 3))
+        event = data.draw(st.sampled_from(["take", "done", "lost", "late", "want"]))
+        now_s += 1.0
+        if event == "take" and leases.held(worker) is None:
+            leases.take(worker, now_s)
+        elif event == "done" and (ended := leases.done(worker)) is not None:
+            done.append(ended.key)
+        elif event == "lost":
+            leases.lost(worker, "killed")
+        elif event == "late":
+            for late in leases.expired(now_s):
+                leases.lost(late, "late")
+        elif event == "want":
+            leases.want([p for p in parts if p.key not in done])
+        held = [p.key for w in range(4) if (p := leases.held(w)) is not None]
+        assert len(set(held)) == len(held)
+        assert not set(held) & set(done)
+    leases.want([p for p in parts if p.key not in done])
+    for worker in range(4):
+        leases.lost(worker, "over")
+    while (last := leases.take(0, now_s)) is not None:
+        done.append(last.key)
+        leases.done(0)
+    assert sorted(done) == sorted(p.key for p in parts)
+
+
+def test_a_lease_ends_at_its_time_and_the_oldest_part_goes_first() -> None:
+    leases = Leases(lease_s=5.0, deaths=3)
+    leases.want([part(2, 0), part(1, 1), part(1, 0)])
+    taken = [leases.take(worker, now_s=float(worker)) for worker in range(3)]
+    assert [p.key for p in taken if p] == [(1, 0), (1, 1), (2, 0)]
+    assert leases.expired(4.9) == []
+    assert leases.expired(6.0) == [0, 1]
+    leases.lost(1, "late")
+    assert leases.busy_with(1)
+    assert (leases.waiting, leases.reissued) == (1, 1)
+    again = leases.take(1, 7.0)
+    assert again is not None
+    assert again.key == (1, 1)
+
+
+def test_a_part_that_ends_its_workers_ends_the_run() -> None:
+    leases = Leases(lease_s=5.0, deaths=2)
+    leases.want([part(3, 4)])
+    for worker in range(2):
+        leases.take(worker, 0.0)
+        leases.lost(worker, "killed by the system")
+    leases.take(2, 0.0)
+    with pytest.raises(ModelError, match="part 4 of update 3; the last one: killed by the system"):
+        leases.lost(2, "killed by the system")
+
+
+def test_what_the_trainer_dropped_is_not_played_again() -> None:
+    leases = Leases(lease_s=5.0, deaths=2)
+    leases.want([part(1, 0), part(1, 1), part(2, 0)])
+    leases.take(0, 0.0)
+    leases.drop([1])
+    assert leases.waiting == 1
+    assert leases.done(0) is not None
+    following = leases.take(0, 0.0)
+    assert following is not None
+    assert following.key == (2, 0)
+
+
+def test_one_module_imports_ray_and_no_other_imports_that_module() -> None:
+    only = ROOT / "srl_agents/training/ray_generation.py"
+    for package in ("srl_envs", "srl_agents", "leaderboards"):
+        for path in (ROOT / package).rglob("*.py"):
+            names = set()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            rays = {name for name in names if name.partition(".")[0] == "ray"}
+            assert bool(rays) == (path == only), path
+            assert not any(name.startswith(f"srl_agents.training.{only.stem}") for name in names)
