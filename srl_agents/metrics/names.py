@@ -90,6 +90,7 @@ MEANINGS = {
     "publish_s": "seconds spent on naming and installing new versions (all learners)",
     "wait_s": "seconds in which training waited for matches (asynchronous)",
     "overlap_s": "seconds in which generation and training both worked (asynchronous)",
+    "queued": "matches of later updates that were played already (asynchronous)",
     "generation_idle_s": "seconds in which generation had nothing to play (asynchronous)",
     "tokens_per_s": "tokens sampled per second of play",
     "train_tokens_per_s": "tokens learned from per second of the phase update (not dpo)",
@@ -134,7 +135,7 @@ _COMPONENT = "reward/"
 
 WALL_CLOCK = (
     "generate_s", "train_s", "publish_s", "tokens_per_s", "memory/allocated_gb",
-    "wait_s", "overlap_s", "generation_idle_s",
+    "wait_s", "overlap_s", "generation_idle_s", "queued",
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
     "prompt_tokens/computed", "requests_in_flight", "environments_s",
     "first_token_s/p50", "first_token_s/p99", "between_tokens_s/p50", "between_tokens_s/p99",

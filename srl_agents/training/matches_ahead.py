@@ -94,6 +94,8 @@ class MatchesAhead:
         metrics["refilled"] = (
             float(len(chosen) - len(order.specs)) / self._recipe.rollout.group_size
         )
+        later = [known for known in self._buffer.numbers() if known > number]
+        metrics["queued"] = float(sum(len(self._reader(known).episodes) for known in later))
         self._worked_since_s = ended_s
         return Taken(
             episodes=[played.episodes[spec.match_id] for spec in chosen],
@@ -201,8 +203,8 @@ class MatchesAhead:
         return {
             "generate_s": sum(end - begin for begin, end in self._rounds(number, ended_s)),
             "wait_s": ended_s - began_s,
-            "overlap_s": _common_s(rounds, working),
-            "generation_idle_s": ended_s - since_s - _common_s(rounds, both),
+            "overlap_s": common_s(rounds, working),
+            "generation_idle_s": ended_s - since_s - common_s(rounds, both),
         }
 
     def _rounds(self, number: int, now_s: float) -> list[tuple[float, float]]:
@@ -214,7 +216,12 @@ class MatchesAhead:
         return rounds
 
 
-def _common_s(rounds: list[tuple[float, float]], window: tuple[float, float]) -> float:
-    """Seconds of a window that lie in one of the rounds, which do not overlap."""
-    begin_s, end_s = window
-    return sum(max(0.0, min(end, end_s) - max(begin, begin_s)) for begin, end in rounds)
+def common_s(rounds: list[tuple[float, float]], window: tuple[float, float]) -> float:
+    """Seconds of a window that lie in a round; workers of a cluster play several orders at once."""
+    reached_s, end_s = window
+    total = 0.0
+    for begin, end in sorted(rounds):
+        begins, ends = max(begin, reached_s), min(end, end_s)
+        if ends > begins:
+            total, reached_s = total + ends - begins, ends
+    return total

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from srl_agents.coordination.processes import Processes
@@ -23,7 +25,7 @@ from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate, WeightVersion
 from srl_agents.rollouts.buffer import MatchBuffer, left
-from srl_agents.training.matches_ahead import MatchesAhead
+from srl_agents.training.matches_ahead import MatchesAhead, common_s
 from srl_agents.training.parts import build
 from srl_agents.training.supervised import Supervised
 from srl_agents.transports.files import FilesTransport
@@ -202,6 +204,19 @@ def test_seconds_in_which_both_worked_are_those_that_the_rounds_share(
     assert 0.02 <= metrics["overlap_s"] <= ended - began
     assert 0 <= metrics["wait_s"] < ended - began
     assert 0 <= metrics["generation_idle_s"] <= ended - began
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), max_size=5),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_seconds_in_several_rounds_at_once_count_once(
+    rounds: list[tuple[int, int]], begin: int, end: int
+) -> None:
+    intervals = [(float(at), float(at + length)) for at, length in rounds]
+    inside = [any(at <= second < at + length for at, length in rounds) for second in range(40)]
+    assert common_s(intervals, (begin, end)) == sum(inside[begin : max(begin, end)])
 
 
 def test_a_dead_process_ends_the_wait(start: Callable[..., Run]) -> None:
