@@ -108,11 +108,11 @@ inspect: install .venv-inspect/.installed ## Make .venv-inspect and run the test
 	SRL_INSPECT_PYTHON=$(abspath .venv-inspect/bin/python) $(BIN)/pytest -m "slow or not slow" tests/srl_agents/exports
 
 # Ray lies beside .venv, whose packages it sees: what is trained with must not depend on what Ray brings.
-.venv-ray/.installed: install
+SITE := import site; print(site.getsitepackages()[0])
+.venv-ray/.installed: $(STAMP)
 	test -x .venv-ray/bin/python || $(BIN)/python -m venv .venv-ray
 	.venv-ray/bin/python -m pip install --quiet --progress-bar off 'ray==2.60.*'
-	.venv-ray/bin/python -c "import site; open(site.getsitepackages()[0] + '/beside.pth', 'w').write(\
-		'import site; site.addsitedir(\"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')\")')"
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" > $$(.venv-ray/bin/python -c '$(SITE)')/beside.pth
 	@touch $@
 
 .PHONY: ray
