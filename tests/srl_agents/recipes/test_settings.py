@@ -85,7 +85,7 @@ def test_what_is_meant_for_adapters_is_refused_of_whole_weights(
         ("training.iterations=5", "rows 5 steps old, and max_staleness=4"),
         ("asynchronous.in_flight=switch", r"Set rollout\.order to 'free'"),
         ("engine={kind: vllm, max_versions: 3}", "versions at once"),
-        ("asynchronous={ahead: 0}", "ahead=0"),
+        ("asynchronous={ahead: -1}", "ahead=-1"),
         ("asynchronous={patience_s: 0}", "patience_s=0"),
     ],
 )

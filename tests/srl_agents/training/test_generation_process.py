@@ -58,6 +58,7 @@ def generate(
     deaths: Deaths | None = None,
     reply: Callable[[GenerationRequest], str] = column,
     order: str = "free",
+    part_matches: int = 0,
 ) -> ScriptedEngine:
     """Play all that is ordered in one process's life."""
 
@@ -72,7 +73,7 @@ def generate(
         rollouts = Rollouts(policies, root_seed=7, order=order, contents=drawn_as, concurrency=4)  # type: ignore[arg-type]
         generator = Generator(
             MatchBuffer(folder, 4), engine, rollouts, policies=policies, drawn_as=drawn_as,
-            switch=switch,
+            switch=switch, part_matches=part_matches,
         )  # fmt: skip
         try:
             await generator.run(until=lambda: True)
@@ -93,22 +94,27 @@ def writers(episode: Episode, seat: int = 0) -> list[str]:
     return [turn.version for turn in episode.trajectories[seat].turns]
 
 
-@pytest.mark.parametrize("how", ["free", "exact"])
+@pytest.mark.parametrize(("how", "part_matches"), [("free", 0), ("exact", 0), ("exact", 2)])
 def test_a_process_that_dies_is_followed_by_one_that_plays_the_rest_under_the_same_seeds(
-    tmp_path: Path, how: str
+    tmp_path: Path, how: str, part_matches: int
 ) -> None:
     whole, broken = MatchBuffer(tmp_path / "whole", 4), MatchBuffer(tmp_path / "broken", 4)
     orders = [order(1, 0), order(2, 0)]
     for buffer in (whole, broken):
         for each in orders:
             buffer.order(each, learned=0)
-    generate(whole.folder, order=how)
+    generate(whole.folder, order=how, part_matches=part_matches)
     for at_reply in (25, 40):
         with pytest.raises(ModelError):
-            generate(broken.folder, deaths=Deaths(at_reply=at_reply), order=how)
+            generate(
+                broken.folder,
+                deaths=Deaths(at_reply=at_reply),
+                order=how,
+                part_matches=part_matches,
+            )
     some = len(played(broken, 1)) + len(played(broken, 2))
     assert 0 < some < 12
-    generate(broken.folder, order=how)
+    generate(broken.folder, order=how, part_matches=part_matches)
     for each in orders:
         assert not left(each, played(broken, each.number))
         assert played(broken, each.number) == played(whole, each.number)
