@@ -25,6 +25,7 @@ from srl_agents.agents.players import ModelPolicy
 from srl_agents.caching.blocks import least_computed
 from srl_agents.caching.traces import Trace, read_trace, renumbered, write_trace
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_tiers import TierSettings
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
@@ -43,11 +44,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "all on": {},
     "no sharing": {"share_prefixes": False},
     "nothing kept": {"cache_bytes": 0},
+    "kept in host memory": {"cache_bytes": 0, "host_bytes": 2**30},
+    "kept in files": {"cache_bytes": 0, "disk_bytes": 2**30},
     "no refill": {"refill": False},
     "copied prefixes": {"read_in_place": 10**9},
     "all off": {"share_prefixes": False, "cache_bytes": 0, "refill": False, "read_in_place": 10**9},
 }
-"""What differs of `DecodingSettings`, and the bytes that are kept between requests."""
+"""What differs of `DecodingSettings`, and the bytes that are kept between requests, by place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ def of_game(
     for name in options.settings:
         chosen = dict(SETTINGS[name])
         cache_bytes = chosen.pop("cache_bytes", 2**30)
+        places = {key: chosen.pop(key, 0) for key in ("host_bytes", "disk_bytes")}
         with asyncio.Runner() as runner:
             engine = TransformersEngine(
                 base,
@@ -145,6 +149,7 @@ def of_game(
                 live_bytes=2**30,
                 cache_bytes=cache_bytes,
                 decoding=DecodingSettings(**chosen),
+                tiers=TierSettings(**places),
             )
             specs = groups(game, options.states, options.attempts)
             own = play(specs, engine, runner, None if first else trace)

@@ -5,6 +5,7 @@
 A vLLM server (SRL_VLLM_PYTHON) with so many blocks of keys and values answers a game's group rollouts, whose
 requests are recorded. The trace is replayed through LRU with the same number of blocks, and tokens that hit
 are compared with the server's own counters, ``vllm:prefix_cache_queries`` and ``vllm:prefix_cache_hits``.
+With ``--servers 2`` a conductor places the requests on two, and hits are compared with a cache without limit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import asyncio
 import json
 import re
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +24,17 @@ import httpx2
 
 from benchmarks.caching.group_rollouts import groups
 from srl_agents.agents.players import ModelPolicy
+from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.replay import make_policy, replay
 from srl_agents.caching.traces import Trace, read_trace
-from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.conducted import ConductedEngine
+from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.vllm_engine import VLLMEngine
 from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
 from srl_agents.models import catalog
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.records import MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.request_trace import RequestTrace
 
@@ -57,10 +63,9 @@ def simulated_hits(trace: Trace, blocks: int) -> int:
     )
 
 
-def measured(
-    model: str, game: str, *, blocks: int, states: int, attempts: int, folder: Path
-) -> dict[str, Any]:
-    """Play on a server, and replay."""
+@contextmanager
+def serving(model: str, blocks: int, servers: int, folder: Path) -> Iterator[list[VLLMServer]]:
+    """Servers of one model while the block runs."""
     settings = VLLMServerSettings(
         model=str(catalog.resolve(model)),
         lora_rank=0,
@@ -72,47 +77,84 @@ def measured(
         compiled=False,
         arguments=("--num-gpu-blocks-override", str(blocks)),
     )
+    with ExitStack() as opened:
+        started = []
+        for number in range(servers):
+            server = VLLMServer(settings, folder / f"server{number}.log")
+            opened.callback(server.close)
+            server.start()
+            started.append(server)
+        yield started
+
+
+def play(servers: Sequence[VLLMServer], model: str, specs: Sequence[MatchSpec], path: Path) -> None:
+    """Play the matches, all at once, and record their requests."""
+    chat = ChatTokenizer.load(catalog.resolve(model))
+    with asyncio.Runner() as runner:
+        engines: list[Engine] = [
+            VLLMEngine(
+                HTTPLink(server), chat, SamplingSettings(max_new_tokens=4), context_length=CONTEXT
+            )
+            for server in servers
+        ]
+        engine = engines[0]
+        if len(engines) > 1:
+            engine = ConductedEngine(
+                engines,
+                lambda request: block_hashes(
+                    chat.encode_prompt(request.observation, request.examples, request.earlier),
+                    BLOCK,
+                ),
+                places=2,
+            )
+        policies, trace = {"model": ModelPolicy(engine)}, RequestTrace(path, BLOCK)
+        with Rollouts(
+            policies, root_seed=0, order="free", concurrency=len(specs), loop=runner, trace=trace
+        ) as rollouts:
+            rollouts.play(specs)
+        runner.run(engine.close())
+
+
+def measured(
+    model: str,
+    game: str,
+    *,
+    blocks: int,
+    states: int,
+    attempts: int,
+    folder: Path,
+    servers: int = 1,
+) -> dict[str, Any]:
+    """Play on servers, and replay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "requests.jsonl"
     path.unlink(missing_ok=True)  # a trace goes on where it ended
-    server = VLLMServer(settings, folder / "server.log")
-    try:
-        server.start()
-        before = counters(server.url)
-        with asyncio.Runner() as runner:
-            engine = VLLMEngine(
-                HTTPLink(server),
-                ChatTokenizer.load(catalog.resolve(model)),
-                SamplingSettings(max_new_tokens=4),
-                context_length=CONTEXT,
-            )
-            policies, trace = {"model": ModelPolicy(engine)}, RequestTrace(path, BLOCK)
-            with Rollouts(
-                policies,
-                root_seed=0,
-                order="free",
-                concurrency=states * attempts,
-                loop=runner,
-                trace=trace,
-            ) as rollouts:
-                rollouts.play(groups(game, states, attempts))
-            runner.run(engine.close())
-        after = counters(server.url)
-    finally:
-        server.close()
+    with serving(model, blocks, servers, folder) as started:
+        before = [counters(server.url) for server in started]
+        play(started, model, groups(game, states, attempts), path)
+        after = [counters(server.url) for server in started]
     recorded = read_trace(path, BLOCK)
-    hits = after["hits"] - before["hits"]
-    simulated = simulated_hits(recorded, blocks)
-    return {
+    counted = {
+        name: sum(late[name] - early[name] for late, early in zip(after, before, strict=True))
+        for name in ("queries", "hits")
+    }
+    possible = simulated_hits(recorded, recorded.blocks)
+    found: dict[str, Any] = {
         "game": game,
+        "servers": servers,
         "blocks": blocks,
         "requests": len(recorded.requests),
-        "queries": after["queries"] - before["queries"],
-        "hits": hits,
-        "simulated_hits": simulated,
-        "simulated_without_limit": simulated_hits(recorded, recorded.blocks),
-        "ratio": simulated / hits,
+        **counted,
+        "possible_hits": possible,
+        "share_of_possible": counted["hits"] / possible,
+        "queries_by_server": [
+            late["queries"] - early["queries"] for late, early in zip(after, before, strict=True)
+        ],
     }
+    if servers == 1:
+        simulated = simulated_hits(recorded, blocks)
+        found |= {"simulated_hits": simulated, "ratio": simulated / counted["hits"]}
+    return found
 
 
 def main() -> None:
@@ -125,6 +167,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=32)
     parser.add_argument("--states", type=int, default=1)
     parser.add_argument("--attempts", type=int, default=3)
+    parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--log", type=Path, help="folder for the server's log and the trace")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -136,10 +179,11 @@ def main() -> None:
             states=options.states,
             attempts=options.attempts,
             folder=options.log or Path(folder),
+            servers=options.servers,
         )
     found["command"] = (
         f"python -m benchmarks.caching.vllm_hits --game {options.game} --blocks {options.blocks} "
-        f"--states {options.states} --attempts {options.attempts}"
+        f"--states {options.states} --attempts {options.attempts} --servers {options.servers}"
     )
     print(json.dumps(found, indent=1))
     if options.json:

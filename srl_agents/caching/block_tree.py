@@ -57,6 +57,20 @@ class BlockTree(ABC, Generic[Key, Value]):
         """Drop a block; those that extend it become roots."""
         self._drop(self._blocks[key])
 
+    def split(self, key: Key, upper: Key, value: Value) -> None:
+        """Give the first part of a cached block a key of its own; it was used whenever the block was."""
+        lower = self._blocks[key]
+        block = self._blocks[upper] = Block(upper, value)
+        block.parent, block.children, lower.parent = lower.parent, 1, block
+        self.inherit(block, lower)
+
+    def over(self, keys: Sequence[Key]) -> None:
+        """The session whose last request had these blocks asks for nothing more."""
+        for key in keys:
+            block = self._blocks.get(key)
+            if block is not None:
+                self.retire(block)
+
     def touch(self, keys: Sequence[Key], knowledge: Knowledge = NOTHING_KNOWN) -> None:
         """Record one request and link its blocks."""
         parent: Block[Key, Value] | None = None
@@ -130,6 +144,13 @@ class BlockTree(ABC, Generic[Key, Value]):
 
     def leave(self, block: Block[Key, Value]) -> None:
         """A block was chosen for eviction."""
+
+    def inherit(self, block: Block[Key, Value], lower: Block[Key, Value]) -> None:
+        """A block was split off another one, which extends it from now on."""
+        block.place = lower.place
+
+    def retire(self, block: Block[Key, Value]) -> None:
+        """The session that used the block last is over; most policies need not know."""
 
     @abstractmethod
     def use(self, key: Key, block: Block[Key, Value] | None, depth: int) -> None:

@@ -101,7 +101,7 @@ class LearnedReuse(BlockTree[Key, Value]):
         past.count += 1
         past.kind = self._kind(past, depth) * _TURNS + self._turn
         past.epoch = self._times.epoch
-        self._times.used(past.kind)
+        self._times.used(past.kind, past.epoch)
         self._used_in[past.epoch % EPOCHS].append(key)
 
     def _kind(self, past: _Past[Key], depth: int) -> int:
@@ -135,6 +135,31 @@ class LearnedReuse(BlockTree[Key, Value]):
         if block.place >= 0:
             del self._cells[block.place][block.key]
             block.place = -1
+
+    def inherit(self, block: Block[Key, Value], lower: Block[Key, Value]) -> None:
+        """Both halves have one past."""
+        block.place = -1
+        if lower.key in self._entered:
+            self._entered[block.key] = self._entered[lower.key]
+        past = self._pasts.get(lower.key)
+        if past is None or block.key in self._pasts:
+            return
+        copied = self._pasts[block.key] = _Past(past.session)
+        copied.count, copied.epoch, copied.kind = past.count, past.epoch, past.kind
+        if self._times.epoch - past.epoch < EPOCHS:
+            self._times.used(past.kind, past.epoch)
+            self._used_in[past.epoch % EPOCHS].append(block.key)
+
+    def retire(self, block: Block[Key, Value]) -> None:
+        """What this session alone used is worth what blocks of ended sessions are."""
+        past, over = self._pasts.get(block.key), _OVER * _TURNS
+        if past is None or past.session is _SHARED or past.kind == over:
+            return
+        if self._times.epoch - past.epoch < EPOCHS:
+            self._times.reclassified(past.kind, over, past.epoch)
+        past.kind = over
+        if block.place >= 0:
+            self.offer(block)
 
     def leave(self, block: Block[Key, Value]) -> None:
         """Forget when it was inserted."""

@@ -105,6 +105,12 @@ class SegmentedLRU(BlockTree[Key, Value]):
         """Take it out; a block that is gone leaves its segment too."""
         self._leaves.discard(block)
 
+    def inherit(self, block: Block[Key, Value], lower: Block[Key, Value]) -> None:
+        """Both halves are in the same segment."""
+        super().inherit(block, lower)
+        if lower.key in self._protected:
+            self._protected[block.key] = block
+
     def leave(self, block: Block[Key, Value]) -> None:
         """An evicted block is not protected."""
         self._protected.pop(block.key, None)
@@ -213,6 +219,11 @@ class S3FIFO(BlockTree[Key, Value]):
     def withdraw(self, block: Block[Key, Value]) -> None:
         """Take it out."""
         self._queues[block.place[0]].discard(block)
+
+    def inherit(self, block: Block[Key, Value], lower: Block[Key, Value]) -> None:
+        """Both halves are in the same queue."""
+        super().inherit(block, lower)
+        self._in_small += block.place[0] == 0
 
     def leave(self, block: Block[Key, Value]) -> None:
         """Remember blocks that left the small queue."""

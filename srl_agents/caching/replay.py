@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from srl_agents.caching.cache_policy import NOTHING_KNOWN, CachePolicy, Knowledge
 from srl_agents.caching.farthest import FarthestNextUse
-from srl_agents.caching.learned import LearnedReuse
-from srl_agents.caching.recency import LRU, S3FIFO, DecayedLFU, SegmentedLRU
+from srl_agents.caching.online import ONLINE
 from srl_agents.caching.traces import Request, Trace
 from srl_envs.errors import ConfigError, nearest
 
@@ -20,14 +19,7 @@ Known = Literal["nothing", "sessions", "ends"]
 """What a policy is told: nothing, which session asks, or also that a session is over."""
 BlockPolicy = CachePolicy[int, bool]
 
-_ONLINE: dict[str, Callable[[int], BlockPolicy]] = {
-    "lru": LRU,
-    "segmented-lru": SegmentedLRU,
-    "decayed-lfu": DecayedLFU,
-    "s3-fifo": S3FIFO,
-    "learned": LearnedReuse,
-}
-POLICIES = (*_ONLINE, "oracle")
+POLICIES = (*ONLINE, "oracle")
 
 
 def make_policy(name: str, capacity: int, trace: Trace) -> BlockPolicy:
@@ -38,11 +30,11 @@ def make_policy(name: str, capacity: int, trace: Trace) -> BlockPolicy:
     """
     if name == "oracle":
         return FarthestNextUse(capacity, [request.blocks for request in trace.requests])
-    if name not in _ONLINE:
+    if name not in ONLINE:
         raise ConfigError(
             f"policy={name!r}: no such policy.{nearest(name, POLICIES)} There are {', '.join(POLICIES)}."
         )
-    return _ONLINE[name](capacity)
+    return ONLINE[name](capacity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,14 @@ class ReuseTimes:
         self._exposure_CA = np.zeros((classes, AGES))
         """Blocks that stood at this age at the end of an epoch, summed over epochs."""
 
-    def used(self, kind: int) -> None:
-        """A block of this class was used now."""
-        self._waiting_CE[kind, self.epoch % EPOCHS] += 1
+    def used(self, kind: int, epoch: int) -> None:
+        """A block of this class was used in ``epoch``, less than `EPOCHS` ago, and not since."""
+        self._waiting_CE[kind, epoch % EPOCHS] += 1
+
+    def reclassified(self, kind: int, other: int, epoch: int) -> None:
+        """A block that was used as ``kind`` in ``epoch``, and not since, is of another class now."""
+        self._waiting_CE[kind, epoch % EPOCHS] -= 1
+        self._waiting_CE[other, epoch % EPOCHS] += 1
 
     def came_back(self, kind: int, epoch: int) -> None:
         """A block that was used as ``kind`` in ``epoch``, and not since, is used again."""

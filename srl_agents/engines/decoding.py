@@ -1,13 +1,14 @@
 """The embedded engine's loop over live rows: one token for each of them per step, refilled at once.
 
 A step passes the new tokens of all rows through the model in one line: of rows that begin, what no other
-prompt had computed before; of the others, the token that they drew last. It knows neither threads nor
-time, and what it does is a function of the rows and of their order.
+prompt had computed before; of the others, the token that they drew last. It knows no threads. What it does
+without slower tiers is a function of the rows and of their order.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from srl_agents.caching.cache_policy import Knowledge
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_tiers import KVTiers
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row_attention import (
@@ -53,6 +56,10 @@ class Row:
     """Tokens that end it in its thoughts, too."""
     base_tokens: int = 0
     """First tokens of its prompt that the base reads for every version; 0: its version reads all."""
+    session: tuple[int, ...] | None = None
+    """The match and the seat that it is for; None: nobody knows."""
+    turns_ahead: int | None = None
+    """How many others move before this seat asks again, about."""
     thinking: Thinking | None = None
     """None: it has no thoughts."""
     reply: list[int] = field(default_factory=list)
@@ -137,6 +144,7 @@ class Decoder:
         live_tokens: keys and values of so many tokens may be in memory for live rows; a single row may
             have more, unless `require_room` is asked.
         cache_bytes: of prefixes that are kept when no row reads them.
+        tiers: where prefixes go that are more; unused where prefixes are not shared.
     """
 
     def __init__(
@@ -146,8 +154,10 @@ class Decoder:
         *,
         live_tokens: int,
         cache_bytes: int,
+        tiers: KVTiers | None = None,
     ) -> None:
         self._model, self._settings = model, settings
+        self._tiers = tiers if settings.share_prefixes else None
         self._live_tokens, self._cache_bytes = live_tokens, cache_bytes
         self.waiting: deque[Row] = deque()
         self._overtaken = 0
@@ -193,6 +203,15 @@ class Decoder:
         self._settings, self._cache_bytes = settings, self._cache_bytes // 2
         self.waiting.extend(self.clear())
 
+    def add(self, row: Row) -> None:
+        """A row waits for a place; what files have of its prompt is read meanwhile."""
+        self.waiting.append(row)
+        self._tree.expect(row.version, row.prompt[:-1], base_tokens=row.base_tokens)
+
+    def over(self, match: tuple[int, ...]) -> None:
+        """No row of a match will come any more."""
+        self._tree.over(match)
+
     def forget(self, version: str) -> None:
         """Drop what belongs to a version that no row has."""
         self._tree.forget(version)
@@ -215,7 +234,10 @@ class Decoder:
         longest = max((row.tail + 1 for row in self.rows), default=0)
         self._tails.require(len(self.rows), longest, self._live_tokens - self._tree.read_tokens)
         for slots in self._passes():
-            self._pass(slots, fresh)
+            began_s = time.monotonic()
+            tokens = self._pass(slots, fresh)
+            if self._tiers is not None:
+                self._tiers.computed(tokens, time.monotonic() - began_s)
         self._tree.shrink()
         finished = [row for row in self.rows if row.finish]
         self._release(finished)
@@ -235,7 +257,11 @@ class Decoder:
                 break
             alone = None if self._settings.share_prefixes else row
             row.end, row.cached = self._tree.enter(
-                alone or row.version, row.prompt[:-1], base=alone, base_tokens=row.base_tokens
+                alone or row.version,
+                row.prompt[:-1],
+                base=alone,
+                base_tokens=row.base_tokens,
+                knowledge=Knowledge(session=row.session, turns_ahead=row.turns_ahead),
             )
             new_tokens += len(row.prompt) - row.cached
             self.rows.append(row)
@@ -306,7 +332,13 @@ class Decoder:
             self._tails.clear()
 
     def _new_tree(self) -> PrefixTree:
-        return PrefixTree(self._model.bytes_per_token, self._cache_bytes, self._settings.eviction)
+        return PrefixTree(
+            self._model.bytes_per_token,
+            self._cache_bytes,
+            self._settings.eviction,
+            tiers=self._tiers,
+            device=self._model.device,
+        )
 
     # Passes
 
@@ -326,8 +358,8 @@ class Decoder:
         if not needed <= chosen or len(chosen) > 2 * len(needed) + 2:
             self._model.choose(sorted(needed))
 
-    def _pass(self, slots: list[int], fresh: set[Row]) -> None:
-        """One pass, with what it takes in and what it draws."""
+    def _pass(self, slots: list[int], fresh: set[Row]) -> int:
+        """One pass, with what it takes in and what it draws; returns how many tokens went through."""
         rows = [self.rows[slot] for slot in slots]
         begun = [(slot, row) for slot, row in zip(slots, rows, strict=True) if row in fresh]
         stretches, owners = self._stretches([row for _, row in begun])
@@ -360,6 +392,7 @@ class Decoder:
             row.copies.clear()
             row.tail += 1
         _draw(rows, logits_nV)
+        return len(ids) + len(rows)
 
     def _stretches(self, fresh: list[Row]) -> tuple[list[Stretch], list[tuple[str | None, int]]]:
         """What has to be computed of the prompts of rows that begin, and whose tokens these are."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
+from srl_agents.caching.online import Eviction
 from srl_envs.errors import ConfigError
-
-Eviction = Literal["lru"]
-"""``lru``: what no prompt went through for the longest time goes first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

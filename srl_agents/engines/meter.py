@@ -24,6 +24,10 @@ class EngineSpeed:
     """Replies that got a token, summed over steps."""
     places: int = 0
     """Replies that might have got one, likewise; 0 where the engine does not tell."""
+    host_tokens: int = 0
+    """Of prompts, whose keys and values came back from host memory."""
+    disk_tokens: int = 0
+    """Likewise, from files."""
 
     def merge(self, other: EngineSpeed) -> None:
         """Add another engine's, or a later one."""
@@ -32,6 +36,8 @@ class EngineSpeed:
         self.steps += other.steps
         self.rows += other.rows
         self.places += other.places
+        self.host_tokens += other.host_tokens
+        self.disk_tokens += other.disk_tokens
 
 
 @runtime_checkable
@@ -51,7 +57,7 @@ class StepMeter:
     """
 
     def __init__(self, places: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._places, self._clock = places, clock
+        self.places, self._clock = places, clock
         self._since_s: dict[Hashable, float] = {}
         """When a reply was asked for, or got its last token."""
         self._speed = EngineSpeed()
@@ -72,7 +78,7 @@ class StepMeter:
                 self._since_s[reply] = now_s
         self._speed.steps += 1
         self._speed.rows += len(fresh) + len(going_on)
-        self._speed.places += self._places
+        self._speed.places += self.places
 
     def gone(self, reply: Hashable) -> None:
         """Nobody waits for a reply any more."""

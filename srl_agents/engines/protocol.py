@@ -88,11 +88,13 @@ class GenerationRequest:
     version: WeightVersion | None
     """Who writes; None is the model as it was loaded."""
     key: tuple[int, ...]
-    """What the reply is for; equal keys get equal random numbers."""
+    """What the reply is for: the match, the seat, its turn. Equal keys get equal random numbers."""
     sampling: SamplingSettings | None = None
     """None: the engine's own."""
     priority: float = 0.0
     """Lower ones go first where several engines share the work; matches near their end are low."""
+    turns_ahead: int | None = None
+    """How many others move before this seat asks again, about; None: nobody knows."""
     deadline_s: float | None = None
     """Seconds from `generate` on until it raises `DeadlineError`; None: the engine's own."""
 
@@ -181,3 +183,11 @@ class RepeatableEngine(Engine, Protocol):
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Replies in the order of the requests; equal sequences get bit-equal replies."""
+
+
+@runtime_checkable
+class MatchEngine(Protocol):
+    """An engine that keeps what a seat has read until its match ends."""
+
+    async def match_over(self, match: tuple[int, ...]) -> None:
+        """No request whose key begins so will come again."""

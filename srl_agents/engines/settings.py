@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from srl_agents.engines.decoding_settings import DecodingSettings, Eviction
+from srl_agents.caching.online import Eviction
+from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
 
@@ -97,7 +98,16 @@ class TransformersSettings(EngineSettings):
     """GiB of keys and values of prompts that are kept for later ones, at most; 0 keeps none. Absent: 0.2 of
     free memory, in order ``exact`` 0.2 of all memory."""
     eviction: Eviction = "lru"
-    """What goes first where they are more: ``lru``, what no prompt went through for the longest time."""
+    """What goes first where they are more. ``lru``: what no prompt went through for the longest time.
+    ``learned``: what is used least per token and time, by what was seen so far and which matches are over.
+    Also ``segmented-lru``, ``decayed-lfu``, ``s3-fifo``."""
+    host_gib: float = 0.0
+    """GiB of host memory for prompts that ``cache_gib`` has no room for, at most; each is written and fetched
+    only where that is faster than computing, by what was measured. Not in order ``exact``."""
+    disk_gib: float = 0.0
+    """GiB of files for those that ``host_gib`` has no room for, likewise."""
+    disk_folder: str = ""
+    """Where these files are until the engine is closed; empty: in the run's folder."""
     share_prefixes: bool = True
     """Compute what prompts of one version have in common once."""
     refill: bool = True
@@ -112,10 +122,14 @@ class TransformersSettings(EngineSettings):
             raise ConfigError(f"live_gib={self.live_gib}: use more than 0.")
         if self.cache_gib is not None and not 0 <= self.cache_gib < float("inf"):
             raise ConfigError(f"cache_gib={self.cache_gib}: use 0 or more.")
+        for name in ("host_gib", "disk_gib"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
         self._decoding()
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
+        from srl_agents.engines.kv_tiers import TierSettings  # noqa: PLC0415 - torch: seconds
         from srl_agents.engines.transformers_engine import (  # noqa: PLC0415 - torch: seconds
             TransformersEngine,
         )
@@ -128,6 +142,12 @@ class TransformersSettings(EngineSettings):
             live_bytes=_bytes(self.live_gib),
             cache_bytes=_bytes(self.cache_gib),
             decoding=self._decoding(),
+            tiers=TierSettings(
+                host_bytes=int(self.host_gib * 2**30),
+                disk_bytes=int(self.disk_gib * 2**30),
+                folder=Path(self.disk_folder) if self.disk_folder else site.folder / "kv",
+                eviction=self.eviction,
+            ),
         )
         return engine
 

@@ -20,6 +20,7 @@ import torch
 
 from srl_agents.engines.decoding import Decoder, Row
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_tiers import KVTiers, TierSettings
 from srl_agents.engines.loop_thread import LoopThread
 from srl_agents.engines.meter import EngineSpeed, StepMeter
 from srl_agents.engines.protocol import (
@@ -60,6 +61,7 @@ class TransformersEngine:
         deadline_s: for requests that bring none; None waits for ever.
         control_deadline_s: for install, retire, sleep, wake and close, each.
         decoding: what the loop may do; ``max_rows`` in it is replaced.
+        tiers: places for prefixes beyond ``cache_bytes``; `generate_together` uses none.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class TransformersEngine:
         deadline_s: float | None = None,
         control_deadline_s: float = 600.0,
         decoding: DecodingSettings | None = None,
+        tiers: TierSettings | None = None,
     ) -> None:
         self.base, self.sampling = base, sampling
         self._open, self._deadline_s = open_update, deadline_s
@@ -83,10 +86,13 @@ class TransformersEngine:
         self._thinking = thinking_of(base.chat)
         self._model = base.playing()
         self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
+        self._tiers: KVTiers | None = None
+        if tiers is not None and (tiers.host_bytes or tiers.disk_bytes):
+            self._tiers = KVTiers(tiers, self._model.bytes_per_token)
         memory = memory_of(base.device)
         self._together_bytes = int(_TOGETHER_SHARE * memory.total)
         self._decoder = self._new_decoder(
-            int(_LIVE_SHARE * memory.free), int(_CACHE_SHARE * memory.free)
+            int(_LIVE_SHARE * memory.free), int(_CACHE_SHARE * memory.free), self._tiers
         )
         self._asked: dict[Row, Future[Row]] = {}
         """Rows of `generate` that have no answer yet."""
@@ -176,7 +182,11 @@ class TransformersEngine:
 
     async def take_speed(self) -> EngineSpeed:
         """See `MeteredEngine`."""
-        return await asyncio.wrap_future(self._thread.submit(self._meter.take))
+        return await asyncio.wrap_future(self._thread.submit(self._speed))
+
+    async def match_over(self, match: tuple[int, ...]) -> None:
+        """See `MatchEngine`."""
+        self._thread.submit(lambda: self._decoder.over(match))
 
     async def halve_rows(self) -> tuple[int, int] | None:
         """See `HalvingEngine`; a step reads half as many prompt tokens, too."""
@@ -186,6 +196,7 @@ class TransformersEngine:
         tokens = max(1, self._decoding.step_tokens // 2)
         self._decoding = replace(self._decoding, max_rows=before // 2, step_tokens=tokens)
         await self._between_steps(lambda: self._decoder.lower(self._decoding), "halving")
+        self._meter.places = self._decoding.max_rows
         gc.collect()  # the step that failed lies in a circle of tasks and errors
         empty_cache(self.base.device)
         return before, self._decoding.max_rows
@@ -239,6 +250,8 @@ class TransformersEngine:
             message_ends=ends,
             base_tokens=self._base_tokens(prompt, name),
             thinking=self._thinking,
+            session=request.key[:-1],
+            turns_ahead=request.turns_ahead,
         )
 
     def _base_tokens(self, prompt: tuple[int, ...], version: str | None) -> int:
@@ -294,7 +307,7 @@ class TransformersEngine:
         self._meter.asked(row)
         if row.version is not None:
             self._in_flight[row.version] += 1
-        self._decoder.waiting.append(row)
+        self._decoder.add(row)
 
     def _drop(self, row: Row) -> None:
         if row in self._asked:
@@ -324,6 +337,12 @@ class TransformersEngine:
         except Exception as error:  # noqa: BLE001 - whoever waits raises it, and the loop goes on
             self._fail(error)
         return self._decoder.busy
+
+    def _speed(self) -> EngineSpeed:
+        speed = self._meter.take()
+        if self._tiers is not None:
+            speed.host_tokens, speed.disk_tokens = self._tiers.take_fetched()
+        return speed
 
     def _time(self, rows: Sequence[Row]) -> None:
         """Tell the meter who got a token."""
@@ -357,7 +376,9 @@ class TransformersEngine:
             for row in rows:
                 self._meter.gone(row)
 
-    def _new_decoder(self, live_bytes: int, cache_bytes: int) -> Decoder:
+    def _new_decoder(
+        self, live_bytes: int, cache_bytes: int, tiers: KVTiers | None = None
+    ) -> Decoder:
         """One with these limits, where the caller of the engine gave none."""
         live = live_bytes if self._live_bytes is None else self._live_bytes
         return Decoder(
@@ -365,6 +386,7 @@ class TransformersEngine:
             self._decoding,
             live_tokens=live // self._model.bytes_per_token,
             cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
+            tiers=tiers,
         )
 
     def _memory(self) -> AbstractContextManager[None]:
@@ -393,3 +415,5 @@ class TransformersEngine:
 
     def _give_up(self) -> None:
         self._fail(ModelError(f"the engine of {self.base.name} was closed; make another one."))
+        if self._tiers is not None:
+            self._tiers.close()

@@ -268,7 +268,7 @@ class VLLMEngine:
         ) -> Piece:
             seed = seed_of((*request.key, number) if number else request.key)
             settings = replace(sampling, max_new_tokens=most, stop=stops)
-            return await self._sample(ids, request.version, settings, seed, end)
+            return await self._sample(ids, request, settings, seed, end)
 
         return await written_in_pieces(
             self._chat, self._thinking, prompt, request, sampling=sampling, sample=sample
@@ -277,7 +277,7 @@ class VLLMEngine:
     async def _sample(
         self,
         prompt: tuple[int, ...],
-        version: WeightVersion | None,
+        request: GenerationRequest,
         sampling: SamplingSettings,
         seed: int,
         end: float,
@@ -288,10 +288,13 @@ class VLLMEngine:
             await asyncio.sleep(pause_s)
             pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             self._require_open()
+            version = request.version
             name = self._base if version is None else self._installed[version]
             try:
                 left_s = end - time.monotonic()
-                piece = await self._link.sample(name, prompt, sampling, seed, left_s)
+                piece = await self._link.sample(
+                    name, prompt, sampling, seed, left_s, priority=round(request.priority)
+                )
             except AdaptersLostError:
                 await self._restore()
                 continue

@@ -52,12 +52,15 @@ class HTTPLink:
         sampling: SamplingSettings,
         seed: int,
         timeout_s: float,
+        *,
+        priority: int,
     ) -> Piece | None:
         """See `VLLMLink`."""
         body = {
             "model": name,
             "token_ids": list(prompt),
             "output_mode": "tokens",
+            "priority": priority,
             "sampling_params": {
                 "temperature": sampling.temperature,
                 "top_k": sampling.top_k,

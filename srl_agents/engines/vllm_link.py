@@ -31,6 +31,8 @@ class VLLMLink(Protocol):
         sampling: SamplingSettings,
         seed: int,
         timeout_s: float,
+        *,
+        priority: int,
     ) -> Piece | None:
         """Sample tokens once; None where vLLM cut them off, so that it has to be asked again.
 
@@ -40,6 +42,7 @@ class VLLMLink(Protocol):
             sampling: of these tokens.
             seed: equal seeds draw equal random numbers.
             timeout_s: how long the caller waits.
+            priority: lower ones go first where requests wait.
 
         Raises:
             AdaptersLostError: see there.

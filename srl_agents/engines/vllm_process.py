@@ -69,13 +69,15 @@ class VLLMProcess:
         sampling: SamplingSettings,
         seed: int,
         timeout_s: float,
+        *,
+        priority: int,
     ) -> Piece | None:
         """See `VLLMLink`."""
         from vllm.v1.engine.exceptions import EngineDeadError  # noqa: PLC0415 - its environment alone
 
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._ask(self._sample(name, prompt, sampling, seed))
+                return await self._ask(self._sample(name, prompt, sampling, seed, priority))
         except EngineDeadError as error:
             raise ModelError(
                 f"{self.place} has died: {error}. It is not started again; go on with the run."
@@ -150,7 +152,8 @@ class VLLMProcess:
             "logprobs_mode": "processed_logprobs",
             "gpu_memory_utilization": settings.memory_share,
             "enforce_eager": not settings.compiled,
-            "disable_log_stats": True,
+            "disable_log_stats": False,  # they are what `metrics` tells
+            "scheduling_policy": "priority",
         }
         if settings.lora_rank:
             arguments["enable_lora"] = True
@@ -167,7 +170,12 @@ class VLLMProcess:
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 
     async def _sample(
-        self, name: str, prompt: tuple[int, ...], sampling: SamplingSettings, seed: int
+        self,
+        name: str,
+        prompt: tuple[int, ...],
+        sampling: SamplingSettings,
+        seed: int,
+        priority: int = 0,
     ) -> Piece | None:
         from vllm import SamplingParams  # noqa: PLC0415 - its environment alone
         from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
@@ -190,6 +198,7 @@ class VLLMProcess:
             wanted,
             f"srl-{next(self._requests)}",
             lora_request=self._adapters.get(name),
+            priority=priority,
         ):
             said = last
         if said is None or said.outputs[0].finish_reason not in ("stop", "length"):

@@ -201,7 +201,7 @@ class VLLMServer:
             *("--model", settings.model, "--served-model-name", BASE),
             *("--host", settings.host, "--port", str(self.port)),
             *("--max-num-seqs", str(settings.max_running), "--dtype", settings.dtype),
-            *("--logprobs-mode", "processed_logprobs"),
+            *("--logprobs-mode", "processed_logprobs", "--scheduling-policy", "priority"),
             *("--gpu-memory-utilization", str(settings.memory_share)),
             "--enable-scale-out",
             "--enable-prompt-tokens-details",

@@ -104,6 +104,8 @@ MEANINGS = {
     "cache_share/possible": "the same for a cache without limit that is empty at every record",
     "prompt_tokens": "tokens of the prompts since the last record (not asynchronous)",
     "prompt_tokens/computed": "of them, those that the engine did not have in its cache",
+    "prompt_tokens/host": "of them, those whose keys and values came back from host memory (engine.host_gib)",
+    "prompt_tokens/disk": "of them, those that came back from files (engine.disk_gib)",
     "requests_in_flight": "requests that the engine had at once, in the mean while it had any",
     "environments_s": "seconds of play in which the engine waited for environments",
     "first_token_s/p50": "seconds from a request to its reply's first token, in the middle (needs an engine "
@@ -139,7 +141,7 @@ WALL_CLOCK = (
     "train_tokens_per_s", "system/cpu_share", "system/gpu_share", "cache_share", "memory/host_free_gb",
     "prompt_tokens/computed", "requests_in_flight", "environments_s",
     "first_token_s/p50", "first_token_s/p99", "between_tokens_s/p50", "between_tokens_s/p99",
-    "batch_rows", "batch_share",
+    "batch_rows", "batch_share", "prompt_tokens/host", "prompt_tokens/disk",
     "memory/device_free_gb", "memory/reserved_gb", "phase/play", "phase/judge", "phase/credit",
     "phase/update", "phase/publish", "phase/look", "phase/snapshot", "phase/checkpoint",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from srl_agents.engines.protocol import MatchEngine
 from srl_agents.engines.tasks import task_group
 from srl_agents.rollouts.asking import Asking
 from srl_agents.rollouts.match import Match
@@ -30,6 +31,9 @@ async def play_free(
     async def play(match: Match) -> None:
         try:
             await _play_one(queue, match, steps, asking)
+            for engine in match.engines:
+                if isinstance(engine, MatchEngine):
+                    await engine.match_over(match.key)
             queue.done(match)
             progress(1)
         finally:

@@ -78,6 +78,15 @@ class _Turn:
         )
 
 
+@dataclass(slots=True)
+class Group:
+    """Attempts from one start state: nobody learns from one before all have ended."""
+
+    size: int = 1
+    turns_ended: int = 0
+    """Of attempts that have ended."""
+
+
 class Match:
     """A match that steps until it needs replies of engines, and goes on when it gets them.
 
@@ -97,6 +106,10 @@ class Match:
     """None while it is live."""
     env_is_free: bool
     """False where a step still runs that nobody waits for."""
+    key: tuple[int, ...]
+    """What the keys of all its requests begin with."""
+    group: Group
+    """The attempts from one start state, of which it is one."""
 
     def __init__(
         self,
@@ -107,11 +120,13 @@ class Match:
         key: tuple[int, ...],
         *,
         references: bool = False,
+        group: Group | None = None,
     ) -> None:
         self.index, self.spec, self.env = index, spec, env
+        self.group = group or Group()
         self.ended, self.env_is_free = None, True
         self._begun = False
-        self._key = key
+        self.key = key
         self._judged_seats = frozenset(spec.learner_seats if references else ())
         self._policies = [policies[name] for name in spec.seats]
         self._bots: dict[int, TextPolicy] = {}
@@ -119,6 +134,12 @@ class Match:
         self._count = 0
         self._texts: dict[int, str] = {}
         """Replies of bots to what is seen now."""
+
+    @property
+    def engines(self) -> list[Engine]:
+        """Those that write in it, each once."""
+        asked = (p.engine for p in self._policies if isinstance(p, ModelPolicy))
+        return list({id(engine): engine for engine in asked}.values())
 
     def begin(self) -> list[Ask]:
         """Start the episode, and step until a model is on move.
@@ -171,6 +192,7 @@ class Match:
         if self.ended is None:
             transcript = self._recorder.transcript()
             self.ended = (self._episode(transcript, fault), transcript)
+            self.group.turns_ended += self._count
 
     def _until_asked(self) -> list[Ask]:
         """Step while bots alone are on move."""
@@ -195,15 +217,24 @@ class Match:
         """What a model in this seat is asked; a bot replies at once, and nobody is asked."""
         policy, text = self._policies[seat], self._text(seat)
         if isinstance(policy, ModelPolicy):
-            key = (*self._key, seat, len(self._turns[seat]))
+            key = (*self.key, seat, len(self._turns[seat]))
             earlier = tuple(turn.earlier() for turn in self._turns[seat])
-            request = replace(policy.request(text, key, earlier), priority=-float(self._count))
+            request = replace(
+                policy.request(text, key, earlier),
+                priority=-(self._count + self.group.turns_ended / self.group.size),
+                turns_ahead=self._turns_between(seat),
+            )
             return Ask(seat, policy.engine, request)
         try:
             self._texts[seat] = self._bots[seat](text)
         except Exception as error:  # foreign code: it voids its match alone
             raise PolicyError(f"seat {seat} raised {type(error).__name__}: {error}") from error
         return None
+
+    def _turns_between(self, seat: int) -> int | None:
+        """How many turns of others lay between the seat's last two; None before it had two."""
+        own = self._turns[seat]
+        return self._count - own[-1].index - 1 if own else None
 
     def _step(self, written: Mapping[int, Generation]) -> None:
         """Give the replies of all seats on move, and book what the step paid."""

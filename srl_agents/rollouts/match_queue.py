@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.agents.players import Policy
 from srl_agents.records import Episode, MatchSpec, canonical_json
-from srl_agents.rollouts.match import Match
+from srl_agents.rollouts.match import Group, Match
 from srl_agents.rollouts.seeds import match_key
 from srl_envs import make
 from srl_envs.episode import Transcript
@@ -96,7 +96,9 @@ class MatchQueue:
         self._line = deque(range(len(specs)))
         """Numbers of matches that nobody has taken."""
         self._episodes: dict[int, Episode] = {}
+        self._groups: dict[tuple[str, ...], Group] = {}
         for spec in specs:
+            self._groups.setdefault(_group(spec), Group(0)).size += 1
             _check_seats(spec, policies)
             envs.prepare(spec)
 
@@ -132,7 +134,10 @@ class MatchQueue:
         spec = self._specs[index]
         key = match_key(self._root_seed, spec, self._contents)
         env = self._envs.take(spec)
-        return Match(index, spec, env, self._policies, key, references=self._references)
+        group = self._groups[_group(spec)]
+        return Match(
+            index, spec, env, self._policies, key, references=self._references, group=group
+        )
 
 
 def _check_seats(spec: MatchSpec, policies: Mapping[str, Policy]) -> None:
@@ -153,6 +158,11 @@ def _check_seats(spec: MatchSpec, policies: Mapping[str, Policy]) -> None:
 def _make(spec: MatchSpec) -> GameEnv:
     env: Any = make(spec.env_id, **spec.options)
     return env  # type: ignore[no-any-return]
+
+
+def _group(spec: MatchSpec) -> tuple[str, ...]:
+    """Attempts of one group agree in it."""
+    return (spec.env_id, spec.cluster, *spec.seats)
 
 
 def _kind(spec: MatchSpec) -> str:

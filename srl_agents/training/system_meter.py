@@ -97,6 +97,9 @@ def _speed(speed: EngineSpeed) -> dict[str, float]:
     }  # fmt: skip
     if speed.steps:
         found["batch_rows"] = speed.rows / speed.steps
+    if speed.host_tokens or speed.disk_tokens:
+        found["prompt_tokens/host"] = speed.host_tokens
+        found["prompt_tokens/disk"] = speed.disk_tokens
     if speed.places:
         found["batch_share"] = speed.rows / speed.places
     return found

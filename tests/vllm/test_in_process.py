@@ -131,6 +131,9 @@ def test_thoughts_and_log_probabilities_are_those_of_a_forward_pass(
             for v in versions
         ]
         given = list(await asyncio.gather(*(served.generate(request) for request in asked)))
+        speed = await served.take_speed()
+        assert speed.first_token.count >= len(asked)
+        assert 0 < speed.between_tokens.quantile(0.5) <= speed.between_tokens.quantile(0.99)
         await served.close()
         return given
 

@@ -21,5 +21,19 @@ def test_a_replay_of_recorded_requests_has_the_servers_hits_within_a_tenth(tmp_p
         "smollm2-135m", "public_goods-v0", blocks=32, states=1, attempts=3, folder=tmp_path
     )
     assert found["hits"] > 0
-    assert found["simulated_without_limit"] > found["simulated_hits"]  # the limit matters
+    assert found["possible_hits"] > found["simulated_hits"]  # the limit matters
     assert 0.9 <= found["ratio"] <= 1.1
+
+
+def test_two_servers_keep_nearly_all_hits_that_one_without_limit_would_have(tmp_path: Path) -> None:
+    found = measured(
+        "smollm2-135m",
+        "connect_four-v0",
+        blocks=600,
+        states=2,
+        attempts=2,
+        folder=tmp_path,
+        servers=2,
+    )
+    assert all(found["queries_by_server"])
+    assert found["share_of_possible"] >= 0.95

@@ -153,8 +153,14 @@ def test_log_probabilities_are_those_of_a_forward_pass(
         for update in updates:
             await served.install(update)
         versions = [None, *(update.version for update in updates)]
-        asked = [ask(i, versions[i % 3]) for i in range(12)]
+        asked = [ask(i, versions[i % 3], priority=-float(i)) for i in range(12)]
+        await served.take_speed()
         replies = await asyncio.gather(*map(served.generate, asked))
+        speed = await served.take_speed()
+        assert speed.first_token.count == len(replies)
+        assert speed.rows == sum(len(reply.token_ids) for reply in replies)
+        assert 0 < speed.steps <= speed.rows
+        assert 0 < speed.between_tokens.quantile(0.5) <= speed.between_tokens.quantile(0.99)
         for update in updates:
             await served.retire(update.version)
         await served.close()

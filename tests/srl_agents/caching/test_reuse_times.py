@@ -27,8 +27,8 @@ def test_a_hazard_is_uses_over_blocks_that_reached_the_age() -> None:
     times = ReuseTimes(2, 128)
     for epoch in range(300):
         for _ in range(1000):
-            times.used(0)
-            times.used(1)
+            times.used(0, times.epoch)
+            times.used(1, times.epoch)
         if epoch:
             for _ in range(500):
                 times.came_back(0, epoch - 1)
@@ -72,11 +72,11 @@ def test_a_peak_to_come_makes_waiting_worth_it() -> None:
 def test_old_evidence_fades() -> None:
     times = ReuseTimes(1, 128)
     for _ in range(100):
-        times.used(0)
+        times.used(0, times.epoch)
         times.came_back(0, 0)
     before = times.hazards()[0, 0]
     for _ in range(4 * EPOCHS):
-        times.used(0)
+        times.used(0, times.epoch)
         times.advance()
 
     assert times.hazards()[0, 0] < before / 10

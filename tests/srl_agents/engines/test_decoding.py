@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from transformers import (
 from srl_agents.engines import row_attention
 from srl_agents.engines.decoding import Decoder, Row
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_tiers import BLOCK, KVTiers, TierSettings
 from srl_agents.engines.prefix_tree import Node
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row_attention import PassAttention, Stretch, Tails
@@ -35,6 +37,7 @@ OFF = DecodingSettings(
     max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9, step_tokens=1
 )
 """One row at a time, and nothing is shared."""
+ONE = DecodingSettings(max_rows=1)
 
 
 def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Row]:
@@ -55,10 +58,14 @@ def rows(versions: tuple[str | None, ...], count: int, seed: int = 0) -> list[Ro
 
 
 def played(
-    base: BaseModel, asked: list[Row], how: DecodingSettings, **limits: int
+    base: BaseModel,
+    asked: list[Row],
+    how: DecodingSettings,
+    tiers: KVTiers | None = None,
+    **limits: int,
 ) -> list[list[int]]:
     memory = {"live_tokens": 10**6, "cache_bytes": 10**6, **limits}
-    decoder = Decoder(base.playing(), how, **memory)
+    decoder = Decoder(base.playing(), how, tiers=tiers, **memory)
     decoder.waiting.extend(asked)
     finished: list[Row] = []
     with torch.no_grad():
@@ -112,6 +119,29 @@ def test_greedy_tokens_are_the_same_whatever_the_loop_does(
     expected = played(players, rows(VERSIONS, 11, seed), OFF)
     asked = rows(VERSIONS, 11, seed)
     assert played(players, asked, how, live_tokens=live_tokens, cache_bytes=cache_bytes) == expected
+
+
+@pytest.mark.parametrize(("host_blocks", "disk_blocks"), [(50, 0), (0, 50), (1, 50)])
+def test_greedy_tokens_are_the_same_where_prompts_come_back_from_slower_places(
+    players: BaseModel, tmp_path: Path, host_blocks: int, disk_blocks: int
+) -> None:
+    """Nothing stays on the device, and each prompt is read twice."""
+    expected = played(players, rows(VERSIONS, 9), OFF)
+    file_bytes = BLOCK * players.playing().bytes_per_token
+    limits = TierSettings(
+        host_bytes=host_blocks * file_bytes,
+        disk_bytes=disk_blocks * (file_bytes + 32),
+        folder=tmp_path,
+    )
+    tiers = KVTiers(limits, players.playing().bytes_per_token)
+    assert played(players, rows(VERSIONS, 9), ONE, tiers, cache_bytes=0) == expected
+    again = rows(VERSIONS, 9)
+    tiers.take_fetched()
+    assert played(players, again, ONE, tiers, cache_bytes=0) == expected
+    long_ones = sum(len(row.prompt) > BLOCK for row in again)
+    assert sum(tiers.take_fetched()) == BLOCK * long_ones > 0
+    assert sum(row.cached for row in again) == BLOCK * long_ones
+    tiers.close()
 
 
 @pytest.mark.parametrize("window", [None, 5])

@@ -9,6 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srl_agents.caching.cache_policy import Knowledge
+from srl_agents.caching.online import ONLINE, Eviction
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 
@@ -26,9 +28,11 @@ class Row:
     reads: dict[Node, None] = field(default_factory=dict)
 
 
-def enter(tree: PrefixTree, version: str, tokens: tuple[int, ...]) -> tuple[Row, int]:
+def enter(
+    tree: PrefixTree, version: str, tokens: tuple[int, ...], session: tuple[int, ...] | None = None
+) -> tuple[Row, int]:
     """Lead a prompt in and compute it: the key of a token is the token itself."""
-    end, cached = tree.enter(version, tokens)
+    end, cached = tree.enter(version, tokens, knowledge=Knowledge(session=session))
     for node in end.path():
         if node.kv is None:
             node.kv = torch.tensor(node.tokens, dtype=torch.float32).reshape(1, 1, 1, -1, 1)
@@ -84,14 +88,21 @@ def test_versions_share_what_the_base_reads_and_nothing_behind_it(
 
 
 @settings(max_examples=200, deadline=None)
-@given(prompts=PROMPTS, limit=st.integers(0, 12), reading=st.integers(0, 4095))
+@given(
+    prompts=PROMPTS,
+    limit=st.integers(0, 12),
+    reading=st.integers(0, 4095),
+    eviction=st.sampled_from(list(ONLINE)),
+)
 def test_what_is_kept_is_bounded_and_what_is_read_stays(
-    prompts: list[tuple[str, tuple[int, ...]]], limit: int, reading: int
+    prompts: list[tuple[str, tuple[int, ...]]], limit: int, reading: int, eviction: Eviction
 ) -> None:
-    tree = PrefixTree(1, limit)
+    tree = PrefixTree(1, limit, eviction)
     live: list[tuple[Row, tuple[int, ...]]] = []
     for k, (version, tokens) in enumerate(prompts):
-        row, _ = enter(tree, version, tokens)
+        row, _ = enter(tree, version, tokens, session=(k % 3, 0))
+        if k % 2:
+            tree.over((k % 3,))
         if reading >> k & 1:
             for node in row.end.path():
                 tree.read_in_place(node, row)
@@ -146,3 +157,23 @@ def test_mistakes_are_named() -> None:
 def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def test_matches_that_are_over_make_room_for_those_that_go_on_where_the_policy_learns() -> None:
+    """Every second seat asks twice, 12 requests apart, with room for fewer than 12 prompts."""
+
+    def found(*, told: bool) -> int:
+        tree, hits = PrefixTree(1, 40, "learned"), 0
+        for number in range(600):
+            for asking in (number, number - 12):
+                if asking == number or (asking >= 0 and asking % 2):
+                    tokens = (1, 2, 1000 + asking, 3, 4, 5)
+                    row, cached = enter(tree, "a", tokens, session=(asking, 0))
+                    hits += cached == len(tokens)
+                    tree.leave(row.end, row)
+                    if told and (asking != number or not asking % 2):
+                        tree.over((asking,))
+            tree.shrink()
+        return hits
+
+    assert found(told=True) > 2 * found(told=False)

@@ -83,13 +83,14 @@ def test_a_reply_that_was_cut_off_is_asked_for_again_under_its_seed(
 ) -> None:
     async def play() -> None:
         served = engine(stub, chat, transport)
-        whole = await served.generate(ask())
+        whole = await served.generate(ask(priority=-3.4))
         stub.faults = [fault]
-        assert await served.generate(ask()) == whole
+        assert await served.generate(ask(priority=-3.4)) == whole
         await served.close()
 
     asyncio.run(play())
     assert {request["sampling_params"]["seed"] for request in stub.asked} == {seed_of((1, 0))}
+    assert {request["priority"] for request in stub.asked} == {-3}
 
 
 def test_a_server_that_lost_its_adapters_gets_them_back(

@@ -350,3 +350,36 @@ def test_impossible_settings_are_refused() -> None:
         (name,) = wrong
         with pytest.raises(ConfigError, match=name):
             Rollouts({}, root_seed=0, **wrong)  # type: ignore[arg-type]
+
+
+def test_engines_are_told_what_is_near_its_end_and_what_is_over() -> None:
+    """Turns behind a match go first, and matches of a group of which others have ended."""
+    asked: list[GenerationRequest] = []
+    over: list[tuple[int, ...]] = []
+
+    class Told(ScriptedEngine):
+        async def generate(self, request: GenerationRequest) -> Generation:
+            asked.append(request)
+            return await super().generate(request)
+
+        async def match_over(self, match: tuple[int, ...]) -> None:
+            over.append(match)
+
+    specs = [
+        MatchSpec(
+            env_id="connect_four-v0", seed=0, split="train", seats=("model", "model"), cluster="0",
+            number=n, attempt=n,
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    with Rollouts(
+        {"model": ModelPolicy(Told(column))}, root_seed=0, order="free", concurrency=1
+    ) as rollouts:
+        episodes = rollouts.play(specs)
+    turns = [sum(len(t.turns) for t in episode.trajectories) for episode in episodes]
+    first, second = asked[: turns[0]], asked[turns[0] :]
+    assert [request.priority for request in first] == [-n for n in range(turns[0])]
+    assert [request.priority for request in second] == [-n - turns[0] / 2 for n in range(turns[1])]
+    assert [request.turns_ahead for request in first] == [None, None, *[1] * (turns[0] - 2)]
+    assert over == [first[0].key[:-2], second[0].key[:-2]]
+    assert len(set(over)) == 2
