@@ -12,7 +12,7 @@ from srl_agents.caching.recency import LRU, S3FIFO, DecayedLFU, SegmentedLRU
 Eviction = Literal["lru", "segmented-lru", "decayed-lfu", "s3-fifo", "learned"]
 """``lru``: what was not used for the longest time goes first. ``learned``: what is used least per unit of
 space and time, by what was seen so far. The others: docs/design/caching.md."""
-ONLINE: Mapping[Eviction, type[BlockTree[Any, Any]]] = {
+ONLINE: Mapping[str, type[BlockTree[Any, Any]]] = {
     "lru": LRU,
     "segmented-lru": SegmentedLRU,
     "decayed-lfu": DecayedLFU,
