@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
 from srl_agents.models.lora_targets import Targets, means, require_useful_rank, target_layers
+from srl_agents.models.mixed_factors import stretches, with_factors
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
 from srl_agents.models.policy_weights import (
     ANCHOR,
@@ -95,7 +95,7 @@ class LoRAWeights(PolicyWeights):
         self._hooks: list[RemovableHandle] = []
         """Those that add it."""
         self._active: str | None = None
-        self.activate(None)
+        self._settle(None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class LoRAWeights(PolicyWeights):
         # PEFT draws weights, which are replaced at once: leave the global generator alone.
         with torch.random.fork_rng(devices=[]), quiet_libraries():
             self.model.add_adapter(name, copy.deepcopy(self._config))
-        self.activate(active)
+        self._settle(active)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for layer in self._layers.values():
@@ -149,7 +149,7 @@ class LoRAWeights(PolicyWeights):
         """See `PolicyWeights`."""
         active = self._active
         self.model.delete_adapter(name)
-        self.activate(active)
+        self._settle(active)
 
     def freeze(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
         """See `PolicyWeights`; the factors are copied."""
@@ -170,11 +170,28 @@ class LoRAWeights(PolicyWeights):
 
     def activate(self, name: str | None) -> None:
         """See `PolicyWeights`."""
+        # PEFT's own set_adapter walks over every parameter of every adapter, for each of many learners
+        if self._active is not None:
+            self._set_learning(self._active, learns=False)
+        self._active = name
+        chosen = name or ANCHOR
+        self.model.active_adapter = self.model.base_model.active_adapter = chosen
+        for layer in self._layers.values():
+            layer._active_adapter = [chosen]
+        if name is not None:
+            self._set_learning(name, learns=True)
+
+    def _settle(self, name: str | None) -> None:
+        """Make `name` the active adapter after PEFT has changed which adapters there are."""
         self._active = name
         self.model.set_adapter(name or ANCHOR)
         if name is None:
-            for parameter in self.trainable(ANCHOR).values():
-                parameter.requires_grad_(False)
+            self._set_learning(ANCHOR, learns=False)
+
+    def _set_learning(self, name: str, *, learns: bool) -> None:
+        for layer in self._layers.values():
+            for part in (layer.lora_A, layer.lora_B):
+                part[name].weight.requires_grad_(learns)
 
     @contextmanager
     def acting(self, places: torch.Tensor) -> Iterator[None]:
@@ -190,18 +207,20 @@ class LoRAWeights(PolicyWeights):
             self._places = before
 
     def _acted(self, part: torch.Tensor) -> torch.Tensor:
-        """(R, L, outputs) of an adapter, and 0 where it does not act.
+        """(R, L, outputs) of an adapter, and 0 where it does not act."""
+        return part * self._required_places().to(part.dtype) if self.opening else part
+
+    def _required_places(self) -> torch.Tensor:
+        """Where adapters act.
 
         Raises:
             ModelError: nobody said where.
         """
-        if not self.opening:
-            return part
         if self._places is None:
             raise ModelError(
                 "lora.activation='reply': this pass does not say where replies begin. Use 'start'."
             )
-        return part * self._places.to(part.dtype)
+        return self._places
 
     @contextmanager
     def through(self, name: str | None) -> Iterator[None]:
@@ -246,17 +265,21 @@ class LoRAWeights(PolicyWeights):
     @contextmanager
     def learning(self, names: Sequence[str]) -> Iterator[None]:
         """See `PolicyWeights`; backward passes belong inside, as checkpointed layers run again there."""
-        runs = list(_runs_of(names))
+        some = stretches(names)
+        in_turn = [name for one in some for name in one.names]
         scaling = self._config.lora_alpha / self._config.r
+        factors = {
+            layer: [
+                [part[name].weight for name in in_turn] for part in (layer.lora_A, layer.lora_B)
+            ]
+            for layer in self._layers.values()
+        }
 
         def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            parts = []
-            for name, begin, end in runs:
-                down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
-                rows = inputs[0][begin:end].to(down.dtype)
-                parts.append(linear(linear(rows, down), up))
-            acted = self._acted(torch.cat(parts))
-            return torch.add(output, acted.to(output.dtype), alpha=scaling)
+            places = self._required_places() if self.opening else None
+            return with_factors(
+                output, inputs[0], some, *factors[layer], scaling=scaling, places=places
+            )
 
         trained = [p for name in set(names) for p in self.trainable(name).values()]
         before = [parameter.requires_grad for parameter in trained]
@@ -346,12 +369,3 @@ class LoRAWeights(PolicyWeights):
         config = copy.copy(self.model.peft_config[name])
         config.alora_invocation_tokens = list(self.opening) or None
         config.save_pretrained(str(folder))
-
-
-def _runs_of(names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """(name, first row, row behind the last) of each stretch of rows with one name."""
-    start = 0
-    for name, rows in groupby(names):
-        stop = start + len(list(rows))
-        yield name, start, stop
-        start = stop

@@ -76,7 +76,11 @@ def mixed_gradients(
     sums = {name: TokenSums(count) for name, count in tokens.items()}
     for name, batch in batches.items():
         learners[name].begin(batch)
-    for parts in _passes(learners, batches):
+    first = next(iter(learners.values()))
+    first.base.model.train()  # once for all, as it walks over the modules of all adapters
+    for waiting in _passes(learners, batches):
+        # factors of neighbours with equally many rows are one product
+        parts = sorted(waiting, key=len)
         inputs = [
             part.learner.trainer.prepared(
                 part.rows, batches[part.learner.name].rows, tokens[part.learner.name]

@@ -241,9 +241,9 @@ class RowTrainer(GRPOTrainer):  # type: ignore[misc]
     def prepared(
         self, rows: dict[str, torch.Tensor], all_rows: int, all_tokens: float
     ) -> dict[str, torch.Tensor]:
-        """What the loss of a micro-batch reads, for `loss_on`; arguments as those of `backward`."""
+        """What the loss of a micro-batch reads, for `loss_on`, of a model that trains; arguments as those of
+        `backward`."""
         self._set_share(rows, all_rows, all_tokens)
-        self.base.model.train()
         with global_generators_kept(self.base.device):
             torch.default_generator.manual_seed(0)
             inputs: dict[str, torch.Tensor] = self._prepare_inputs(rows)

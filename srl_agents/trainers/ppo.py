@@ -226,10 +226,15 @@ class PPOLearner(AdapterLearner[CriticBatch]):
         return steps
 
     def _backward(self, batch: CriticBatch) -> tuple[float, dict[str, float]]:
-        if self._critic_adapter is not None:
-            for parameter in self._extras.values():
-                parameter.requires_grad_(True)  # activating the policy's adapter froze the critic's
-        return backward_batch(self._trainer, batch, self.micro_batch_rows)
+        critic = self._critic_adapter
+        also = [] if critic is None else [*self.base.trainable_parameters(critic).values()]
+        for parameter in also:
+            parameter.requires_grad_(True)
+        try:
+            return backward_batch(self._trainer, batch, self.micro_batch_rows)
+        finally:
+            for parameter in also:
+                parameter.requires_grad_(False)
 
     @torch.no_grad()
     def values(self, batch: TrainingBatch) -> NDArray[np.float32]:

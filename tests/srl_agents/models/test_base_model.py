@@ -72,6 +72,8 @@ def test_only_the_active_adapter_is_trainable(base: BaseModel, active: str | Non
     base.add_adapter("alice", seed=1)
     base.activate(active)
     base.add_adapter("bob", seed=2)
+    base.activate("bob")
+    base.activate(active)
     with base.reference():
         pass
     trainable = {id(p) for p in base.model.parameters() if p.requires_grad}
