@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
@@ -143,17 +143,25 @@ def _gradients(
 def _together(
     parts: Learning, batches: Mapping[str, Batch]
 ) -> dict[str, tuple[dict[str, float], Finding | None, Tensors]]:
-    """Of learners that share passes; none where one of them has a fault, which is then met alone."""
-    mixed = worth_mixing(parts.learners, batches) if parts.processes.size == 1 else {}
-    learners: Any = {name: parts.learners[name] for name in mixed}
-    try:
-        told = mixed_gradients(learners, mixed) if mixed else {}
-    except (FaultError, MemoryLimitError):
-        for name in mixed:
-            parts.learners[name].drop_gradients()
-        empty_cache(learners[next(iter(mixed))].base.device)
+    """Of learners that share passes; none where one of them has a fault, which is then met alone.
+
+    Raises:
+        MemoryLimitError: not even one row at a time fits.
+    """
+    if parts.processes.size > 1:
         return {}
-    return {name: (metrics, None, {}) for name, metrics in told.items()}
+    while mixed := worth_mixing(parts.learners, batches):
+        learners: Any = {name: parts.learners[name] for name in mixed}
+        try:
+            told = mixed_gradients(learners, mixed)
+            return {name: (metrics, None, {}) for name, metrics in told.items()}
+        except FaultError:
+            for learner in learners.values():
+                learner.drop_gradients()
+            return {}
+        except MemoryLimitError as error:
+            _halve_rows(parts, [*mixed], error)
+    return {}
 
 
 def _gradient(parts: Learning, name: str, batch: Batch) -> tuple[dict[str, float], Finding | None]:
@@ -209,15 +217,31 @@ def _added(
         try:
             return learner.add_gradients(share)
         except MemoryLimitError as error:
-            rows = learner.micro_batch_rows
-            halve = parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch"
-            if not halve or rows == 1:
-                raise
-            told = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
-        parts.survival.meet(Finding(fault="out_of_memory", told=told, learner=name))
+            _halve_rows(parts, [name], error)
+
+
+def _halve_rows(parts: Learning, names: Sequence[str], error: MemoryLimitError) -> None:
+    """Drop gradients and let a pass have half the rows, if the recipe wants that.
+
+    Args:
+        parts: of the run.
+        names: of the learners whose pass it was.
+        error: why.
+
+    Raises:
+        MemoryLimitError: the error, where the recipe wants another policy or one row did not fit.
+    """
+    learners = [parts.learners[name] for name in names]
+    rows = min(learner.micro_batch_rows for learner in learners)
+    if rows == 1 or parts.recipe.survival.policy("out_of_memory") != "halve_micro_batch":
+        raise error
+    told = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
+    whose = names[0] if len(names) == 1 else ""
+    parts.survival.meet(Finding(fault="out_of_memory", told=told, learner=whose))
+    for learner in learners:
         learner.micro_batch_rows = rows // 2
         learner.drop_gradients()
-        empty_cache(learner.base.device)
+    empty_cache(learners[0].base.device)
 
 
 def _members(
