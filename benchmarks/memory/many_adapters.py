@@ -2,25 +2,36 @@
 
     python -m benchmarks.memory.many_adapters [--model smollm2-135m] [--adapters 32] [--json FILE]
 
-The same random rows, once all of one learner, once one row for each of ``--adapters`` learners: gradients
-of all, which exist before anybody steps, then all steps. ``mixed`` is one batch through all, ``apart`` a
-pass per learner. Ways run in processes of their own, in turn, on one torch thread; seconds are CPU seconds of
-the fastest repetition, memory is the peak of the process in steps after the first. ``difference`` is the
-largest relative norm, over learners, of mixed gradients minus separate ones.
+The same random rows, once all of one learner (``one``), once one row for each of ``--adapters`` learners: all
+gradients, which exist before anybody steps, then all steps, of which there are as many as learners. ``mixed``
+is one batch through all adapters, ``apart`` a pass per learner. Each way is a process of its own on one torch
+thread; they take turns, one repetition each, so that other work on the machine hits all alike. Seconds are
+CPU seconds, ratios are medians over repetitions, memory is the peak of the process in those. The first
+repetition, in which optimizers make their states, is not counted.
+
+Gradients of ``--compared`` learners are compared, in float32 and float64: ``exact`` is the largest norm, over
+learners, of mixed gradients minus those of separate passes in float64, as a share of the norm of the latter.
+``mixed_rounding`` and ``separate_rounding`` are the same for either's float32 gradients minus the float64
+ones. ``largest_entry`` is the largest difference of an entry between both in float32, as a share of the
+learner's largest entry.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.memory.child_peaks import forget_peak, in_child, status_mib
+from benchmarks.memory.child_peaks import forget_peak, status_mib
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.trainers.grpo import GRPOLearner
@@ -28,6 +39,22 @@ from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.mixed_gradients import mixed_gradients
 
 WAYS = ("one", "mixed", "apart")
+Gradients = dict[str, dict[str, torch.Tensor]]
+"""By learner."""
+
+
+def use_float64(model: torch.nn.Module) -> None:
+    """Compute in float64 throughout; transformers' norms go through float32 whatever the model's type is."""
+    model.double()
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            weight = module.weight
+            module.forward = functools.partial(
+                torch.nn.functional.rms_norm,
+                normalized_shape=weight.shape,
+                weight=weight,
+                eps=module.variance_epsilon,
+            )
 
 
 def rows_of(
@@ -54,62 +81,188 @@ def rows_of(
     )
 
 
-def measure(options: argparse.Namespace) -> dict[str, float]:
-    """One way, in this process."""
-    base = BaseModel.load(options.model, lora_rank=options.rank, lora_alpha=16, device="cpu")
-    count, shape = options.adapters, (options.prompt, options.reply)
-    names = ["learner0"] if options.way == "one" else [f"learner{i}" for i in range(count)]
-    settings = GRPOSettings(
-        optimizer=options.optimizer, micro_batch_rows=count, loss_type="bnpo", learning_rate=1e-5
-    )
-    learners = {n: GRPOLearner(n, base, settings, 1.0, seed) for seed, n in enumerate(names)}
-    each = count // len(names)
-    batches: dict[str, Any] = {
-        name: rows_of(base, name, each, each * number, shape) for number, name in enumerate(names)
-    }
-    for name, learner in learners.items():
-        with torch.no_grad():
-            for key, parameter in base.trainable_parameters(name).items():
-                if "lora_B" in key:
-                    parameter.normal_(std=0.01)
-        now = learner.token_logprobs(batches[name], name)
-        batches[name].logprobs_RT[:] = now
-    seconds = []
-    for number in range(options.repetitions + 1):
-        if number == 1:
-            forget_peak()
-        clock = time.process_time()
-        if options.way == "mixed":
-            mixed_gradients(learners, batches)
+class Contestant:
+    """One way, with its learners and their rows.
+
+    Args:
+        options: of the command line.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.way, count = options.way, options.adapters
+        self.tokens = count * (options.prompt + options.reply)
+        base = BaseModel.load(options.model, lora_rank=options.rank, lora_alpha=16, device="cpu")
+        names = ["learner0"] if self.way == "one" else [f"learner{i}" for i in range(count)]
+        settings = GRPOSettings(
+            optimizer=options.optimizer,
+            micro_batch_rows=count,
+            loss_type="bnpo",
+            learning_rate=1e-5,
+        )
+        self.base = base
+        self.learners = {
+            n: GRPOLearner(n, base, settings, 1.0, seed) for seed, n in enumerate(names)
+        }
+        each, shape = count // len(names), (options.prompt, options.reply)
+        self.batches = {
+            name: rows_of(base, name, each, each * number, shape)
+            for number, name in enumerate(names)
+        }
+        for name, learner in self.learners.items():
+            draw = torch.Generator().manual_seed(learner.seed)
+            with torch.no_grad():
+                for key, parameter in base.trainable_parameters(name).items():
+                    if "lora_B" in key:
+                        parameter.normal_(std=0.01, generator=draw)
+            now = learner.token_logprobs(self.batches[name], name)
+            self.batches[name].logprobs_RT[:] = now
+
+    def step(self) -> dict[str, float]:
+        """CPU seconds of all gradients and of all steps; the process's peak so far, in MiB."""
+        start = time.process_time()
+        if self.way == "mixed":
+            mixed_gradients(self.learners, self.batches)
         else:
-            for name, learner in learners.items():
-                learner.compute_gradients(batches[name])
-        for learner in learners.values():
+            for name, learner in self.learners.items():
+                learner.compute_gradients(self.batches[name])
+        between = time.process_time()
+        for learner in self.learners.values():
             learner.apply_gradients()
-        seconds.append(time.process_time() - clock)
-    tokens = count * (options.prompt + options.reply)
-    found = {
-        "seconds": min(seconds[1:]),
-        "ms_per_token": 1000 * min(seconds[1:]) / tokens,
-        "peak_mib": status_mib("VmHWM"),
-    }
-    return found | (
-        {"difference": _difference(learners, batches)} if options.way == "mixed" else {}
+        end = time.process_time()
+        return {
+            "gradients": between - start,
+            "steps": end - between,
+            "ms_per_token": 1000 * (end - start) / self.tokens,
+            "peak_mib": status_mib("VmHWM"),
+        }
+
+    def difference(self, compared: int) -> dict[str, float]:
+        """How far mixed gradients are from those of separate passes; the model is float64 afterwards."""
+        names = [*self.learners][:compared]
+        mixed, apart = self._mixed(names), self._apart(names)
+        use_float64(self.base.model)
+        exact, mixed_exact = self._apart(names), self._mixed(names)
+        entries = [
+            max(float((mixed[n][k] - g).abs().max()) for k, g in apart[n].items())
+            / max(float(g.abs().max()) for g in apart[n].values())
+            for n in names
+        ]
+        return {
+            "exact": _apartness(mixed_exact, exact),
+            "mixed_rounding": _apartness(mixed, exact),
+            "separate_rounding": _apartness(apart, exact),
+            "largest_entry": max(entries),
+        }
+
+    def _mixed(self, names: list[str]) -> Gradients:
+        mixed_gradients(
+            {name: self.learners[name] for name in names},
+            {name: self.batches[name] for name in names},
+        )
+        return {name: self._taken(name) for name in names}
+
+    def _apart(self, names: list[str]) -> Gradients:
+        found = {}
+        for name in names:
+            self.learners[name].compute_gradients(self.batches[name])
+            found[name] = self._taken(name)
+        return found
+
+    def _taken(self, name: str) -> dict[str, torch.Tensor]:
+        taken = {key: gradient.clone() for key, gradient in self.learners[name].gradients.items()}
+        self.learners[name].drop_gradients()
+        return taken
+
+
+def _apartness(some: Gradients, right: Gradients) -> float:
+    """Largest relative norm of a difference, over learners."""
+
+    def norm(tensors: list[torch.Tensor]) -> float:
+        return float(torch.nn.utils.get_total_norm([tensor.double() for tensor in tensors]))
+
+    return max(
+        norm([some[name][key] - g for key, g in own.items()]) / norm([*own.values()])
+        for name, own in right.items()
     )
 
 
-def _difference(learners: dict[str, GRPOLearner], batches: dict[str, TrainingBatch]) -> float:
-    mixed_gradients(learners, batches)
-    mixed = {n: {k: g.clone() for k, g in own.gradients.items()} for n, own in learners.items()}
-    worst = 0.0
-    for name, learner in learners.items():
-        learner.compute_gradients(batches[name])
-        own = learner.gradients
-        wrong = sum(float((mixed[name][key] - g).double().square().sum()) for key, g in own.items())
-        size = sum(float(g.double().square().sum()) for g in own.values())
-        worst = max(worst, (wrong / size) ** 0.5)
-        learner.drop_gradients()
-    return worst
+def serve(options: argparse.Namespace) -> None:
+    """Be a contestant that reads commands, ``step`` or ``difference``, and answers in JSON."""
+    contestant = Contestant(options)
+    contestant.step()
+    forget_peak()
+    print("{}", flush=True)
+    for command in sys.stdin:
+        told = contestant.step() if command == "step\n" else contestant.difference(options.compared)
+        print(json.dumps(told), flush=True)
+
+
+class Child:
+    """A contestant in a process of its own; ends with its input.
+
+    Args:
+        arguments: of the command line.
+    """
+
+    def __init__(self, *arguments: str) -> None:
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "benchmarks.memory.many_adapters",
+            *arguments,
+        ]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._answer()
+
+    def ask(self, command: str) -> dict[str, float]:
+        """What it answers."""
+        if self._process.stdin is None:
+            raise RuntimeError("the child has no input.")
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def end(self) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+    def _answer(self) -> dict[str, float]:
+        if self._process.stdout is None:
+            raise RuntimeError("the child has no output.")
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                told: dict[str, float] = json.loads(line)
+                return told
+        raise RuntimeError(f"the child ended with {self._process.wait()}.")
+
+
+def compare(options: argparse.Namespace, given: list[str]) -> dict[str, Any]:
+    """All ways in turn; by way, medians of what they told, and ratios to the first."""
+    children = {way: Child(*given, "--way", way) for way in options.ways}
+    told: dict[str, list[dict[str, float]]] = {way: [] for way in options.ways}
+    for _ in range(options.repetitions):
+        for way, child in children.items():
+            told[way].append(child.ask("step"))
+    first = told[options.ways[0]]
+    found: dict[str, Any] = {}
+    for way, rows in told.items():
+        found[way] = {key: median(row[key] for row in rows) for key in rows[0]} | {
+            f"{key}_ratio": median(
+                row[key] / one[key] for row, one in zip(rows, first, strict=True)
+            )
+            for key in ("ms_per_token", "peak_mib")
+        }
+    for way, child in children.items():
+        if way != "mixed":
+            child.end()
+    if "mixed" in children:
+        found["difference"] = children["mixed"].ask("difference")
+        children["mixed"].end()
+    return found
 
 
 def main() -> None:
@@ -122,29 +275,33 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--prompt", type=int, default=48, help="tokens of a row's prompt")
     parser.add_argument("--reply", type=int, default=16, help="tokens of a row's reply")
-    parser.add_argument("--optimizer", default="adamw_8bit")
-    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--optimizer", default="adamw_torch_fused")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument(
+        "--compared", type=int, default=8, help="learners whose gradients are compared"
+    )
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
-        print(json.dumps(measure(options)))
+        serve(options)
         return
-    told = {k: str(v) for k, v in vars(options).items() if k not in ("json", "way")}
-    given = [part for key, value in told.items() for part in (f"--{key}", value)]
-    found: dict[str, Any] = {}
-    for way in WAYS:
-        found[way] = in_child("benchmarks.memory.many_adapters", *given, "--way", way)
-        row, one = found[way], found["one"]
-        more = f" {row['difference']:.1e}" if "difference" in row else ""
+    left_out = ("json", "way", "ways", "repetitions")
+    told = {k: str(v) for k, v in vars(options).items() if k not in left_out}
+    found = compare(options, [part for k, v in told.items() for part in (f"--{k}", v)])
+    for way in options.ways:
+        row = found[way]
         print(
-            f"{way:6} {row['seconds']:6.1f} s {row['ms_per_token']:6.2f} ms/token "
-            f"({row['ms_per_token'] / one['ms_per_token']:.2f}) {row['peak_mib']:6.0f} MiB "
-            f"({row['peak_mib'] / one['peak_mib']:.2f}){more}",
-            flush=True,
+            f"{way:6} gradients {row['gradients']:6.2f} s, steps {row['steps']:5.2f} s, "
+            f"{row['ms_per_token']:6.2f} ms/token ({row['ms_per_token_ratio']:.2f}), "
+            f"{row['peak_mib']:6.0f} MiB ({row['peak_mib_ratio']:.2f})"
         )
+    for key, value in found.get("difference", {}).items():
+        print(f"{key:18} {value:.1e}")
     if options.json:
-        Path(options.json).write_text(json.dumps({"options": told, **found}, indent=2) + "\n")
+        result = {"options": told, "repetitions": options.repetitions, **found}
+        Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def token_log_probabilities(
     bias: torch.Tensor | None = None,
     entropy_gradient: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(N,) log-probabilities of tokens and (N,) entropies of their distributions, in float32.
+    """(N,) log-probabilities of tokens and (N,) entropies, in float32, or in float64 where states are.
 
     Args:
         hidden: (N, H) states; gradients flow to them alone.
@@ -88,7 +88,7 @@ class _Statistics(torch.autograd.Function):
         total: torch.Tensor | None = None
         for each_NH, weight_N in zip(ctx.saved_tensors, incoming, strict=False):
             if weight_N is not None:
-                term = each_NH * weight_N[:, None].float()
+                term = each_NH * weight_N[:, None].to(each_NH.dtype)
                 total = term if total is None else total.add_(term)
         return None if total is None else total.to(ctx.dtype), None, None, None
 
@@ -98,13 +98,14 @@ def _of_rows(
 ) -> tuple[torch.Tensor, ...]:
     """Log-probabilities, entropies, and as many of their gradients by the hidden states as asked for."""
     n, device = len(hidden), hidden.device
+    exact = torch.promote_types(hidden.dtype, torch.float32)
     width = max(256, _TILE_BYTES.get(device.type, _TILE_BYTES["cuda"]) // (4 * max(n, 1)))
-    highest = torch.full((n,), _LOWEST, device=device)
-    mass, spread, wanted = (torch.zeros(n, device=device) for _ in range(3))
-    sums = [torch.zeros(hidden.shape, device=device) for _ in range(slopes)]
+    highest = torch.full((n,), _LOWEST, device=device, dtype=exact)
+    mass, spread, wanted = (torch.zeros_like(highest) for _ in range(3))
+    sums = [torch.zeros(hidden.shape, device=device, dtype=exact) for _ in range(slopes)]
     for start in range(0, head.weight.shape[0], width):
         rows_VH = head.weight[start : start + width].to(hidden.dtype)
-        bias_V = None if head.bias is None else head.bias[start : start + width].float()
+        bias_V = None if head.bias is None else head.bias[start : start + width].to(exact)
         logits_NV, bent_NV = _tile(hidden, rows_VH, bias_V, head.form, bent=bool(slopes))
         local = targets - start
         inside = (local >= 0) & (local < len(rows_VH))
@@ -141,7 +142,7 @@ def _finished(
     form = head.form
     cold = 1 / form.temperature
     mean_NH = sums[0] / mass[:, None]
-    own_NH = head.weight[targets].float()
+    own_NH = head.weight[targets].to(mean_NH.dtype)
     if form.softcap is not None:
         own_NH = own_NH * _bend(wanted * form.temperature, form.softcap)[:, None]
     gradients = [(own_NH - mean_NH) * cold]
@@ -159,8 +160,9 @@ def _tile(
     *,
     bent: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(n, v) logits in float32, and where a cap bends them, its derivative."""
-    logits_NV = torch.mm(hidden, rows_VH.T).float()
+    """(n, v) logits in float32 or float64, and where a cap bends them, its derivative."""
+    logits_NV = torch.mm(hidden, rows_VH.T)
+    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
     if bias_V is not None:
         logits_NV += bias_V
     slope_NV = None
@@ -183,8 +185,8 @@ def _dot(one_NV: torch.Tensor, other_NV: torch.Tensor) -> torch.Tensor:
 
 
 def _add_product(total_NH: torch.Tensor, some_NV: torch.Tensor, rows_VH: torch.Tensor) -> None:
-    """Add a product in float32: sums of products that were rounded to bfloat16 drift."""
-    if rows_VH.dtype == torch.float32:
+    """Add a product in the total's type: sums of products that were rounded to bfloat16 drift."""
+    if rows_VH.dtype == total_NH.dtype:
         total_NH.addmm_(some_NV, rows_VH)
     elif total_NH.device.type == "cuda":
         some = some_NV.to(rows_VH.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.memory.many_adapters import rows_of, use_float64
 from srl_agents.models.base_model import BaseModel
 from srl_agents.records import TrainingBatch
 from srl_agents.trainers.grpo import GRPOLearner
@@ -67,6 +68,28 @@ def test_mixed_gradients_are_those_of_separate_passes(
         size = sum(float(g.square().sum()) for g in expected[name].values())
         whole_rows = more.get("variant") == "rloo"  # ratios of whole rows multiply rounding
         assert (wrong / size) ** 0.5 < (5e-6 if whole_rows else 1e-6)
+
+
+def test_in_float64_mixed_gradients_are_equal_up_to_its_rounding(base: BaseModel) -> None:
+    learners = learners_of(base, log_probabilities="chunked")
+    # of one length: transformers' rotations are float32, and padding moves positions
+    batches = {
+        name: rows_of(base, name, count, 100 * count, (9, 5)) for name, count in ROWS.items()
+    }
+    use_float64(base.model)
+    expected = {}
+    for name, learner in learners.items():
+        batches[name].logprobs_RT[:] = learner.token_logprobs(batches[name], name)
+        learner.compute_gradients(batches[name])
+        expected[name] = {key: g.clone() for key, g in learner.gradients.items()}
+        learner.drop_gradients()
+
+    mixed_gradients(learners, batches)
+
+    for name, learner in learners.items():
+        own = learner.gradients
+        wrong = max(float((own[key] - g).abs().max()) for key, g in expected[name].items())
+        assert wrong < 1e-12 * max(float(g.abs().max()) for g in expected[name].values())
 
 
 def test_nobody_has_stepped_and_everybody_can(base: BaseModel) -> None:
