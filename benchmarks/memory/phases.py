@@ -2,9 +2,10 @@
 
     python -m benchmarks.memory.phases [--model smollm2-135m] [--budget-gib B] [--json FILE]
 
-Two learners of `kuhn_poker-v0` by PPO, each with a critic's adapter and float32 optimizer state, for two
-updates: once without a budget, which tells what all roles take at once, and once with ``--budget-gib``, or
-``--share`` of that. Reads the traces that the runs wrote; every run is a process of its own.
+Two learners of `kuhn_poker-v0`, one hand an episode, by PPO, each with a critic's adapter and float32
+optimizer state, for two updates: once without a budget, which tells what all roles take at once, and once
+with ``--budget-gib``, or ``--share`` of that. Reads the traces that the runs wrote; every run is a process of
+its own. With ``--runs`` the folders of both stay, for `srl report`.
 """
 
 from __future__ import annotations
@@ -33,17 +34,19 @@ def recipe_of(options: argparse.Namespace, budget_gib: float | None) -> LeagueRe
         "name": "phases",
         "model": options.model,
         "env": "kuhn_poker-v0",
+        "env_options": {"hands": 1, "max_retries": 0, "forfeit_after": 1},
         "device": "cpu",
         "updates": options.updates,
         "checkpoint_every": 100,
         "snapshot_every": 100,
         "lora": {"rank": options.rank, "alpha": 16},
-        "rollout": {"start_states": 1, "group_size": 2, "max_new_tokens": 6, "batch_rows": 4},
+        "rollout": {"start_states": 1, "group_size": 2, "max_new_tokens": 8, "batch_rows": 4},
         "opponents": {"mirror": 1, "live": 1, "past": 0},
-        "evaluation": {"every": 0},
+        "evaluation": {"every": 0, "final_pairs": 1, "bots": []},
         "training": {"algorithm": "ppo", "critic": "adapter", "micro_batch_rows": 1,
                      "iterations": 1, "minibatches": 1},
         "memory": {"budget_gib": budget_gib},
+        "survival": {"allow_nothing_learned": True},
     }  # fmt: skip
     return build(LeagueRecipe, plain, "phases")
 
@@ -51,13 +54,12 @@ def recipe_of(options: argparse.Namespace, budget_gib: float | None) -> LeagueRe
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """One run in this process; its trace."""
     recipe = recipe_of(options, options.budget_gib)
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(options.runs or scratch) / ("free" if options.budget_gib is None else "bound")
         with ConsoleView("phases", recipe.updates, Console(quiet=True)) as view:
             training = LeagueTraining(recipe, run, view)
             try:
-                while training.done < recipe.updates:
-                    training._update([])
+                training.run()
             finally:
                 training.close()
         lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
@@ -75,6 +77,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.75, help="of the unbounded peak")
     parser.add_argument("--budget-gib", type=float)
     parser.add_argument("--json", help="also write the numbers to this file")
+    parser.add_argument("--runs", help="keep the folders of both runs in this one")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -82,7 +85,8 @@ def main() -> None:
         return
     given = [
         part
-        for key in ("model", "rank", "updates")
+        for key in ("model", "rank", "updates", "runs")
+        if getattr(options, key) is not None
         for part in (f"--{key}", str(getattr(options, key)))
     ]
     free = in_child("benchmarks.memory.phases", *given, "--child")
@@ -96,7 +100,8 @@ def main() -> None:
             f"{line['peak'] / _GIB:6.2f} GiB  {', '.join(line['roles'])}"
         )
     if options.json:
-        Path(options.json).write_text(json.dumps({"free": free, "bound": bound}, indent=1) + "\n")
+        result = {"command": "python -m benchmarks.memory.phases", "free": free, "bound": bound}
+        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
