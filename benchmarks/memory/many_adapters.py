@@ -48,13 +48,12 @@ def use_float64(model: torch.nn.Module) -> None:
     model.double()
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm"):
-            weight = module.weight
-            module.forward = functools.partial(
-                torch.nn.functional.rms_norm,
-                normalized_shape=weight.shape,
-                weight=weight,
-                eps=module.variance_epsilon,
-            )
+            module.forward = functools.partial(_normalised, module)
+
+
+def _normalised(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
+    shape, eps = norm.weight.shape, norm.variance_epsilon
+    return torch.nn.functional.rms_norm(hidden, shape, norm.weight, eps)
 
 
 def rows_of(

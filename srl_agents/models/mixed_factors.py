@@ -141,7 +141,9 @@ class _Factors(torch.autograd.Function):
 
 
 def _stacked(
-    some: Sequence[Stretch], factors: Sequence[torch.Tensor], dtype: torch.dtype
+    some: Sequence[Stretch],
+    factors: list[torch.Tensor] | tuple[torch.Tensor, ...],
+    dtype: torch.dtype,
 ) -> Iterator[tuple[Stretch, torch.Tensor, torch.Tensor]]:
     """Each stretch with its (n, rank, inputs) and (n, outputs, rank)."""
     downs, ups = factors[: len(factors) // 2], factors[len(factors) // 2 :]
