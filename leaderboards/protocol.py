@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 from itertools import combinations
 from pathlib import Path
@@ -227,19 +228,24 @@ def _paths(folder: Path | None) -> dict[str, Path]:
 def _folders() -> list[Path]:
     """Ours, and those of installed packages."""
     found = [FOLDER]
-    for entry in metadata.entry_points(group=PROTOCOL_GROUP):
+    for name, value in _installed(tuple(sys.path)):
         try:
-            package = importlib.util.find_spec(entry.value)
+            package = importlib.util.find_spec(value)
             if package is None or package.submodule_search_locations is None:
-                raise ModuleNotFoundError(f"there is no package {entry.value}")
+                raise ModuleNotFoundError(f"there is no package {value}")
             found += map(Path, package.submodule_search_locations)
         except Exception as error:  # noqa: BLE001 - foreign code: one broken package must not hide the others
             warnings.warn(
-                f"protocols of {entry.name!r} ({entry.value}) cannot be found: "
-                f"{type(error).__name__}: {error}",
+                f"protocols of {name!r} ({value}) cannot be found: {type(error).__name__}: {error}",
                 stacklevel=4,
             )
     return found
+
+
+@cache
+def _installed(_places: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Name and value of each entry point below these places, read once: an audit asks for every bundle."""
+    return [(entry.name, entry.value) for entry in metadata.entry_points(group=PROTOCOL_GROUP)]
 
 
 def frozen_hashes(folder: Path = FOLDER) -> dict[str, str]:

@@ -12,6 +12,7 @@ ROWS = [
     for line in PAGE.read_text(encoding="utf-8").partition("## What was broken")[2].splitlines()
     if line.startswith("| ") and not line.startswith("| finding ")
 ]
+FILES = sorted(TESTS.rglob("test_*.py"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
@@ -22,7 +23,7 @@ def test_each_finding_names_a_test_that_exists(row: list[str]) -> None:
     text = ""
     for file, test in named:
         if file:
-            (path,) = [path for path in TESTS.rglob("test_*.py") if str(path).endswith(f"/{file}")]
+            (path,) = [path for path in FILES if str(path).endswith(f"/{file}")]
             text = path.read_text(encoding="utf-8")
         if test:
             assert f"def {test}(" in text
