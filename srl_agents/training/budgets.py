@@ -1,7 +1,12 @@
 """What opponents behind endpoints may still be asked and cost; who has spent its budget leaves the pool.
 
 Before matches are played, the most that they can ask is taken from the budget and written down; afterwards
-the rest is given back. So a run that is killed never asks more than its budget, and may ask less.
+the rest is given back. So a run that is killed never asks more than its budget.
+
+Two counts are kept. What was really asked is a file in the run's folder, match by match: where a match
+repeats itself exactly, its replies come from the journal when it is played again, and it is counted once.
+What the run had counted up to its checkpoint is part of that checkpoint. Who leaves the pool is decided by
+it, as long as the file allows, so that a run that goes on decides as it did before.
 """
 
 from __future__ import annotations
@@ -9,8 +14,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from srl_agents.league.settings import BudgetSettings
 from srl_agents.records import Episode, MatchSpec
@@ -20,15 +26,41 @@ SPENT = "budgets.json"
 
 
 @dataclass(kw_only=True, slots=True)
+class MatchSpent:
+    """What one agent was asked in one match."""
+
+    requests: int
+    """When it was last played; the most that it can be, until then."""
+    cost: float
+    open: bool = True
+    """It was not over when this was written."""
+    before: int = 0
+    """Asked when it was played earlier, beyond what a journal answers now."""
+    cost_before: float = 0.0
+
+
+@dataclass(kw_only=True, slots=True)
 class Spent:
     """What one agent was asked in this run."""
 
     requests: int = 0
-    """Replies that were asked for."""
+    """Replies that were asked for, as far as the run counts them."""
     cost: float = 0.0
     """In the currency of the price file."""
     dearest: float = 0.0
     """Most that one reply is taken to cost; more where one cost more."""
+    matches: dict[str, MatchSpent] = field(default_factory=dict)
+    """Match id -> what was really asked, runs that were killed included."""
+
+    @property
+    def asked(self) -> int:
+        """Requests, runs that were killed included."""
+        return sum(own.requests + own.before for own in self.matches.values())
+
+    @property
+    def paid(self) -> float:
+        """Cost, runs that were killed included."""
+        return sum(own.cost + own.cost_before for own in self.matches.values())
 
 
 class Budgets:
@@ -36,10 +68,11 @@ class Budgets:
 
     Args:
         budgets: by agent id.
-        folder: of the run; keeps what was spent.
+        folder: of the run; keeps what was asked.
         most_replies: of one seat in one match.
         first_cost: by agent, what a reply costs at most, as far as its limits tell.
         say: shows a line.
+        repeatable: a match that is played again asks the same, and a journal answers.
     """
 
     def __init__(
@@ -50,19 +83,37 @@ class Budgets:
         most_replies: int,
         first_cost: Mapping[str, float],
         say: Callable[[str], None],
+        repeatable: bool = False,
     ) -> None:
         self._budgets, self._path, self._say = budgets, folder / SPENT, say
-        self._most = most_replies
+        self._most, self._repeatable = most_replies, repeatable
         told = json.loads(self._path.read_text()) if self._path.is_file() else {}
         self.spent = {
-            agent: Spent(**told.get(agent, {"dearest": first_cost.get(agent, 0.0)}))
-            for agent in budgets
+            agent: _read(told.get(agent), first_cost.get(agent, 0.0)) for agent in budgets
         }
+        if not repeatable:
+            for own in self.spent.values():
+                own.requests, own.cost = own.asked, own.paid
+
+    def state(self) -> dict[str, Any]:
+        """What the run has counted, for its checkpoint."""
+        return {
+            agent: {"requests": own.requests, "cost": own.cost, "dearest": own.dearest}
+            for agent, own in self.spent.items()
+        }
+
+    def load_state(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Count on from a checkpoint; where a match may ask something new, all that was asked counts."""
+        for agent, own in self.spent.items():
+            if self._repeatable and agent in state:
+                counted = state[agent]
+                own.requests, own.cost = counted["requests"], counted["cost"]
+                own.dearest = counted["dearest"]
 
     def unaffordable(self, specs: Iterable[MatchSpec]) -> list[str]:
         """Agents whose budget does not cover all that these matches may ask."""
-        asked = self._asked(specs)
-        return [agent for agent, requests in asked.items() if not self._covers(agent, requests)]
+        asked = self._seats(specs)
+        return [agent for agent, matches in asked.items() if not self._covers(agent, matches)]
 
     def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
         """The matches without those of agents whose budget does not cover all of theirs; says who that is."""
@@ -74,17 +125,20 @@ class Budgets:
     def tell(self, agent: str) -> None:
         """Say that an agent's budget is spent."""
         budget, spent = self._budgets[agent], self.spent[agent]
-        cost = "" if budget.cost is None else f", {spent.cost:.4g} of {budget.cost:g} paid"
+        cost = "" if budget.cost is None else f", {spent.paid:.4g} of {budget.cost:g} paid"
         self._say(
-            f"{agent} is no longer met: {spent.requests} of its budget of {budget.requests} requests asked"
+            f"{agent} is no longer met: {spent.asked} of its budget of {budget.requests} requests asked"
             f"{cost}, and what is left does not cover the next matches."
         )
 
     def take(self, specs: Iterable[MatchSpec]) -> None:
         """Count matches as if they asked all that they may, before they are played."""
-        for agent, requests in self._asked(specs).items():
-            self.spent[agent].requests += requests
-            self.spent[agent].cost += requests * self.spent[agent].dearest
+        for agent, matches in self._seats(specs).items():
+            own = self.spent[agent]
+            for match_id, seats in matches.items():
+                own.requests += seats * self._most
+                own.cost += seats * self._most * own.dearest
+                own.matches[match_id] = self._taken(own, match_id, seats)
         self._write()
 
     def give_back(self, specs: Iterable[MatchSpec], episodes: Iterable[Episode]) -> None:
@@ -94,43 +148,89 @@ class Budgets:
             specs: as they were taken.
             episodes: of them.
         """
-        for agent, requests in self._asked(specs).items():
-            self.spent[agent].requests -= requests
-            self.spent[agent].cost -= requests * self.spent[agent].dearest
+        for agent, matches in self._seats(specs).items():
+            own = self.spent[agent]
+            for match_id, seats in matches.items():
+                own.requests -= seats * self._most
+                own.cost -= seats * self._most * own.dearest
+                own.matches[match_id] = replace(
+                    own.matches[match_id], requests=0, cost=0.0, open=False
+                )
         for episode in episodes:
             for trajectory in episode.trajectories:
-                own = self.spent.get(trajectory.policy)
-                if own is None:
+                agent_spent = self.spent.get(trajectory.policy)
+                if agent_spent is None:
                     continue
                 costs = [(turn.served and turn.served.cost) or 0.0 for turn in trajectory.turns]
                 # a match that was lost may have asked once more than it shows
-                own.requests += len(costs) + (not episode.valid)
-                own.cost += sum(costs)
-                own.dearest = max([own.dearest, *costs])
+                requests = len(costs) + (not episode.valid)
+                agent_spent.requests += requests
+                agent_spent.cost += sum(costs)
+                agent_spent.dearest = max([agent_spent.dearest, *costs])
+                match = agent_spent.matches[episode.spec.match_id]
+                match.requests += requests
+                match.cost += sum(costs)
         self._write()
 
-    def _covers(self, agent: str, requests: int) -> bool:
-        budget, spent = self._budgets[agent], self.spent[agent]
-        cost = spent.cost + requests * spent.dearest
-        return spent.requests + requests <= budget.requests and (
-            budget.cost is None or cost <= budget.cost
+    def _taken(self, own: Spent, match_id: str, seats: int) -> MatchSpent:
+        """What is written down before a match."""
+        most = MatchSpent(requests=seats * self._most, cost=seats * self._most * own.dearest)
+        earlier = own.matches.get(match_id)
+        if earlier is None:
+            return most
+        if not self._repeatable:
+            most.before = earlier.before + earlier.requests
+            most.cost_before = earlier.cost_before + earlier.cost
+            return most
+        # the journal answers all but the one request of each seat that a kill cut off
+        cut_off = seats if earlier.open else 0
+        return replace(
+            earlier,
+            open=True,
+            before=earlier.before + cut_off,
+            cost_before=earlier.cost_before + cut_off * own.dearest,
         )
 
-    def _asked(self, specs: Iterable[MatchSpec]) -> dict[str, int]:
-        """Agent -> most replies that it is asked for in these matches."""
-        asked: dict[str, int] = {}
+    def _covers(self, agent: str, matches: Mapping[str, int]) -> bool:
+        budget, own = self._budgets[agent], self.spent[agent]
+        most = sum(matches.values()) * self._most
+        taken = [(self._taken(own, *match), own.matches.get(match[0])) for match in matches.items()]
+        more = sum(
+            new.requests + new.before - (old.requests + old.before if old else 0)
+            for new, old in taken
+        )
+        requests = max(own.requests + most, own.asked + more)
+        cost = max(own.cost + most * own.dearest, own.paid + more * own.dearest)
+        return requests <= budget.requests and (budget.cost is None or cost <= budget.cost)
+
+    def _seats(self, specs: Iterable[MatchSpec]) -> dict[str, dict[str, int]]:
+        """Agent -> match -> its seats there."""
+        asked: dict[str, dict[str, int]] = {}
         for spec in specs:
             for agent in spec.seats:
                 if agent in self._budgets:
-                    asked[agent] = asked.get(agent, 0) + self._most
+                    matches = asked.setdefault(agent, {})
+                    matches[spec.match_id] = matches.get(spec.match_id, 0) + 1
         return asked
 
     def _write(self) -> None:
         if not self._budgets:
             return
+        told = {
+            agent: asdict(own) | {"requests": own.asked, "cost": own.paid}
+            for agent, own in self.spent.items()
+        }
         temporary = self._path.with_suffix(".tmp")
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump({agent: asdict(own) for agent, own in self.spent.items()}, file, indent=1)
+            json.dump(told, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._path)
+
+
+def _read(told: Mapping[str, Any] | None, first_cost: float) -> Spent:
+    """What a run that is gone on with was asked; counted from nothing until a checkpoint says more."""
+    if told is None:
+        return Spent(dearest=first_cost)
+    matches = {key: MatchSpent(**own) for key, own in told["matches"].items()}
+    return Spent(dearest=told["dearest"], matches=matches)

@@ -105,6 +105,9 @@ class Ground:
     """Plays for later updates, if the recipe wants that; it loads meanwhile."""
     checkpointing: bool
     """What ``gradient_checkpointing: auto`` means in this run."""
+    asks_again: bool
+    """A match that was played since the last checkpoint, and is played again, asks what it asked, so a
+    journal of endpoints has the replies."""
     repeatable: bool
     """A match that was played since the last checkpoint, and is played again, ends alike: not with
     endpoints, in the order ``free``, in another process or with settings that round differently."""
@@ -219,8 +222,8 @@ def _on_ground(
         view.say("memory.tf32: this run has no GPU, where alone it changes anything")
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
-    exact = recipe.rollout.order == "exact" and not served and recipe.asynchronous is None
-    repeatable = _change(recipe, folder, view) and exact
+    exact = recipe.rollout.order == "exact" and recipe.asynchronous is None
+    asks_again = _change(recipe, folder, view) and exact
     if recipe.report_to:
         keep_run_id(folder, own)
     return Ground(
@@ -235,7 +238,8 @@ def _on_ground(
         bases=bases,
         process=_start_generation(recipe, folder, view, opened, cluster),
         checkpointing=checkpointing,
-        repeatable=repeatable,
+        asks_again=asks_again,
+        repeatable=asks_again and not served,
     )
 
 
@@ -379,13 +383,14 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
     recipe, view = learning.recipe, learning.view
     league = make_league(recipe, learning.learners)
     together = all(isinstance(base.engine, RepeatableEngine) for base in playing.bases)
+    asks_again = learning.asks_again and together
     matches = Matches(
         rollouts,
         store=learning.store,
         processes=learning.processes,
         view=view,
         repeatable=learning.repeatable and together,
-        budgets=make_budgets(recipe, learning.folder, view.say),
+        budgets=make_budgets(recipe, learning.folder, view.say, repeatable=asks_again),
     )
     versions = LeagueVersions(
         recipe,

@@ -188,7 +188,9 @@ def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
     )
 
 
-def make_budgets(recipe: LeagueRecipe, folder: Path, say: Callable[[str], None]) -> Budgets:
+def make_budgets(
+    recipe: LeagueRecipe, folder: Path, say: Callable[[str], None], *, repeatable: bool
+) -> Budgets:
     """Budgets of the opponents behind endpoints."""
     games = recipe.games
     longest = max(game.most_prompt_chars for game in games)
@@ -201,6 +203,7 @@ def make_budgets(recipe: LeagueRecipe, folder: Path, say: Callable[[str], None])
             agent: _first_cost(agent, recipe.rollout.max_new_tokens, longest) for agent in budgets
         },
         say=say,
+        repeatable=repeatable,
     )
 
 

@@ -95,6 +95,7 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
         "learners": {},
         "credit": parts.credit.state(),
         "survival": parts.survival.state(),
+        "budgets": parts.matches.budgets.state(),
     }
     shared, state["coordination"] = parts.coordinator.state()
     tensors |= {f"{COORDINATION}.{group}": own for group, own in shared.items()}
@@ -120,6 +121,7 @@ def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
         learner.load_state(tensors[f"{name}.optimizer"], state["learners"][name])
     parts.credit.load_state(state["credit"])
     parts.survival.load_state(state["survival"])
+    parts.matches.budgets.load_state(state["budgets"])
     parts.coordinator.load_state(
         {
             name.removeprefix(f"{COORDINATION}."): own

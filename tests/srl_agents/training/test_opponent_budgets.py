@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.league.settings import BudgetSettings, OpponentSettings
@@ -48,10 +49,13 @@ def played(spec: MatchSpec, costs: list[float], void: bool) -> Episode:
     )  # fmt: skip
 
 
-def begun(folder: Path, budget: BudgetSettings, told: list[str]) -> Budgets:
+def begun(
+    folder: Path, budget: BudgetSettings, told: list[str], *, repeatable: bool = False
+) -> Budgets:
     return Budgets(
-        {AGENT: budget}, folder, most_replies=MOST, first_cost={AGENT: 0.5}, say=told.append
-    )
+        {AGENT: budget}, folder, most_replies=MOST, first_cost={AGENT: 0.5}, say=told.append,
+        repeatable=repeatable,
+    )  # fmt: skip
 
 
 costs = st.lists(st.floats(0.0, 0.5), max_size=MOST - 1)
@@ -77,7 +81,7 @@ def test_a_budget_is_never_exceeded_though_the_run_is_killed(
                     played(spec, own, void=False) for spec, own in zip(specs, matches, strict=False)
                 ]
                 budgets.give_back(specs, ended)
-            assert budgets.spent[AGENT].requests >= asked
+            assert budgets.spent[AGENT].asked >= asked
     assert asked <= requests
     assert most is None or paid <= most + 1e-9
     assert all("no longer met" in line for line in told)
@@ -90,9 +94,51 @@ def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path)
     assert json.loads((tmp_path / SPENT).read_text())[AGENT]["requests"] == 2 * MOST
     ended = [played(specs[0], [0.1, 0.2], False), played(specs[2], [0.1], True)]
     budgets.give_back(specs, ended)
-    assert budgets.spent[AGENT].requests == 4  # a lost match may have asked once more
-    assert budgets.spent[AGENT].cost == pytest.approx(0.4)
+    assert budgets.spent[AGENT].asked == 4  # a lost match may have asked once more
+    assert budgets.spent[AGENT].paid == pytest.approx(0.4)
     assert begun(tmp_path, BudgetSettings(requests=100), []).spent == budgets.spent
+
+
+@settings(max_examples=40)
+@given(rounds, st.integers(0, 7), st.integers(0, 7), st.integers(1, 90))
+def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_more(
+    played_rounds: list[tuple[list[list[float]], bool]], saved: int, killed: int, requests: int
+) -> None:
+    """Each round is an update; the run is killed within one and goes on from a checkpoint."""
+    budget, told = BudgetSettings(requests=requests), list[str]()
+
+    def play(budgets: Budgets, updates: range, stop: int | None) -> tuple[list[int], Any]:
+        decided, checkpoint = [], budgets.state()
+        for number in updates:
+            matches = played_rounds[number][0]
+            if number == saved:
+                checkpoint = budgets.state()
+            specs = budgets.affordable([match(10 * number + i) for i in range(len(matches))])
+            decided.append(len(specs))
+            budgets.take(specs)
+            if number == stop:
+                break
+            ended = [played(s, own, void=False) for s, own in zip(specs, matches, strict=False)]
+            budgets.give_back(specs, ended)
+        return decided, checkpoint
+
+    everything = range(len(played_rounds))
+    first = min(saved, killed)
+    with tempfile.TemporaryDirectory() as calm, tempfile.TemporaryDirectory() as folder:
+        undisturbed = begun(Path(calm), budget, told, repeatable=True)
+        expected, _ = play(undisturbed, everything, None)
+        _, checkpoint = play(begun(Path(folder), budget, told, repeatable=True), everything, killed)
+        resumed = begun(Path(folder), budget, told, repeatable=True)
+        if saved <= killed:
+            resumed.load_state(checkpoint)
+        again = everything[first:] if saved <= killed else everything
+        decided, _ = play(resumed, again, None)
+        cut_off = len(played_rounds[killed][0]) if killed < len(played_rounds) else 0
+        assert resumed.spent[AGENT].asked <= requests
+        if decided == [expected[number] for number in again]:
+            assert 0 <= resumed.spent[AGENT].asked - undisturbed.spent[AGENT].asked <= cut_off
+        else:  # what a kill cut off may have been asked twice, and is missing at the end
+            assert undisturbed.spent[AGENT].asked + MOST * 4 + cut_off > requests
 
 
 def test_an_endpoint_needs_a_budget_and_nobody_else_has_one() -> None:
