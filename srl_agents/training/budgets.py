@@ -69,7 +69,7 @@ class Budgets:
     Args:
         budgets: by agent id.
         folder: of the run; keeps what was asked.
-        most_replies: of one seat in one match.
+        most_replies: of one seat in one match, by game.
         first_cost: by agent, what a reply costs at most, as far as its limits tell.
         say: shows a line.
         repeatable: a match that is played again asks the same, and a journal answers.
@@ -80,7 +80,7 @@ class Budgets:
         budgets: Mapping[str, BudgetSettings],
         folder: Path,
         *,
-        most_replies: int,
+        most_replies: Mapping[str, int],
         first_cost: Mapping[str, float],
         say: Callable[[str], None],
         repeatable: bool = False,
@@ -112,7 +112,7 @@ class Budgets:
 
     def unaffordable(self, specs: Iterable[MatchSpec]) -> list[str]:
         """Agents whose budget does not cover all that these matches may ask."""
-        asked = self._seats(specs)
+        asked = self._most_asked(specs)
         return [agent for agent, matches in asked.items() if not self._covers(agent, matches)]
 
     def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
@@ -133,11 +133,11 @@ class Budgets:
 
     def take(self, specs: Iterable[MatchSpec]) -> None:
         """Count matches as if they asked all that they may, before they are played."""
-        for agent, matches in self._seats(specs).items():
+        for agent, matches in self._most_asked(specs).items():
             own = self.spent[agent]
             for match_id, seats in matches.items():
-                own.requests += seats * self._most
-                own.cost += seats * self._most * own.dearest
+                own.requests += sum(seats)
+                own.cost += sum(seats) * own.dearest
                 own.matches[match_id] = self._taken(own, match_id, seats)
         self._write()
 
@@ -148,11 +148,11 @@ class Budgets:
             specs: as they were taken.
             episodes: of them.
         """
-        for agent, matches in self._seats(specs).items():
+        for agent, matches in self._most_asked(specs).items():
             own = self.spent[agent]
             for match_id, seats in matches.items():
-                own.requests -= seats * self._most
-                own.cost -= seats * self._most * own.dearest
+                own.requests -= sum(seats)
+                own.cost -= sum(seats) * own.dearest
                 own.matches[match_id] = replace(
                     own.matches[match_id], requests=0, cost=0.0, open=False
                 )
@@ -172,18 +172,18 @@ class Budgets:
                 match.cost += sum(costs)
         self._write()
 
-    def _taken(self, own: Spent, match_id: str, seats: int) -> MatchSpent:
-        """What is written down before a match."""
-        most = MatchSpent(requests=seats * self._most, cost=seats * self._most * own.dearest)
+    def _taken(self, own: Spent, match_id: str, seats: Sequence[int]) -> MatchSpent:
+        """What is written down before a match whose seats may ask so much."""
+        new = MatchSpent(requests=sum(seats), cost=sum(seats) * own.dearest)
         earlier = own.matches.get(match_id)
         if earlier is None:
-            return most
+            return new
         if not self._repeatable:
-            most.before = earlier.before + earlier.requests
-            most.cost_before = earlier.cost_before + earlier.cost
-            return most
+            new.before = earlier.before + earlier.requests
+            new.cost_before = earlier.cost_before + earlier.cost
+            return new
         # the journal answers all but the one request of each seat that a kill cut off
-        cut_off = seats if earlier.open else 0
+        cut_off = len(seats) if earlier.open else 0
         return replace(
             earlier,
             open=True,
@@ -191,9 +191,9 @@ class Budgets:
             cost_before=earlier.cost_before + cut_off * own.dearest,
         )
 
-    def _covers(self, agent: str, matches: Mapping[str, int]) -> bool:
+    def _covers(self, agent: str, matches: Mapping[str, Sequence[int]]) -> bool:
         budget, own = self._budgets[agent], self.spent[agent]
-        most = sum(matches.values()) * self._most
+        most = sum(map(sum, matches.values()))
         taken = [(self._taken(own, *match), own.matches.get(match[0])) for match in matches.items()]
         more = sum(
             new.requests + new.before - (old.requests + old.before if old else 0)
@@ -203,14 +203,14 @@ class Budgets:
         cost = max(own.cost + most * own.dearest, own.paid + more * own.dearest)
         return requests <= budget.requests and (budget.cost is None or cost <= budget.cost)
 
-    def _seats(self, specs: Iterable[MatchSpec]) -> dict[str, dict[str, int]]:
-        """Agent -> match -> its seats there."""
-        asked: dict[str, dict[str, int]] = {}
+    def _most_asked(self, specs: Iterable[MatchSpec]) -> dict[str, dict[str, list[int]]]:
+        """Agent -> match -> replies that each of its seats there is asked for, at most."""
+        asked: dict[str, dict[str, list[int]]] = {}
         for spec in specs:
             for agent in spec.seats:
                 if agent in self._budgets:
-                    matches = asked.setdefault(agent, {})
-                    matches[spec.match_id] = matches.get(spec.match_id, 0) + 1
+                    seats = asked.setdefault(agent, {}).setdefault(spec.match_id, [])
+                    seats.append(self._most[spec.env_id])
         return asked
 
     def _write(self) -> None:

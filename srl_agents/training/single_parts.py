@@ -195,10 +195,13 @@ def make_budgets(
     games = recipe.games
     longest = max(game.most_prompt_chars for game in games)
     budgets = recipe.opponents.budgets
+    most_replies: dict[str, int] = {}
+    for game in games:
+        most_replies[game.env_id] = max(game.most_replies, most_replies.get(game.env_id, 0))
     return Budgets(
         budgets,
         folder,
-        most_replies=max(game.most_replies for game in games),
+        most_replies=most_replies,
         first_cost={
             agent: _first_cost(agent, recipe.rollout.max_new_tokens, longest) for agent in budgets
         },

@@ -53,7 +53,7 @@ def begun(
     folder: Path, budget: BudgetSettings, told: list[str], *, repeatable: bool = False
 ) -> Budgets:
     return Budgets(
-        {AGENT: budget}, folder, most_replies=MOST, first_cost={AGENT: 0.5}, say=told.append,
+        {AGENT: budget}, folder, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=told.append,
         repeatable=repeatable,
     )  # fmt: skip
 
