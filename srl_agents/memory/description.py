@@ -95,6 +95,8 @@ class Description:
     """Most keys and values of replies that are being written; None: as many as they need."""
     cache_bytes: float | None = None
     """Most keys and values that are kept for later prompts; None: the engine's share of free memory."""
+    host_cache_bytes: float = 0.0
+    """Most of them that stay in host memory beyond that, where the host is the device."""
     keeps_cache: bool = False
     """Whether they stay while learners train, as in order ``free``; else they last as long as the replies of
     one call."""

@@ -283,7 +283,7 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
     kept = prompts * plan.traffic.mean_prompt_tokens * each
     return {
         "keys and values": max(one, min(at_once * one, live_limit)),
-        "prefixes kept": min(kept, cache_limit),
+        "prefixes kept": min(kept, cache_limit + plan.host_cache_bytes),
     }
 
 

@@ -13,32 +13,43 @@ from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 
-ASK = GenerationRequest(observation="rock, paper, scissors", version=None, key=(1,))
+ASK = GenerationRequest(observation="rock, paper, scissors " * 20, version=None, key=(1,))
 
 
 @pytest.mark.parametrize(
     ("section", "kept"),
-    [({}, True), ({"cache_gib": 0}, False), ({"share_prefixes": False}, False)],
+    [
+        ({}, True),
+        ({"cache_gib": 0}, False),
+        ({"share_prefixes": False, "host_gib": 0.01}, False),
+        ({"cache_gib": 0, "host_gib": 0.01, "eviction": "learned"}, True),
+        ({"cache_gib": 0, "disk_gib": 0.01}, True),
+    ],
 )
 def test_a_section_decides_what_is_kept(
-    base: BaseModel, section: dict[str, Any], kept: bool
+    base: BaseModel, tmp_path: Path, section: dict[str, Any], kept: bool
 ) -> None:
     site = EngineSite(
         base=base,
         sampling=SamplingSettings(max_new_tokens=2),
         batch_rows=4,
         open_update=lambda _: {},
-        folder=Path(),
+        folder=tmp_path,
     )
     engine = ENGINE.convert({"kind": "transformers", **section}, "engine").make_engine(site)
     first, second = (asyncio.run(engine.generate(ASK)) for _ in range(2))
     assert first.cached_tokens == 0
     assert (second.cached_tokens > 0) == kept
+    assert second.token_ids == first.token_ids
+    assert any(path.is_file() for path in tmp_path.rglob("*")) == ("disk_gib" in section)
+    asyncio.run(engine.close())
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"cache_gib": -1}, {"live_gib": 0}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"}],
+    [{"cache_gib": -1}, {"live_gib": 0}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"},
+     {"host_gib": -1}, {"disk_gib": float("inf")}],
 )  # fmt: skip
 def test_an_impossible_value_is_refused_without_a_model(wrong: dict[str, Any]) -> None:
     (name,) = wrong
