@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,7 +157,11 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                     table,
                     _gains(agents, pairs),
                     without_errors=_without_errors(pairs, clean, anchors) if not teams else None,
-                    partners=cross_play(seated, lineages) if mode == "cooperative" else None,
+                    partners=cross_play(
+                        seated, lineages, _strangers(store, env_id, options, lineages)
+                    )
+                    if mode == "cooperative"
+                    else None,
                     focal=focal_returns(seated) if mode == "mixed" else [],
                     diagnostics=diagnose(pairs, steps={a.agent_id: a.step for a in agents})
                     if with_diagnostics
@@ -167,6 +172,20 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
         together = rate(on_one_scale(games), anchors=anchors)
         statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
     return statuses
+
+
+def _strangers(
+    store: LeagueStore, env_id: str, options: dict[str, Any], lineages: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Agent that was trained -> agents that its training never met; `bot:NAME` and such are their own."""
+    met = store.met(env_id, options)
+    return {
+        agent: [
+            other for other, theirs in lineages.items() if theirs not in {*met[lineage], lineage}
+        ]
+        for agent, lineage in lineages.items()
+        if lineage in met
+    }
 
 
 def _mode(env_id: str) -> str:
@@ -249,12 +268,15 @@ def _rating_table(found: Status, agents: dict[str, AgentVersion], names: Names) 
 
 def _partner_table(found: Status, partners: CrossPlay, names: Names) -> Table:
     title = f"{found.env_id}, {found.schedule}: return with strangers, and with itself"
-    table = _table(title, "agent", "cross-play", "self-play", "gap", "worst partner")
+    table = _table(
+        title, "agent", "zero-shot", "cross-play", "self-play", "gap", "worst partner"
+    )  # fmt: skip
+    table.caption = "zero-shot: with partners that its training never met"
     for row in partners.ratings:
         gap = "-" if math.isnan(row.gap) else f"{row.gap:+.3f}"
         table.add_row(
-            names[row.agent], _interval(row.cross_play), _interval(row.self_play), gap,
-            names[row.worst_partner] if row.worst_partner else "-",
+            names[row.agent], _interval(row.held_out), _interval(row.cross_play),
+            _interval(row.self_play), gap, names[row.worst_partner] if row.worst_partner else "-",
         )  # fmt: skip
     return table
 

@@ -107,7 +107,7 @@ class _Mean:
 def cross_play(
     results: Iterable[SeatedResult],
     lineages: Mapping[str, str] | None = None,
-    held_out: Collection[str] = (),
+    held_out: Collection[str] | Mapping[str, Collection[str]] = (),
 ) -> CrossPlay:
     """The table of a cooperative game.
 
@@ -115,12 +115,16 @@ def cross_play(
         results: played matches.
         lineages: agent -> training run; versions of one lineage are no strangers. By default each
             agent is its own.
-        held_out: agents that training never meets.
+        held_out: agents that training never meets, of all or by agent.
 
     Raises:
         ConfigError: no result.
     """
     lines = dict(lineages or {})
+
+    def new_to(me: str) -> Collection[str]:
+        return held_out.get(me, ()) if isinstance(held_out, Mapping) else held_out
+
     cells: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
     strangers: dict[str, _Mean] = defaultdict(_Mean)
     unseen: dict[str, _Mean] = defaultdict(_Mean)
@@ -136,7 +140,7 @@ def cross_play(
                 cells[me, other].add(value, result.cluster)
             if all(lines.get(o, o) != lines.get(me, me) for o in others):
                 strangers[me].add(value, result.cluster)
-                if set(held_out).issuperset(others):
+                if set(new_to(me)).issuperset(others):
                     unseen[me].add(value, result.cluster)
     if not cells:
         raise ConfigError("no result: play evaluation matches first.")

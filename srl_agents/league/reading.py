@@ -170,6 +170,22 @@ class StoreReader:
             for spec, result in sorted(played, key=lambda match: match[1].match_id)
         ]
 
+    def met(self, env_id: str, options: dict[str, Any]) -> dict[str, set[str]]:
+        """Lineage of each learner -> the lineages that sat beside it while it was trained in this game."""
+        where, values = _where(env_id, "train", None, None, options)
+        rows = self._db.execute(
+            "SELECT DISTINCT a.lineage, b.lineage FROM match NATURAL JOIN env"
+            " JOIN seat p USING(match_no) JOIN seat q USING(match_no)"
+            " JOIN agent a ON a.agent_no = p.agent_no JOIN agent b ON b.agent_no = q.agent_no"
+            f" {where} AND p.learner = 1 AND p.seat <> q.seat",
+            values,
+        )
+        found: dict[str, set[str]] = defaultdict(set)
+        with readable(self.path):
+            for mine, other in rows:
+                found[mine].add(other)
+        return dict(found)
+
     def team_results(
         self,
         env_id: str,

@@ -83,6 +83,14 @@
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
   }
 
+  function partnersTable(found) { // everybody is paid alike, so what counts is the return with whom training never met
+    const cell = (value) => el("td", {}, value === null ? "" : `${value[0].toFixed(3)} ${plusMinus(value[1], 3)}`);
+    return scroller(`Returns with partners in ${found.env_id}`, el("table", { class: "plain" },
+      el("thead", {}, el("tr", {}, ...["Agent", "With partners new to it", "With all other lineages", "With itself"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, ...found.partners.map((row) => el("tr", {}, el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
+        cell(row.zero_shot), cell(row.cross_play), cell(row.self_play))))));
+  }
+
   function outsideTable(rows) {
     const better = (row) => row.gain_half_width !== null && row.gain > row.gain_half_width;
     return scroller("Measured outside", el("table", { class: "plain" },
@@ -118,7 +126,7 @@
     const shown = data.runs.filter((run) => run.tables.length);
     return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
       ...shown.flatMap((run) => run.tables.map((found) => el("div", { class: "card" },
-        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), table(found)))))] : [];
+        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.partners.length ? partnersTable(found) : table(found)))))] : [];
   }
 
   const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));

@@ -12,6 +12,7 @@ import yaml
 
 from srl_agents.cli.league_status import read_status
 from srl_agents.cli.report_page.phase_memory import phase_memory
+from srl_agents.league.intervals import Interval
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.training.run_folder import STORE
@@ -143,6 +144,15 @@ def _tables(path: Path) -> list[dict[str, Any]]:
                 }
                 for row in status.table.ratings
             ],
+            "partners": [
+                {
+                    "agent": row.agent,
+                    "zero_shot": _returns(row.held_out),
+                    "cross_play": _returns(row.cross_play),
+                    "self_play": _returns(row.self_play),
+                }
+                for row in (status.partners.ratings if status.partners else ())
+            ],
             "gains": [
                 {
                     "agent": agent,
@@ -155,3 +165,11 @@ def _tables(path: Path) -> list[dict[str, Any]]:
         }
         for status in found
     ]  # fmt: skip
+
+
+def _returns(found: Interval | None) -> list[float | None] | None:
+    """Estimate and half width of a mean return."""
+    if found is None:
+        return None
+    width = round(found.half_width, 4) if math.isfinite(found.half_width) else None
+    return [round(found.estimate, 4), width]

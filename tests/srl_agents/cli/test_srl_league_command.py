@@ -125,6 +125,30 @@ def test_cooperative_and_mixed_runs_show_their_own_tables(tmp_path: Path, capsys
         assert word in capsys.readouterr().out
 
 
+def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys) -> None:
+    """`a` was trained beside `b`; `c` is new to it. `b` sat there and was not trained."""
+    path = tmp_path / "league.db"
+    returns = {"ab": 0.8, "ac": -0.2}
+    with LeagueStore(path) as store:
+        for name in "abc":
+            store.add_agent(AgentVersion(agent_id=name, lineage=name, role="frozen"))
+        for split, pair in (("train", "ab"), ("eval", "ab"), ("eval", "ac")):
+            for seed in range(4):
+                spec = MatchSpec(
+                    env_id="hanabi_mini-v0", seed=seed, split=split, seats=tuple(pair),
+                    learner_seats=(0,) if split == "train" else (),
+                )  # fmt: skip
+                both = (returns[pair], returns[pair])
+                store.report(spec, MatchResult(match_id=spec.match_id, outcomes=both,
+                             rewards=both, termination="ok"))  # fmt: skip
+    assert main(["league", "status", str(path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    rows = {row["agent"]: row for row in found["cross_play"]["ratings"]}
+    assert rows["a"]["held_out"]["estimate"] == pytest.approx(0.4)
+    assert rows["a"]["cross_play"]["estimate"] == pytest.approx(0.65)
+    assert rows["b"]["held_out"] is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
