@@ -44,7 +44,7 @@ def recipe_of(options: argparse.Namespace, budget_gib: float | None) -> LeagueRe
         "opponents": {"mirror": 1, "live": 1, "past": 0},
         "evaluation": {"every": 0, "final_pairs": 1, "bots": []},
         "training": {"algorithm": "ppo", "critic": "adapter", "micro_batch_rows": 1,
-                     "iterations": 1, "minibatches": 1},
+                     "gradient_checkpointing": True, "iterations": 1, "minibatches": 1},
         "memory": {"budget_gib": budget_gib},
         "survival": {"allow_nothing_learned": True},
     }  # fmt: skip
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--updates", type=int, default=2)
-    parser.add_argument("--share", type=float, default=0.75, help="of the unbounded peak")
+    parser.add_argument("--share", type=float, default=0.85, help="of the unbounded peak")
     parser.add_argument("--budget-gib", type=float)
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--runs", help="keep the folders of both runs in this one")
