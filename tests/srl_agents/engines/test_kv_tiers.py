@@ -193,6 +193,7 @@ def test_blocks_that_never_return_are_not_written_for_long(tmp_path: Path) -> No
     assert kept.host_bytes < 30 * BYTES
 
 
+@pytest.mark.slow
 def test_files_of_a_killed_process_are_removed_and_those_of_a_living_one_stay(
     tmp_path: Path,
 ) -> None:
