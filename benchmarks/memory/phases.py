@@ -44,7 +44,7 @@ def recipe_of(options: argparse.Namespace, budget_gib: float | None) -> LeagueRe
         "opponents": {"mirror": 1, "live": 1, "past": 0},
         "evaluation": {"every": 0, "final_pairs": 1, "bots": []},
         "training": {"algorithm": "ppo", "critic": "adapter", "micro_batch_rows": 1,
-                     "gradient_checkpointing": True, "iterations": 1, "minibatches": 1},
+                     "iterations": 1, "minibatches": 1},
         "memory": {"budget_gib": budget_gib},
         "survival": {"allow_nothing_learned": True},
     }  # fmt: skip
