@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,7 +26,10 @@ from typing import Any, Literal
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.ray_settings import RaySettings
@@ -57,6 +61,8 @@ class _Worker:
     actor: Any
     answer: Any
     """Reference to what it is asked for; None while it is idle."""
+    node: Any
+    """Reference to the id of its node."""
     since_s: float
     doing: Doing = "starting"
     told: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +177,9 @@ class RayGeneration:
             .remote(self._recipe)
         )
         self._changed = True
-        return _Worker(actor=actor, answer=actor.open.remote(), since_s=time.monotonic())
+        node = actor.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+        answer = actor.open.remote()
+        return _Worker(actor=actor, answer=answer, node=node, since_s=time.monotonic())
 
     def _replace(self, place: int, how: str) -> None:
         """End a worker, give its part back, and start another one in its place."""
@@ -184,6 +192,7 @@ class RayGeneration:
             self._leases.drop([part.key[0]])
         with contextlib.suppress(RayError):
             ray.kill(worker.actor, no_restart=True)
+            _end_process(worker)
         self._workers[place] = self._start(place)
         self._workers[place].starts += worker.starts
         self._workers[place].played = worker.played
@@ -331,6 +340,21 @@ def _threads(own: RaySettings) -> dict[str, str]:
     """What keeps arithmetic of a worker on its own processors."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "SRL_TORCH_THREADS")
     return dict.fromkeys(names, str(own.threads)) | {"TOKENIZERS_PARALLELISM": "false"}
+
+
+def _end_process(worker: _Worker) -> None:
+    """Kill a worker's process on its node: one that hangs hears nothing of its end, and keeps its place."""
+    if not worker.told:
+        return
+    node = ray.get(worker.node, timeout=_FETCH_S)
+    place = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    pid = worker.told["pid"]
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    ray.remote(kill).options(num_cpus=0, scheduling_strategy=place).remote()
 
 
 def _where(worker: _Worker) -> str:

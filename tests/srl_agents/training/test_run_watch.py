@@ -134,3 +134,11 @@ def test_the_command_tells_a_run_from_an_episode(
     assert "holds no run" in capsys.readouterr().err
     with pytest.raises(ConfigError):
         RunWatch(tmp_path)
+
+
+def test_a_look_counts_what_workers_of_a_cluster_do(run: Path) -> None:
+    rows = [{"doing": "playing", "starts": 1}] * 2 + [{"doing": "starting", "starts": 3}]
+    (run / "workers.json").write_text(json.dumps({"workers": rows, "waiting": 4}))
+    assert RunWatch(run).look().workers == {"playing": 2.0, "starting": 1.0, "lost": 2.0}
+    (run / "workers.json").write_text("{")
+    assert RunWatch(run).look().workers == {}
