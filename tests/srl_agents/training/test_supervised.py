@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.training.supervised import Supervised
-from srl_envs.errors import DeadlineError, ModelError
+from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 QUIET = ["-c", "import sys; sys.stdin.buffer.read()"]
 DYING = ["-c", "import sys; sys.exit('the weights are gone')"]
@@ -55,6 +55,15 @@ def checked(child: Supervised) -> None:
     while time.monotonic() < end:
         child.check()
         time.sleep(0.005)
+
+
+def test_a_child_that_met_the_users_mistake_is_not_started_again(
+    supervise: Callable[..., Supervised],
+) -> None:
+    child = supervise(["-c", "print('ConfigError: no cluster answers'); raise SystemExit(2)"])
+    with pytest.raises(ConfigError, match="no cluster answers"):
+        checked(child)
+    assert child.starts == 1
 
 
 def test_a_killed_child_is_replaced_without_anybody_asking(

@@ -1,0 +1,63 @@
+"""`python -m tests.faults.matrix_page`: the fault matrix as a page, from what its cells came to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.faults.matrix import RESULTS
+from tests.faults.matrix_cells import CELLS, FAULTS, Cell
+
+PAGE = Path(__file__).parents[2] / "docs/reference/fault_matrix.md"
+COMMAND = "python -m tests.faults.matrix_page"
+
+
+def page() -> str:
+    """In Markdown."""
+    done: dict[str, Any] = json.loads(RESULTS.read_text())
+    right = sum(not ended["wrong"] for ended in done.values())
+    lines = [
+        "# The fault matrix",
+        "",
+        f"Written by `{COMMAND}`; do not edit. Each of the {len(CELLS)} cells is a run of two",
+        "updates of which one role is struck in the second: killed (`kill -9`), hung (it never goes on), or",
+        "slowed (it stands still for a second). The engine is part of the trainer's process: killed, it says",
+        "that it died. Where the run ends by that, the same command is given again.",
+        "In the end the run's records, matches and weights must equal those of the run that nothing struck,",
+        f"bit for bit, and no attempt may hang. Of {len(done)} that were played {right} end so.",
+        "",
+        "    python -m tests.faults.matrix --work /tmp/cells        # plays what is missing in the results",
+        "",
+        "Exit codes: 0 done, 2 one line for the user, 3 stopped by a deadline, -9 killed.",
+        "",
+        "| role | in the phase | killed | hung | slowed |",
+        "|---|---|---|---|---|",
+    ]
+    cells = {cell.name: cell for cell in CELLS}
+    for role, phase in dict.fromkeys((cell.role, cell.phase) for cell in CELLS):
+        row = [_told(cells[f"{role}/{phase}/{fault}"], done) for fault in FAULTS]
+        lines.append(f"| {role} | {phase} | {' | '.join(row)} |")
+    lines += [
+        "",
+        "Workers of a Ray cluster, their nodes and the process that asks them are killed and stopped in",
+        "`tests/cluster` ([design](../design/scaling.md#on-a-ray-cluster)). What a run meets inside one",
+        "process is in [faults](faults.md).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _told(cell: Cell, done: dict[str, Any]) -> str:
+    """What came of a cell, in a few words."""
+    ended = done.get(cell.name)
+    if ended is None:
+        return "not played"
+    if ended["wrong"]:
+        return f"**wrong**: {ended['wrong']}"
+    faults = ", ".join(f"`{name}`" for name in dict.fromkeys(ended["faults"]))
+    codes = ", then ".join(map(str, ended["codes"]))
+    return f"{codes}; equal" + (f" ({faults})" if faults else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
