@@ -225,6 +225,13 @@ def adapter_shape(folder: Path) -> Shape:
     try:
         config = json.loads((folder / _CONFIG).read_text())
         return int(config["r"]), float(config["lora_alpha"])
+    except FileNotFoundError:
+        beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        what = "holds no adapter" if folder.is_dir() else "is not there"
+        raise UnknownPolicyError(
+            f"{folder} is no adapter folder: it {what}.{nearest(folder.name, beside)} It must hold {_CONFIG} "
+            f"and {_WEIGHTS}."
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnknownPolicyError(
             f"{folder} is no adapter folder ({type(error).__name__}: {error}); "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.init_adapters import check_init_adapters
     from srl_agents.training.run_folder import check_folder
 
+    if options.profile:  # read when torch is loaded: else its profiler writes into the progress
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     recipe, resumed = _read(options)
     if options.dry_run:
         return try_out(recipe)

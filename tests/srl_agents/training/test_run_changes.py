@@ -10,6 +10,8 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.training.run_changes import MEANINGS, Change, keep_changes, repeats_since
 from srl_agents.training.run_folder import changes_of, check_folder, write_recipe
+from srl_agents.training.survival import play_halved_after, write_event
+from srl_agents.training.vital_signs import Finding
 
 RUN = LeagueRecipe(name="r", model="tiny", env="nim-v0")
 
@@ -47,3 +49,12 @@ def test_replays_may_differ_until_a_checkpoint_was_written_with_the_new_settings
     assert not repeats_since(tmp_path, 3)
     assert not repeats_since(tmp_path, 2)  # the newest was damaged
     assert repeats_since(tmp_path, 4)
+
+
+def test_a_run_knows_until_when_its_play_was_halved(tmp_path: Path) -> None:
+    """Matches since then round differently when the same command plays them whole again."""
+    assert play_halved_after(tmp_path) == 0
+    finding = Finding(fault="play_out_of_memory", told="no room")
+    for update, policy in ((3, "halve_play"), (4, "halve_play"), (9, "stop")):
+        write_event(tmp_path, update, finding, policy)  # type: ignore[arg-type]
+    assert play_halved_after(tmp_path) == 4
