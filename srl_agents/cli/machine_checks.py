@@ -142,7 +142,7 @@ def _engines() -> Iterator[Check]:
     from srl_agents.engines.vllm_settings import VLLMSettings
 
     yield _one_token("transformers", TransformersSettings())
-    little: dict[str, Any] = {"max_length": 512, "cache_gib": 0.25, "compiled": False}
+    little: dict[str, Any] = {"max_length": 512, "cache_gib": 1, "compiled": False}
     if os.environ.get(PYTHON):
         yield _one_token("vllm", VLLMSettings(max_versions=1, restarts=0, **little))
     else:

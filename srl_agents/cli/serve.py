@@ -56,8 +56,8 @@ class ServeOptions:
     """Of the weights; ``float32`` agrees best with training on a CPU."""
     block_tokens: int | None = None
     """Tokens in one block of the prefix cache; vLLM's own if absent."""
-    cache_gib: float | None = None
-    """Of keys and values on a CPU."""
+    cache_gib: int | None = None
+    """Whole GiB of keys and values on a CPU."""
     memory_share: float = 0.85
     """Of a GPU's memory."""
     compiled: bool = True

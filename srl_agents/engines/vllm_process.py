@@ -141,7 +141,7 @@ class VLLMProcess:
         )
         settings = self._settings
         if settings.cache_gib is not None:
-            os.environ["VLLM_CPU_KVCACHE_SPACE"] = f"{settings.cache_gib:g}"
+            os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cache_gib)
         from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: PLC0415 - its environment alone
         from vllm.v1.engine.async_llm import AsyncLLM  # noqa: PLC0415
 

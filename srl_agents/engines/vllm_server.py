@@ -63,8 +63,8 @@ class VLLMServerSettings:
     """``auto`` takes the model's own, ``float32`` agrees best with the trainer on a CPU."""
     block_tokens: int | None = None
     """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
-    cache_gib: float | None = None
-    """Of keys and values on a CPU; a GPU has ``memory_share`` instead."""
+    cache_gib: int | None = None
+    """Whole GiB of keys and values on a CPU; a GPU has ``memory_share`` instead."""
     memory_share: float = 0.85
     """Of a GPU's memory, for weights and cache together."""
     compiled: bool = True
@@ -232,7 +232,7 @@ class VLLMServer:
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         }
         if self.settings.cache_gib is not None:
-            own["VLLM_CPU_KVCACHE_SPACE"] = f"{self.settings.cache_gib:g}"
+            own["VLLM_CPU_KVCACHE_SPACE"] = str(self.settings.cache_gib)
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
         return inherited | own
 

@@ -53,8 +53,8 @@ class VLLMSettings(EngineSettings):
     """Prompt and reply together, in tokens; None takes the model's own."""
     block_tokens: int | None = None
     """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
-    cache_gib: float | None = None
-    """Of keys and values on a CPU."""
+    cache_gib: int | None = None
+    """Whole GiB of keys and values on a CPU."""
     memory_share: float = 0.4
     """Of a GPU's memory, for weights and cache of the server; the trainer needs the rest."""
     compiled: bool = True

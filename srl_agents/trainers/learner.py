@@ -101,8 +101,8 @@ class AdapterLearner(ABC, Generic[B]):
         if name not in base.adapters:
             base.add_adapter(name, seed)
         base.activate(name)
-        kept = global_generators_kept(base.device)
-        with tempfile.TemporaryDirectory() as folder, kept, quiet_libraries():
+        kept, float32 = global_generators_kept(base.device), _adapters_stay_float32(base)
+        with tempfile.TemporaryDirectory() as folder, kept, float32, quiet_libraries():
             self._trainer = self._make_trainer(Path(folder))
             if settings.gradient_checkpointing:
                 base.model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -444,6 +444,21 @@ def _sound(tensors: Iterable[torch.Tensor]) -> bool:
 def _gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> float:
     gradients = [p.grad for p in parameters if p.grad is not None]
     return torch.nn.utils.get_total_norm(gradients).item()
+
+
+@contextmanager
+def _adapters_stay_float32(base: BaseModel) -> Iterator[None]:
+    """Inside, TRL may build a trainer: beside a base in 4 bits it casts all that learns to bfloat16, which
+    rounds small steps away."""
+    model = base.model.get_base_model() if base.parameters == "lora" else base.model
+    if not getattr(model, "is_loaded_in_4bit", False):
+        yield
+        return
+    model.is_loaded_in_4bit = False
+    try:
+        yield
+    finally:
+        model.is_loaded_in_4bit = True
 
 
 @contextmanager

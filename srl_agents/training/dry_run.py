@@ -9,6 +9,7 @@ optimizer that is not installed, an environment that cannot be made.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import numpy as np
 
 from srl_agents.memory import architecture
 from srl_agents.memory.architecture import Architecture
+from srl_agents.memory.description import BaseType
 from srl_agents.memory.devices import available_bytes
 from srl_agents.metrics import ConsoleView
 from srl_agents.models import catalog
@@ -32,6 +34,7 @@ from srl_agents.rewards.terms import Judge, Played, RewardTerm
 from srl_agents.trainers.token_head import LARGE_VOCABULARY
 from srl_agents.training.init_adapters import check_init_adapters
 from srl_agents.training.run import LeagueTraining
+from srl_envs.errors import ConfigError
 
 LAYERS = 2
 VOCABULARY = LARGE_VOCABULARY
@@ -45,9 +48,14 @@ _TRAINED_COPIES = 6.0
 _TURNS = 2
 """Of a seat in a match, where seats take turns; with retries it is fewer."""
 _LOTS = "dry_run_lots"
+_UNPACKED = 1.5e8
+"""Most linear weights in 4 bits on a CPU, where every pass unpacks all: a second and more for a token."""
 _NARROWEST = 16
 """Largest divisor of widths."""
-_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+_WIDTHS = (
+    "hidden_size", "intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size",
+    "num_attention_heads", "num_key_value_heads",
+)  # fmt: skip
 _FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -83,6 +91,8 @@ class CutModel:
     made: Architecture
     own_tokenizer: bool
     """Whether the tokenizer is the model's."""
+    wanted: str
+    """What there was too little of for its widths."""
 
     @property
     def told(self) -> list[str]:
@@ -96,7 +106,7 @@ class CutModel:
         if self.made.hidden != self.whole.hidden:
             lines.append(
                 f"Its widths are divided by {self.whole.hidden // self.made.hidden} "
-                f"({self.whole.hidden} -> {self.made.hidden}), for want of memory."
+                f"({self.whole.hidden} -> {self.made.hidden}), for want of {self.wanted}."
             )
         return lines
 
@@ -119,27 +129,27 @@ def dry_run(
         ModelError: the recipe does not work with such a model.
     """
     room = available_bytes() if room_bytes is None else room_bytes
-    models = {base.name: architecture_of(base.model) for base in recipe.bases}
+    models = {base.name: _whole(base.model) for base in recipe.bases}
     with tempfile.TemporaryDirectory(prefix="srl-dry-run-") as scratch:
         check_init_adapters(recipe, Path(scratch) / "run")  # they do not fit the cut model
         cut: dict[str, CutModel] = {}
         own: dict[str, ModelSettings] = {}
         for number, base in enumerate(recipe.bases):
             whole, folder = models[base.name], Path(scratch) / f"model-{number}"
-            half = base_type_of(base, whole) != "float32"
+            kind = base_type_of(base, whole)
             copies = _COPIES
             if base.parameters == "full":
                 copies += _TRAINED_COPIES * len(base.learners)
             part = room / len(recipe.bases) / copies
-            cut[base.name] = _write_model(base.model, whole, folder, half=half, most_bytes=part)
+            cut[base.name] = _write_model(base.model, whole, folder, kind=kind, most_bytes=part)
             own[base.name] = ModelSettings(
-                model=str(folder), dtype="bfloat16" if half else "float32"
+                model=str(folder), dtype="float32" if kind == "float32" else "bfloat16"
             )
         little = _cut(recipe, own)
         judge = recipe.reward_model
         if judge is not None and judge.model is not None:
-            folder, whole = Path(scratch) / "reward_model", architecture_of(judge.model)
-            _write_model(judge.model, whole, folder, half=False, most_bytes=room / _COPIES)
+            folder, whole = Path(scratch) / "reward_model", _whole(judge.model)
+            _write_model(judge.model, whole, folder, kind="float32", most_bytes=room / _COPIES)
             little = replace(little, reward_model=replace(judge, model=str(folder)))
         training = LeagueTraining(little, Path(scratch) / "run", view)
         try:
@@ -238,7 +248,7 @@ def _with_lots(rewards: RewardSettings | None) -> RewardSettings:
 
 
 def _write_model(
-    name: str, whole: Architecture, folder: Path, *, half: bool, most_bytes: float
+    name: str, whole: Architecture, folder: Path, *, kind: BaseType, most_bytes: float
 ) -> CutModel:
     """A loadable folder with random weights.
 
@@ -246,7 +256,7 @@ def _write_model(
         name: of the model, as recipes call it.
         whole: its numbers.
         folder: to make.
-        half: weights are bfloat16, else float32.
+        kind: what its weights will be; they are written in bfloat16 for 4 bits.
         most_bytes: of the weights.
     """
     import torch  # noqa: PLC0415 - seconds
@@ -257,24 +267,29 @@ def _write_model(
     config = _numbers(whole, found) | {"num_hidden_layers": min(LAYERS, whole.layers)}
     if not own:
         config |= {"vocab_size": min(VOCABULARY, whole.vocabulary)} | _ends_of(catalog.TINY)
-    config, made = narrowed(whole.name, config, most_bytes / (2 if half else 4))
+    slow = kind == "nf4" and not torch.cuda.is_available()
+    weights = most_bytes / (4 if kind == "float32" else 2)
+    _, roomy = narrowed(whole.name, config, weights)
+    config, made = narrowed(whole.name, config, weights, _UNPACKED if slow else math.inf)
     config.pop("layer_types", None)
-    kind = config.pop("model_type")
+    model_type = config.pop("model_type")
     with torch.random.fork_rng(devices=[]), quiet_libraries():
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(
-            AutoConfig.for_model(kind, **config), dtype=torch.bfloat16 if half else torch.float32
+            AutoConfig.for_model(model_type, **config),
+            dtype=torch.float32 if kind == "float32" else torch.bfloat16,
         )
         model.save_pretrained(folder)
     source = found if own and found is not None else catalog.TINY
     for file in _FILES:
         if (source / file).is_file():
             (folder / file).write_bytes((source / file).read_bytes())
-    return CutModel(folder=folder, whole=whole, made=made, own_tokenizer=own)
+    wanted = "memory" if made == roomy else "time: a CPU unpacks 4 bits in every pass"
+    return CutModel(folder=folder, whole=whole, made=made, own_tokenizer=own, wanted=wanted)
 
 
 def narrowed(
-    name: str, config: dict[str, Any], most_weights: float
+    name: str, config: dict[str, Any], most_weights: float, most_linear: float = math.inf
 ) -> tuple[dict[str, Any], Architecture]:
     """The widest model with at most so many weights, whose widths are the model's over a power of two.
 
@@ -282,6 +297,7 @@ def narrowed(
         name: of the model.
         config: its configuration; heads keep their size.
         most_weights: in all; the narrowest model there is may have more.
+        most_linear: of them in the layers' linear parts.
 
     Returns:
         The configuration and its numbers.
@@ -290,11 +306,34 @@ def narrowed(
     while True:
         widths = {key: max(1, config[key] // factor) for key in _WIDTHS if key in config}
         narrow = config | widths
-        made = architecture.from_config(name, narrow)
+        made = _sizes(name, narrow)
         further = made.heads % 2 == 0 and factor < _NARROWEST
-        if made.parameters <= most_weights or not further:
+        fits = made.parameters <= most_weights and made.linear_parameters <= most_linear
+        if fits or not further:
             return narrow, made
         factor *= 2
+
+
+def _whole(name: str) -> Architecture:
+    """The numbers of a model, planned or not.
+
+    Raises:
+        ConfigError: nothing here knows it.
+    """
+    try:
+        return architecture_of(name)
+    except ConfigError:
+        found = catalog.local_folder(name) or catalog.cached_folder(name)
+        if found is None or not (found / "config.json").is_file():
+            raise
+        return _sizes(name, json.loads((found / "config.json").read_text(encoding="utf-8")))
+
+
+def _sizes(name: str, config: dict[str, Any]) -> Architecture:
+    """What a configuration says of sizes; of a kind that cannot be planned its dense part alone."""
+    if config.get("model_type") not in architecture.KINDS:
+        config = config | {"model_type": architecture.KINDS[0]}
+    return architecture.from_config(name, config)
 
 
 def _numbers(model: Architecture, found: Path | None) -> dict[str, Any]:

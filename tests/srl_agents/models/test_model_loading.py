@@ -68,6 +68,7 @@ def test_a_base_in_four_bits_plays_and_learns_close_to_itself(model_folder: Path
     after = base.adapter_tensors("alice")
     assert all(not torch.equal(after[key], before[key]) for key in after if "lora_B" in key)
     assert metrics["sampler_kl"] < 1e-4  # the engine played the same four bits
+    assert {tensor.dtype for tensor in after.values()} == {torch.float32}
     ids = torch.arange(3, 19)[None]
     with plain.reference(), base.reference(), torch.no_grad():
         exact, coarse = plain.model(ids).logits, base.model(ids).logits

@@ -87,6 +87,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Paged optimizers are not supported on CPU")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) -> None:
     from srl_agents.training.dry_run import dry_run
@@ -100,6 +101,24 @@ def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) ->
     assert any("tiny stands in, with 32,768 of 15" in line for line in told) != on_disk
     assert any("widths are divided by" in line for line in told) != on_disk
     assert "no loss was tried" not in told[-1]
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_planned_is_tried_all_the_same(tmp_path: Path) -> None:
+    from srl_agents.models.random_model import build
+    from srl_agents.training.dry_run import dry_run
+
+    folder = build(
+        tmp_path / "moe",
+        kind="qwen3_moe",
+        layers=4,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+    )
+    recipe = load(LeagueRecipe, find_recipe("quickstart-tiny"), [f"model={folder}"])
+    with ConsoleView("dry", 1, Console(quiet=True)) as view:
+        assert "cut to 2 of 4 layers" in dry_run(recipe, view)[0]
 
 
 def test_widths_are_the_models_where_memory_allows_and_heads_stay_whole() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,12 @@ from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingS
 from srl_agents.engines.scripted import ScriptedEngine, key_uniform
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Order, Rollouts
+from srl_agents.training.single_parts import relief
+from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import MemoryLimitError, ReplyRoomError
 
 
@@ -119,3 +125,14 @@ def test_the_embedded_engine_writes_the_same_with_half_the_rows(
         for turn, same in zip(one.trajectories[0].turns, other.trajectories[0].turns, strict=True):
             assert turn.completion_ids == same.completion_ids
             assert turn.logprobs == pytest.approx(same.logprobs, abs=1e-4)
+
+
+def test_the_recipe_says_whether_play_goes_on_with_less() -> None:
+    recipe = LeagueRecipe(name="r", model="tiny", env="nim-v0")
+    met: list[Finding] = []
+    tell = relief(recipe, met.append)
+    assert tell is not None
+    tell("no room")
+    assert [(one.fault, one.told) for one in met] == [("play_out_of_memory", "no room")]
+    ends = SurvivalSettings(policies={"play_out_of_memory": "stop"})
+    assert relief(replace(recipe, survival=ends), met.append) is None
