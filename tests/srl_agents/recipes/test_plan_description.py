@@ -30,7 +30,7 @@ FAMILIES = (
     "several-games-tiny",
     "qwen2.5-0.5b-laptop",
     "qwen2.5-14b-80gb",
-    "template-memory-efficient",
+    "qwen2.5-7b-24gb",
 )
 """One of each kind of shipped recipe: for a laptop, for one card, in 4 bits; several bases, several games."""
 
@@ -87,7 +87,6 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Paged optimizers are not supported on CPU")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) -> None:
     from srl_agents.training.dry_run import dry_run
