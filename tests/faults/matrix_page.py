@@ -40,7 +40,7 @@ def page() -> str:
         lines.append(f"| {role} | {phase} | {' | '.join(row)} |")
     lines += [
         "",
-        "Workers of a Ray cluster, their nodes and the process that asks them are killed and stopped in",
+        "Nodes and workers of a Ray cluster, and the process that asks them, are struck by the tests in",
         "`tests/cluster` ([design](../design/scaling.md#on-a-ray-cluster)). What a run meets inside one",
         "process is in [faults](faults.md).",
     ]
