@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from srl_agents.agents import ModelPolicy
+from srl_agents.cli.main import main
 from srl_agents.league.agent_names import find_agent
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
@@ -28,6 +29,7 @@ from srl_agents.records import label_of
 from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import SandboxError
 from srl_envs.families.board.connect_four import ConnectFour
+from tests.forked_commands import finish_command, start_command
 
 # Snapshots between checkpoints and opponents from the past: a frozen version that moved with its
 # learner would show after a resume. Replies of `tiny` decide games, so other weights show too.
@@ -56,19 +58,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def start(recipe: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-W", "ignore", "-m", "srl_agents.cli.main", "train"]
-    return subprocess.Popen(
-        [*command, str(recipe), "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[bytes]) -> None:
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, output.decode()
+def start(recipe: Path, out: Path) -> BaseProcess:
+    return start_command(["train", str(recipe), "--out", str(out)], out.with_suffix(".log"))
 
 
 def state(run: Path) -> dict[str, Any]:
@@ -91,33 +82,26 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    run = tmp_path_factory.mktemp("undisturbed") / "run"
-    finish(start(recipe, run))
-    return state(run)
-
-
 @pytest.mark.slow
 def test_killed_and_resumed_ends_like_an_undisturbed_run(recipe: Path, tmp_path: Path) -> None:
     """Another process each time, so the same recipe and seed give the same run, too."""
-    finish(start(recipe, tmp_path / "undisturbed"))
+    command = [sys.executable, "-W", "ignore", "-m", "srl_agents.cli.main", "train", str(recipe)]
+    subprocess.run([*command, "--out", str(tmp_path / "undisturbed")], check=True)
     undisturbed = state(tmp_path / "undisturbed")
     run = tmp_path / "run"
     kills = 0
     for update in (1, 4):  # before the first checkpoint; behind one, with a snapshot since
         process = start(recipe, run)
-        while process.poll() is None and len(read_lines(run / "metrics.jsonl")) < update:
+        while process.is_alive() and len(read_lines(run / "metrics.jsonl")) < update:
             time.sleep(0.01)
-        if process.poll() is None:  # somewhere in the update that follows
-            time.sleep(0.1)
-            os.killpg(process.pid, signal.SIGKILL)
-            kills += 1
-        process.communicate()
-    finish(start(recipe, run))
+        time.sleep(0.1)  # somewhere in the update that follows
+        process.kill()
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
+    finish_command(start(recipe, run), tmp_path / "run.log")
     assert kills
     assert state(run) == undisturbed
-    finish(start(recipe, run))  # nothing is left to do
+    finish_command(start(recipe, run), tmp_path / "run.log")  # nothing is left to do
     assert state(run) == undisturbed
     learned = [v for line in undisturbed["metrics"] for v in line["learners"].values()]
     assert any("loss" in values for values in learned), "nothing was trained, so nothing compared"
@@ -171,12 +155,12 @@ def test_a_final_table_that_went_void_is_played_again(
 
 
 @pytest.mark.slow
-def test_another_recipe_does_not_touch_the_run(recipe: Path, tmp_path: Path) -> None:
+def test_another_recipe_does_not_touch_the_run(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "recipe.yaml").write_text("name: other\n")
-    process = start(recipe, run)
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 2
-    assert b"another recipe" in output
+    assert main(["train", str(recipe), "--out", str(run)]) == 2
+    assert "another recipe" in capsys.readouterr().err
     assert sorted(p.name for p in run.iterdir()) == ["recipe.yaml"]

@@ -1,0 +1,49 @@
+"""`srl` commands in processes of their own, forked from one that has imported what a training run needs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["srl_agents.cli.train", "srl_agents.training.run"])
+
+
+def start_command(
+    arguments: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
+) -> BaseProcess:
+    """Start ``srl`` with these arguments, in a session of its own.
+
+    All of them have the hashes of one interpreter: who compares two processes starts one of them anew.
+
+    Args:
+        arguments: behind ``srl``.
+        log: takes what it prints.
+        variables: of the environment, besides those of this process.
+    """
+    process = _CONTEXT.Process(
+        target=_command, args=([*arguments], str(log), {**os.environ, **(variables or {})})
+    )
+    process.start()
+    return process
+
+
+def _command(arguments: list[str], log: str, variables: dict[str, str]) -> None:
+    os.setsid()
+    os.environ.update(variables)
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    from srl_agents.cli.main import main
+
+    sys.exit(main(arguments))
+
+
+def finish_command(process: BaseProcess, log: Path) -> None:
+    """Wait for its end, which must be a good one."""
+    process.join(600)
+    assert process.exitcode == 0, log.read_text()
