@@ -26,7 +26,7 @@ env_options: {rounds: 1, cuts_from: 0, max_retries: 0}
 updates: 1
 learners: [alice]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 2, group_size: 8, max_new_tokens: 6}
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1, live: 0, past: 0}
 evaluation: {every: 0, final_pairs: 1, bots: []}
 """
@@ -39,7 +39,7 @@ def run(tmp_path: Path, *settings: str) -> tuple[LeagueTraining, dict[str, float
     path.write_text(RECIPE)
     with ConsoleView("run", 1, Console(quiet=True)) as view:
         training = LeagueTraining(load(LeagueRecipe, path, settings), tmp_path / "run", view)
-        specs = training.parts.league.training_matches(0, 2, 8)
+        specs = training.parts.league.training_matches(0, 2, 4)
         training.parts.versions.publish()
         episodes = training.parts.matches.rollouts.play(specs)
         training.run()

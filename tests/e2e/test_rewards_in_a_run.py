@@ -34,7 +34,7 @@ lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1, live: 0, past: 0}
 training: {learning_rate: 0.01}
-evaluation: {every: 1, pairs: 1, final_pairs: 1, bots: [random]}
+evaluation: {every: 0, final_pairs: 1, bots: []}
 """
 REWARDS = """
 rewards:

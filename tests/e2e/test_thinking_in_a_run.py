@@ -45,7 +45,7 @@ rewards:
   terms:
     thinking: {{kind: thought_cost, weight: 0.01}}
     cut: {{kind: cut_thoughts, weight: 0.5}}
-evaluation: {{every: 1, pairs: 1, final_pairs: 1, bots: [random]}}
+evaluation: {{every: 0, final_pairs: 1, bots: []}}
 """
 
 
