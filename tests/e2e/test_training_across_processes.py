@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, label_of
+from tests.forked_commands import finish_command, start_command
 from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow
@@ -46,26 +48,44 @@ KINDS = {
 }
 
 
-def train(folder: Path, settings: tuple[str, ...], processes: int) -> None:
+def train(folder: Path, settings: tuple[str, ...], processes: int, by: str = "fork") -> None:
+    """Train in so many processes, which torchrun starts, or which are forked with its variables."""
     recipe = folder.with_suffix(".yaml")
     recipe.write_text(RECIPE)
     if processes == 1:
         train_run(load(LeagueRecipe, recipe, settings), folder)
         return
-    command = ["-m", "srl_agents.cli.main", "train", str(recipe), "--out", str(folder)]
+    command = ["train", str(recipe), "--out", str(folder)]
     for setting in settings:
         command += ["--set", setting]
-    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    done = subprocess.run(
-        [sys.executable, *spread, *command],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("The run is in") == 1
+    if by == "torchrun":
+        spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        done = subprocess.run(
+            [sys.executable, *spread, "-m", "srl_agents.cli.main", *command],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = done.stdout
+    else:
+        log = folder.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        started = [start_command(command, log, own) for own in torchruns_variables(processes)]
+        for process in started:
+            finish_command(process, log)
+        told = log.read_text()
+    assert told.count("The run is in") == 1
+
+
+def torchruns_variables(processes: int) -> list[dict[str, str]]:
+    """What torchrun tells each of its processes, where all are on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    return [{"RANK": str(n), "LOCAL_RANK": str(n), **size, **place} for n in range(processes)]
 
 
 def last_weights(run: Path, learner: str) -> dict[str, torch.Tensor]:
@@ -86,7 +106,7 @@ def position(spec: MatchSpec) -> tuple[object, ...]:
 def test_two_processes_train_what_one_does(tmp_path: Path, kind: str) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     train(one, KINDS[kind], 1)
-    train(two, KINDS[kind], 2)
+    train(two, KINDS[kind], 2, by="torchrun" if kind == "synchronized" else "fork")
     matches = []
     for run in (one, two):
         with LeagueStore(run / "league.db", mode="read") as store:
