@@ -342,16 +342,17 @@ checkpoint_every: 2
 
 
 class _Killer(threading.Thread):
-    """Kills the server that this process started, once, after it has answered that many requests."""
+    """Kills the next server that this process starts, once, after it has answered that many requests."""
 
     def __init__(self, answers: int) -> None:
         super().__init__(daemon=True)
         self.answers, self.killed = answers, 0
+        self.others = set(psutil.Process().children())
         self.over = threading.Event()
 
     def run(self) -> None:
         while not self.killed and not self.over.wait(0.05):
-            for child in psutil.Process().children():
+            for child in set(psutil.Process().children()) - self.others:
                 with contextlib.suppress(psutil.Error, httpx2.HTTPError, ValueError):
                     command = child.cmdline()
                     port = command[command.index("--port") + 1]
