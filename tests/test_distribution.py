@@ -145,12 +145,14 @@ def imported_by_the_packages() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_extra_brings_what_is_used() -> None:
     imported = imported_by_the_packages()
     brought = {module for modules in EXTRAS.values() for module in modules}
     assert brought - imported == set(OTHERS_IMPORT_IT)
 
 
+@pytest.mark.slow
 def test_every_import_is_brought_by_the_core_or_an_extra() -> None:
     core = {"gymnasium", "pettingzoo", "numpy"}
     # they come with torch, openenv, transformers, and vLLM's environment

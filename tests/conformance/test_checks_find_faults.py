@@ -64,6 +64,7 @@ def register(game: type[Game], **bots: str) -> str:
     return "pennies-v0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", SOUND, ids=lambda game: game.__name__)
 def test_a_sound_game_passes_every_check(game: type[Game]) -> None:
     check(register(game), episodes=3)

@@ -84,6 +84,7 @@ def test_a_kind_is_found_by_its_entry_point_and_by_its_place(
     assert family.find(name) is family.find(target)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_algorithm_conforms(tmp_path: Path) -> None:
     section = {"algorithm": "reinforce", "learning_rate": 0.01}
@@ -102,12 +103,14 @@ def test_the_estimator_and_the_reward_conform() -> None:
     check_reward(REWARD_SECTION.convert({"kind": "brevity", "weight": 0.5}, "rewards.terms.short"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_transport_conforms(tmp_path: Path) -> None:
     settings = TRANSPORT.convert("zipped", "transport")
     check_transport(lambda folder: settings.make_transport(folder, whole_weights=False), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_engine_conforms(tmp_path: Path) -> None:
     base = BaseModel.load(random_model.build(tmp_path / "model"), lora_rank=4, device="cpu")
@@ -146,6 +149,7 @@ def python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_game_is_found_and_conforms() -> None:
     checked = python("-c", f"from srl_envs.testing import check; check({GAME!r}, episodes=2)")
     assert checked.returncode == 0, checked.stderr

@@ -17,6 +17,7 @@ def few_steps(env: object) -> list[object]:
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())
 def test_ansi_is_text_and_human_prints_the_same(
     env_id: str, capsys: pytest.CaptureFixture[str]

@@ -100,6 +100,7 @@ def test_it_is_watched(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"({agent}) replies" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_is_one_of_a_population(agent: str, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(

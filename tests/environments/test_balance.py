@@ -87,6 +87,7 @@ def test_a_void_game_counts_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not result.separated
 
 
+@pytest.mark.slow
 def test_a_weak_strong_bot_ends_the_program_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,6 +151,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_a_value_agrees_with_itself(value: Any) -> None:
     assert disagreement(value, value) == ""

@@ -376,6 +376,7 @@ def test_an_honest_bundle_is_accepted_at_every_level(level, honest: Bundle) -> N
     assert list(verdict.checked) == list(LEVELS[: LEVELS.index(level) + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env", ["schema_relay-v0", "negotiation-v0", "undercover-v0", "liars_dice-v0"]
 )

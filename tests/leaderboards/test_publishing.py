@@ -74,6 +74,7 @@ def test_who_was_not_registered_with_this_board_is_refused(base: Path, tmp_path:
         put(foreign, tmp_path / "board")
 
 
+@pytest.mark.slow
 def test_a_renamed_agent_draws_the_same_replies(base: Path, tmp_path: Path) -> None:
     """So the best of many names is no better than one. Without a ticket, all seeds are the same."""
     replies = []
@@ -83,6 +84,7 @@ def test_a_renamed_agent_draws_the_same_replies(base: Path, tmp_path: Path) -> N
     assert replies[0] == replies[1]
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_left_out_of_its_ticket_is_missed(base: Path, tmp_path: Path) -> None:
     board = tmp_path / "board"
     ticket = registered(board, GAME, (f"a={base}",), TOKENS)
@@ -92,6 +94,7 @@ def test_an_agent_that_is_left_out_of_its_ticket_is_missed(base: Path, tmp_path:
     assert "agent a is registered and missing" in verdict.rejected
 
 
+@pytest.mark.slow
 def test_only_who_registered_makes_a_bundle_of_the_ticket(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

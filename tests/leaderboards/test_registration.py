@@ -169,6 +169,7 @@ def test_an_edited_log_is_named(change: str, tmp_path: Path) -> None:
         register(board, request("4"))
 
 
+@pytest.mark.slow
 def test_a_draw_that_was_killed_loses_no_ticket_that_was_given_out(tmp_path: Path) -> None:
     """Each loop acknowledges a ticket by printing it; the log must know all that were printed."""
     program = (

@@ -117,6 +117,7 @@ def test_listed_moves_are_played_as_they_are_listed() -> None:
     assert len(episode.accepted) == sum(map(len, episode.replies))
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything() -> None:
     first, second = (attacked(toy_games.SmallAnswerPays, seed=3) for _ in range(2))
     first.spent_s = second.spent_s = 0.0

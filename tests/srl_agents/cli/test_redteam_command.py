@@ -34,6 +34,7 @@ def faulty(reports: list[Report]) -> object:
     return run
 
 
+@pytest.mark.slow
 def test_a_sound_target_gives_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["formats", "--budget-s", "3", "--json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)

@@ -69,6 +69,7 @@ def test_a_population_plays_to_the_end_and_is_rated(run: Path, capsys) -> None:
     assert "cyclic share" in shown
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_a_finished_one_stays(
     run: Path, recipe: Path, tmp_path: Path, capsys
 ) -> None:

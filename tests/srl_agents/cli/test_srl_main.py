@@ -43,6 +43,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 NUMBERS = st.floats() | st.integers(-(2**53), 2**53)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         NUMBERS | st.text(max_size=3), lambda x: st.lists(x) | st.dictionaries(st.text(), x)

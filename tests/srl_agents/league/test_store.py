@@ -453,6 +453,7 @@ def test_network_file_systems_are_refused(path: str, kind: str | None) -> None:
 # --- dying -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
     """kill -9 in mid-stream, five times; the next writer opens at once and continues."""
     path, acknowledged = tmp_path / "league.db", 0

@@ -159,6 +159,7 @@ def test_the_trainer_reads_prompts_with_the_base(base: BaseModel, share: bool) -
     assert metrics["sampler_kl"] < CLOSE
 
 
+@pytest.mark.slow
 def test_shared_prefixes_change_no_gradient(base: BaseModel) -> None:
     batch = sample_batch(base, "alice", rows=5)
     plain, shared = (gradients(base, batch, share_prefixes=share) for share in (False, True))

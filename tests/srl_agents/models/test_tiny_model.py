@@ -72,6 +72,7 @@ def test_writes_legal_columns(options: dict[str, int]) -> None:
     assert report.legal_share(player(), cases) >= 0.96
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difficulty", [1, 3, 5])
 def test_writes_legal_answers(difficulty: int) -> None:
     cases = report.positions("math_duel-v0", {"difficulty": difficulty}, 25)
@@ -89,6 +90,7 @@ def test_writes_legal_programs_and_attacks(difficulty: int) -> None:
     assert sum(shares) / 2 >= 0.82
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", report.SMALL_GAMES)
 def test_knows_small_games_in_short_prompts(env_id: str) -> None:
     cases = report.positions(env_id, {}, 30)
@@ -103,12 +105,14 @@ def test_prefers_columns_that_win_at_once(options: dict[str, int]) -> None:
     assert found > uniform + 0.04
 
 
+@pytest.mark.slow
 def test_knows_some_small_sums() -> None:
     right, _, stake = report.right_share(player(), 1, 60, split="train")
     assert right >= 0.4
     assert 1.2 < stake < 2.8
 
 
+@pytest.mark.slow
 def test_the_same_seed_builds_the_same_files(tmp_path: Path) -> None:
     settings = TinySettings(samples=300, hidden=32, layers=3, heads=2, phrase_uses=3)
     for run in ("first", "second"):

@@ -201,6 +201,7 @@ for match in left(order, played.episodes):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_that_it_kept_and_the_next_one_plays_the_rest(
     tmp_path: Path,
 ) -> None:

@@ -126,6 +126,7 @@ def test_every_match_gets_one_episode_in_its_place(
         assert episode.valid or ("broken" in episode.spec.seats and "KeyError" in episode.fault)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 5), st.sampled_from(ORDERS))
 def test_no_more_matches_are_live_than_may_be(count: int, concurrency: int, order: Order) -> None:
@@ -137,6 +138,7 @@ def test_no_more_matches_are_live_than_may_be(count: int, concurrency: int, orde
     assert live.most <= concurrency
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(SCHEDULES, st.integers(1, 5), st.integers(1, 5))
 def test_both_orders_and_any_concurrency_give_the_same_episodes(

@@ -51,6 +51,7 @@ SPECS = [
 ]
 
 
+@pytest.mark.slow
 def test_company_and_order_change_nothing(base: BaseModel) -> None:
     together = played(policies(base), SPECS, root_seed=7)
     alone = [played(policies(base), [spec], root_seed=7, concurrency=1)[0] for spec in SPECS]

@@ -93,6 +93,7 @@ rollouts.play(specs, finished=finished)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_every_match_that_it_finished(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     process = subprocess.Popen(

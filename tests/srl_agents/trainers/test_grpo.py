@@ -270,6 +270,7 @@ def test_adamw_8bit_is_that_of_bitsandbytes(tmp_path: Path, sample: Any) -> None
     assert torch.uint8 in kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw_torch", "adamw_8bit"])
 def test_resumed_equals_undisturbed_bit_for_bit(
     tmp_path: Path, sample: Any, optimizer: str
@@ -494,6 +495,7 @@ def test_mistakes_are_named(base: BaseModel, sample: Any) -> None:
         agent.compute_gradients(replace(batch, advantages_RT=batch.advantages_RT * np.nan))
 
 
+@pytest.mark.slow
 def test_a_policy_learns(tmp_path: Path) -> None:
     """Reward: the share of a reply's tokens whose id 3 divides."""
     from srl_agents.credit.batches import training_batch

@@ -204,6 +204,7 @@ def test_a_step_moves_its_own_adapter_and_critic_alone(
     assert alice.version == 4
 
 
+@pytest.mark.slow
 def test_a_critic_does_not_change_what_the_policy_learns(base: BaseModel, sample: Any) -> None:
     """Apart from their own gradient, critics leave no trace: clipping and moments are apart."""
     weights = []
@@ -324,6 +325,7 @@ def test_a_value_head_learns(base: BaseModel, sample: Any, critic: Any) -> None:
     assert explained() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "critic"), [("adamw_torch", "detached"), ("adamw_8bit", "adapter")]
 )

@@ -124,6 +124,7 @@ def test_loss_gradient_and_metrics_are_those_of_plain_trl(
     assert got["margin"] == pytest.approx(seen["margin"][0], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_it_ranks_pairs_that_it_never_saw_and_moves_no_neighbour(base: BaseModel) -> None:
     base.add_adapter("alice", 2)
     before = base.adapter_tensors("alice")

@@ -126,6 +126,7 @@ def test_the_loss_is_the_mean_over_reply_tokens_alone(base: BaseModel) -> None:
     assert got["loss"] == pytest.approx(-np.mean(logprobs), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_imitation_learns_replies_and_moves_no_neighbour(base: BaseModel) -> None:
     agent = learner(base, learning_rate=3e-2)
     learner(base, "bob", 2)

@@ -85,6 +85,7 @@ def forks() -> Iterator[tuple[Path, ast.Call]]:
                     yield path, node
 
 
+@pytest.mark.slow
 def test_every_fork_of_the_generators_says_of_which_devices() -> None:
     """Without, torch asks every visible GPU."""
     found = list(forks())

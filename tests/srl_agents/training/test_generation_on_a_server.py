@@ -60,6 +60,7 @@ def order(number: int, update: WeightUpdate) -> MatchOrder:
     )
 
 
+@pytest.mark.slow
 def test_a_version_that_arrives_writes_the_next_turns_of_matches_in_flight(
     stub: VLLMStub, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def ids() -> Any:
         mine.update(kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", GENERAL)
 def test_tic_tac_toe_keeps_our_contract(check: str) -> None:
     CHECKS[check](TIC, 1)

@@ -175,12 +175,14 @@ def test_nobody_gains_much_against_the_near_equilibrium() -> None:
         assert gain / sum(mixture.values()) / sum(values) < 0.1
 
 
+@pytest.mark.slow
 def test_strong_beats_the_others_and_learns_from_what_it_saw() -> None:
     assert outcome("strong", "random", 60) > 0.15
     assert outcome("middle", "random", 60) > 0.12
     assert outcome("strong", "even", 30) > 0.4
 
 
+@pytest.mark.slow
 def test_no_fixed_habit_beats_strong() -> None:
     def copy(text: str) -> str:
         theirs = read_view(text).theirs

@@ -217,6 +217,7 @@ def test_large_inputs_are_larger(name: str) -> None:
     assert lengths["large"] > lengths["small"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_both_right_programs_agree_with_the_reference_and_every_bug_shows(name: str) -> None:
     family = FAMILIES[name]

@@ -156,6 +156,7 @@ def test_searching_bots_see_an_open_three(bot: str) -> None:
     assert reply in {"<action>2</action>", "<action>5</action>"}
 
 
+@pytest.mark.slow
 def test_bots_stand_in_their_order() -> None:
     def margin(better: str, worse: str, pairs: int) -> float:
         env = srl_envs.make("connect_four-v0")

@@ -88,6 +88,7 @@ def test_size_is_nodes_and_data_by_bytes(program: str, size: int) -> None:
 # -- the one form keeps what a program does ----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_programs_of_the_families_do_the_same_in_their_form() -> None:
     rng = np.random.default_rng(0)
     for family, parameters in VARIANTS:

@@ -311,6 +311,7 @@ def test_the_planner_trusts_until_the_last_round() -> None:
     assert planner(observation(trusting, rounds=6)) == "<action>B</action>"
 
 
+@pytest.mark.slow
 def test_strong_earns_more_than_random_and_more_than_honest_simple_play() -> None:
     assert outcome("strong", "middle", 60) > outcome("random", "middle", 60) + 0.15
     assert outcome("strong", "random", 60) > outcome("random", "random", 60) + 0.02

@@ -139,6 +139,7 @@ def test_the_longest_game_fits_the_observation() -> None:
     assert len(game.observe(state, 0)) <= game.max_observation_chars
 
 
+@pytest.mark.slow
 @given(GAMES, st.integers(0, 2**32), st.integers(0, 2**32))
 def test_a_seat_sees_no_die_of_another_before_the_call(
     game: LiarsDice, seed: int, other: int

@@ -203,6 +203,7 @@ def test_observations_fit_the_prompt() -> None:
 # -- bots --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_strong_beats_middle_beats_random_from_either_seat() -> None:
     game = golf()
     for better, worse in (("strong", "middle"), ("middle", "random"), ("strong", "random")):

@@ -201,6 +201,7 @@ def test_the_structure_of_a_puzzle_does_not_hang_on_its_words() -> None:
     assert structure(truth, other) == structure(truth, other[::-1])
 
 
+@pytest.mark.slow
 def test_eval_has_words_and_structures_of_its_own() -> None:
     env = srl_envs.make(ENV)
     words: dict[str, set[str]] = {"train": set(), "eval": set()}

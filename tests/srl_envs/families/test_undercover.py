@@ -252,6 +252,7 @@ def mean_outcome(bot: str, company: str, episodes: int = 100) -> float:
     return total / episodes
 
 
+@pytest.mark.slow
 def test_bots_stand_in_their_order() -> None:
     strong, middle, silent, lost = (
         mean_outcome(bot, "middle") for bot in ("strong", "middle", "silent", "random")

@@ -194,6 +194,7 @@ def test_the_longest_observation_fits() -> None:
     assert len(game.observe(Chain(tuple(words), 0), 0)) < game.max_observation_chars - 500
 
 
+@pytest.mark.slow
 def test_bots_stand_in_their_order() -> None:
     def margin(better: str, worse: str, pairs: int) -> float:
         env = srl_envs.make("word_chain-v0")

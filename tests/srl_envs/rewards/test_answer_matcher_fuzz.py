@@ -101,6 +101,7 @@ def test_deep_nesting_ends(opening: str, closing: str, depth: int) -> None:
     assert MATCHERS[0].compare("3", answer=text).value == 0.0
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_answers() -> None:
     def work(start: int) -> None:
         for number in range(start, start + 100):

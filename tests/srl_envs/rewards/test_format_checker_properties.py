@@ -143,6 +143,7 @@ def test_a_long_reply_is_read_in_one_pass(piece: str, start: str) -> None:
     assert EVERYTHING.check(reply).value == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

@@ -318,6 +318,7 @@ with CodeExecutor(Limits(memory_mib=SIZE)) as executor:
         assert done.stdout.splitlines() == [expected, honest], (group_mib, done)
 
 
+@pytest.mark.slow
 def test_six_kills_of_the_server_lose_no_run() -> None:
     work = "import time\ndef solve(a, b): time.sleep(0.02); return a + b"
     with CodeExecutor() as executor:

@@ -94,6 +94,7 @@ def test_humaneval_without_a_solution_does_not_pass(executor: CodeExecutor) -> N
         assert executor.run_asserts(prompt + "    return None\n", tests).passed is False, name
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp"])
 def test_an_ordinary_user_gets_the_same_isolation(tier: str) -> None:

@@ -181,6 +181,7 @@ def test_the_weakest_tier_fails_only_what_needs_files() -> None:
             assert outcome.passed is True, (name, outcome)
 
 
+@pytest.mark.slow
 def test_numpy_is_there_when_it_is_installed(each_tier: CodeExecutor) -> None:
     pytest.importorskip("numpy")
     program = "import numpy as np\nprint(np.array(input().split(), dtype=np.int64).sum())"

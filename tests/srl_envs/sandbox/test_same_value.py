@@ -66,6 +66,7 @@ def test_tolerance_is_relative_to_the_expected_float(x: float) -> None:
     assert same_value(x * (1 + 1e-3), x, rel_tol=1e-2)
 
 
+@pytest.mark.slow
 def test_nesting_costs_no_stack() -> None:
     a: Any = 1
     b: Any = 1
