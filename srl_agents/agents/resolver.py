@@ -47,6 +47,8 @@ NO_ADAPTER: Shape = (8, 16.0)
 """Of a base on which no adapter is named."""
 _LABEL = re.compile(r"(?P<learner>[^\W\d]\w*)@(?P<number>\d+)")
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_OTHER_KINDS = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save")
+"""Keys of PEFT's configuration whose adapters act otherwise than plain LoRA does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,11 +222,12 @@ def adapter_shape(folder: Path) -> Shape:
     """(rank, alpha) that the adapter was made with.
 
     Raises:
+        ConfigError: it is no plain LoRA adapter.
         UnknownPolicyError: the folder holds no adapter.
     """
     try:
         config = json.loads((folder / _CONFIG).read_text())
-        return int(config["r"]), float(config["lora_alpha"])
+        shape = int(config["r"]), float(config["lora_alpha"])
     except FileNotFoundError:
         beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
         what = "holds no adapter" if folder.is_dir() else "is not there"
@@ -237,6 +240,28 @@ def adapter_shape(folder: Path) -> Shape:
             f"{folder} is no adapter folder ({type(error).__name__}: {error}); "
             f"it must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
+    require_plain_lora(folder, config)
+    return shape
+
+
+def require_plain_lora(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse adapters whose factors mean something else than plain LoRA's.
+
+    Args:
+        folder: of the adapter, for the message.
+        config: what PEFT wrote there.
+
+    Raises:
+        ConfigError: it is of another kind; says which and what to do.
+    """
+    kind = config.get("peft_type", "LORA")
+    found = [key for key in _OTHER_KINDS if config.get(key)]
+    if kind != "LORA" or found:
+        what = f"peft_type {kind}" if kind != "LORA" else ", ".join(found)
+        raise ConfigError(
+            f"{folder} is made with {what}, and adapters here are plain LoRA factors. Merge it into the "
+            "model and give the merged folder as model, or use a plain LoRA adapter."
+        )
 
 
 def reply_budget(env_id: str) -> int:

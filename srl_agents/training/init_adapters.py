@@ -10,11 +10,11 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.prompt_file import read_prompt
-from srl_agents.agents.resolver import adapter_layers, check_adapter
+from srl_agents.agents.resolver import adapter_layers, check_adapter, require_plain_lora
 from srl_agents.models.catalog import local_folder
 from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.plan_description import architecture_of
@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # torch comes with it
 INIT_ADAPTER = "init_adapter"
 """Within a run's folder: one folder per learner that began as an adapter."""
 _CONFIG = "adapter_config.json"
-_OTHER_KINDS = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save")
-"""Keys of PEFT's configuration whose adapters act otherwise than learners' adapters do."""
 
 
 def check_init_adapters(recipe: LeagueRecipe, folder: Path) -> None:
@@ -102,7 +100,7 @@ def _check(base: Base, path: str) -> None:
             f"{lora.alpha:g}. Set lora.rank={rank} and lora.alpha={alpha:g}."
         )
     config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    _check_kind(folder, config)
+    require_plain_lora(folder, config)
     acts = "reply" if config.get("alora_invocation_tokens") else "start"
     if acts != lora.activation:
         raise ConfigError(
@@ -111,17 +109,6 @@ def _check(base: Base, path: str) -> None:
         )
     _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
     _check_layers(folder, base)
-
-
-def _check_kind(folder: Path, config: dict[str, Any]) -> None:
-    found = [key for key in _OTHER_KINDS if config.get(key)]
-    kind = config.get("peft_type", "LORA")
-    if kind != "LORA" or found:
-        what = f"peft_type {kind}" if kind != "LORA" else ", ".join(found)
-        raise ConfigError(
-            f"init_adapter: {folder} is made with {what}, and learners have plain LoRA factors. Merge it "
-            "into the model and give the merged folder as model, or use a plain LoRA adapter."
-        )
 
 
 def _check_base(folder: Path, told: str, model: str) -> None:

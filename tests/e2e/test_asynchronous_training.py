@@ -27,7 +27,7 @@ name: beside
 model: tiny
 env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
-updates: 5
+updates: 4
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
 rollout: {start_states: 2, group_size: 3, max_new_tokens: 8}
@@ -50,7 +50,7 @@ class Killing(ConsoleView):
     training: LeagueTraining
 
     def __init__(self, own_after: int = 0, generation_in: int = 0) -> None:
-        super().__init__("run", 5, Console(quiet=True))
+        super().__init__("run", 4, Console(quiet=True))
         self._own_after, self._generation_in = own_after, generation_in
         self.killed = 0
 
@@ -82,7 +82,7 @@ TRAINER = """
 import sys
 from pathlib import Path
 from tests.e2e.test_asynchronous_training import Killing, go_on
-go_on(Path(sys.argv[1]), Killing(own_after=3))
+go_on(Path(sys.argv[1]), Killing(own_after=2))
 """
 
 
@@ -93,28 +93,28 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
     assert ended.returncode == -signal.SIGKILL
     before = metrics_of(run)
     buffer = MatchBuffer(run / "generation", 2)
-    assert buffer.numbers() == [3, 4]
-    order, played = buffer.find(3), buffer.played(3)
+    assert buffer.numbers() == [2, 3]
+    order, played = buffer.find(2), buffer.played(2)
     played.refresh()
     assert order is not None
     assert not left(order, played.episodes)
 
-    view = Killing(generation_in=4)
+    view = Killing(generation_in=3)
     training = go_on(tmp_path, view)
     process = training.parts.process
     assert process is not None
     assert view.killed
     assert process.starts == 2
     after = metrics_of(run)
-    assert [record["update"] for record in after] == [1, 2, 3, 4, 5]
-    assert after[:3] == before[:3]  # the third was learned again, from the same matches
+    assert [record["update"] for record in after] == [1, 2, 3, 4]
+    assert after[:2] == before[:2]  # the second was learned again, from the same matches
 
     refilled = sum(record["run"]["refilled"] for record in after)
     with LeagueStore(run / "league.db", mode="read") as store:
         trained = [spec for spec, _ in store.matches() if spec.split == "train"]
     names = Counter((s.schedule, s.number, s.attempt) for s in trained)
     assert set(names.values()) == {1}
-    assert len(trained) == 5 * MATCHES + 3 * refilled
+    assert len(trained) == 4 * MATCHES + 3 * refilled
     assert len({(s.schedule, s.number, s.seed) for s in trained}) == len(trained) / 3
     for record in after:
         for learner, values in record["learners"].items():

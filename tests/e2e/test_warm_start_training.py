@@ -30,7 +30,7 @@ evaluation: {{every: 0, final_pairs: 1, bots: []}}
 checkpoint_every: 1
 """
 WARM = (
-    "warm_start={bots: [middle, strong], episodes: 24, updates: 60, "
+    "warm_start={bots: [middle, strong], episodes: 24, updates: 40, "
     "training: {learning_rate: 1.0e-2, batch_rows: 8}}"
 )
 
@@ -47,7 +47,9 @@ def test_imitation_makes_replies_legal_and_survives_a_kill(tmp_path: Path) -> No
     model = random_model.build(tmp_path / "model", context=1024)
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE.format(model=model))
-    cold = train(load(LeagueRecipe, path, ["updates=1"]), tmp_path / "cold")
+    cold = train(
+        load(LeagueRecipe, path, ["updates=1", "rollout.start_states=1"]), tmp_path / "cold"
+    )
     assert cold[0]["invalid_share"] > 0.9  # a random model writes noise
 
     recipe = load(LeagueRecipe, path, [WARM])

@@ -87,6 +87,27 @@ def test_endpoints_are_asked_before_a_model_is_loaded(tmp_path: Path) -> None:
         seat({name: find(name, ENV) for name in names}, PLAYING)
 
 
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({"use_rslora": True}, "use_rslora"),
+        ({"use_dora": True}, "use_dora"),
+        ({"rank_pattern": {"q_proj": 2}}, "rank_pattern"),
+        ({"peft_type": "LOHA"}, "peft_type LOHA"),
+    ],
+)
+def test_an_adapter_of_another_kind_is_refused_in_any_seat(
+    tmp_path: Path, more: dict[str, object], word: str
+) -> None:
+    """Its factors would be played at another scale, or not at all, without a word."""
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    config = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, **more}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=f"made with {word}"):
+        find(f"tiny+{folder}", ENV)
+
+
 @pytest.mark.slow
 def test_one_base_serves_all_of_its_adapters_and_the_bare_model(tmp_path: Path) -> None:
     base = random_model.build(tmp_path / "base")

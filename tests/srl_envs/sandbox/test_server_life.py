@@ -97,8 +97,8 @@ def test_many_runs_leak_nothing(executor: CodeExecutor) -> None:
 
 
 @pytest.mark.slow
-def test_four_thousand_runs_leak_nothing(executor: CodeExecutor) -> None:
-    _many_runs(executor, 4_000)
+def test_two_thousand_runs_leak_nothing(executor: CodeExecutor) -> None:
+    _many_runs(executor, 2_000)
 
 
 def _many_runs(executor: CodeExecutor, count: int) -> None:
