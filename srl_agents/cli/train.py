@@ -216,7 +216,11 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
 
     if importlib.util.find_spec("ray") is None:
         raise ModuleNotFoundError("no ray", name="ray")
-    own, added = recipe.asynchronous, []
+    if recipe.placement not in ("auto", "disaggregated"):
+        raise ConfigError(
+            f"--ray, placement={recipe.placement!r}: every worker has a base of its own. Use 'disaggregated'."
+        )
+    own, added = recipe.asynchronous, ["placement=disaggregated"]
     if own is None:
         added.append("asynchronous.ahead=0")
     elif own.in_flight == "switch":
@@ -226,7 +230,7 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
         )
     if own is None or not own.part_matches:
         added.append(f"asynchronous.part_matches={PART_MATCHES}")
-    if not recipe.transport.crosses_processes:
+    if not recipe.carrier.crosses_processes:
         added.append("transport.kind=files")
     return added
 

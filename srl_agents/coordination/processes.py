@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import distributed
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 
 from srl_envs.errors import ConfigError, ModelError
@@ -39,10 +40,19 @@ class Processes:
         rank: which one this is, from 0.
         size: how many there are.
         group: connects them; None for a process alone.
+        store: of their addresses; likewise.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, group: Any = None) -> None:
+    def __init__(
+        self,
+        rank: int = 0,
+        size: int = 1,
+        group: Any = None,
+        store: distributed.Store | None = None,
+    ) -> None:
         self.rank, self.size, self._group = rank, size, group
+        self._store = store
+        self._mesh: DeviceMesh | None = None
 
     @classmethod
     def join(cls, device: str) -> Processes:
@@ -68,7 +78,8 @@ class Processes:
         store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
         take_own_gpu(device, int(os.environ["LOCAL_RANK"]))
         _forget()
-        return cls(rank, size, distributed.ProcessGroupGloo(store, rank, size, _PATIENCE))
+        group = distributed.ProcessGroupGloo(store, rank, size, _PATIENCE)
+        return cls(rank, size, group, store)
 
     @property
     def first(self) -> bool:
@@ -78,6 +89,31 @@ class Processes:
     def mine(self, number: int) -> bool:
         """Whether work of that number, of any kind, is this process's."""
         return number % self.size == self.rank
+
+    def mesh(self, device: str) -> DeviceMesh:
+        """The processes as torch's library for divided tensors wants them; always the same.
+
+        Args:
+            device: ``cpu`` (gloo) or ``cuda`` (NCCL).
+
+        Raises:
+            ConfigError: this process is alone.
+        """
+        if self._store is None:
+            raise ConfigError(
+                "memory.sharded: one process has nobody to divide the base with. Start several with "
+                "torchrun, or leave it out."
+            )
+        if self._mesh is None:
+            distributed.init_process_group(
+                "gloo" if device == "cpu" else "nccl",
+                store=distributed.PrefixStore("mesh", self._store),
+                rank=self.rank,
+                world_size=self.size,
+                timeout=_PATIENCE,
+            )
+            self._mesh = init_device_mesh(device, (self.size,))
+        return self._mesh
 
     def gather(self, value: T) -> list[T]:
         """What every process gives, by rank; returns when all have given.

@@ -49,6 +49,8 @@ class EngineSettings(ABC):
     """Whether its adapters can act from the reply on (``lora.activation``)."""
     samples_base: ClassVar[bool] = True
     """Whether it samples with `EngineSite.base` itself; otherwise it reads there only what the model is."""
+    is_server: ClassVar[bool] = False
+    """Whether it is a process of its own, which whoever makes the engine talks to."""
 
     kind: str
     """Name of the engine, or its ``package.module:Class``."""

@@ -36,6 +36,7 @@ class VLLMSettings(EngineSettings):
     """
 
     samples_base: ClassVar[bool] = False
+    is_server: ClassVar[bool] = True
 
     kind: str = "vllm"
     url: str = ""

@@ -112,6 +112,8 @@ class Description:
     """The other bases leave memory while one of them learns."""
     mixes: bool = False
     """Rows of all learners share passes."""
+    engine_base: bool = False
+    """The engine has a copy of the base of its own on this device."""
 
     def __post_init__(self) -> None:
         for name in ("learners", "rank", "micro_batch_rows", "batch_rows", "iterations"):

@@ -140,6 +140,8 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
     if plan.reward_model and plan.judge is None:
         head = 4.0 * model.hidden
         held["reward model"] = each + head + size.optimizer_bytes(own, plan.optimizer)
+    if plan.engine_base:
+        held["engine's base"] = held["base"]
     if plan.reserved_share:
         held["engine server"] = plan.reserved_share * target.memory_bytes
     return held

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from transformers import GenerationConfig, PreTrainedModel
 
 from srl_agents.models import catalog
@@ -24,10 +25,18 @@ from srl_agents.models.float32_islands import Island
 from srl_agents.models.full_weights import FullWeights
 from srl_agents.models.lora_targets import Targets
 from srl_agents.models.lora_weights import LoRAWeights
-from srl_agents.models.model_loading import Attention, Dtype, LoadingForm, Quantization, load_model
+from srl_agents.models.model_loading import (
+    Attention,
+    Dtype,
+    LoadingForm,
+    Quantization,
+    load_model,
+    map_model,
+)
 from srl_agents.models.playing_model import PlayingModel
 from srl_agents.models.policy_weights import ANCHOR, Parameters, PolicyWeights
 from srl_agents.models.prompt import EarlierTurn, Example, Prompt
+from srl_agents.models.sharded_layers import ShardedLayers
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError, UnknownPolicyError, nearest
 
@@ -67,6 +76,7 @@ class BaseModel:
         lora_activation: Activation = "start",
         parameters: Parameters = "lora",
         frozen_in_memory: int = 2,
+        sharded: ShardedLayers | None = None,
     ) -> None:
         """Take over a loaded model; `load` is the usual way in.
 
@@ -81,6 +91,7 @@ class BaseModel:
             lora_activation: from which token on adapters act.
             parameters: what an adapter is; ``full`` is a whole copy of the weights.
             frozen_in_memory: most frozen whole copies that wait in memory for their next batch.
+            sharded: the model's layers, where processes divide them; with LoRA alone.
         """
         self.name = name
         self.chat = chat
@@ -107,7 +118,9 @@ class BaseModel:
                 alpha=lora_alpha,
                 targets=lora_targets,
                 excluded=lora_excluded,
+                sharded=sharded,
             )
+        self._sharded = sharded
         self.model: Any = self._weights.model
 
     @classmethod
@@ -128,6 +141,8 @@ class BaseModel:
         float32_islands: tuple[Island, ...] = (),
         device: str = "auto",
         prompt: Prompt | None = None,
+        weights: Path | None = None,
+        mesh: DeviceMesh | None = None,
     ) -> BaseModel:
         """Load a model by catalog name, hub id or folder.
 
@@ -148,6 +163,8 @@ class BaseModel:
             float32_islands: parts of a base of another type that stay float32.
             device: ``auto`` takes CUDA where there is one, else the CPU.
             prompt: what stands before every observation; nothing if absent.
+            weights: file in which another process of this machine shares the model's weights.
+            mesh: processes that divide the model's layers; see `ShardedLayers`.
 
         Raises:
             ConfigError: rank, targets, dtype or device make no sense here.
@@ -167,7 +184,13 @@ class BaseModel:
         check_parameters(parameters, form)
         limit_threads()
         folder = catalog.resolve(str(name_or_path))
-        model = load_model(folder, form, _device(device), whole=parameters == "full")
+        place = device_named(device)
+        if weights is None:
+            first = place if mesh is None else torch.device("cpu")
+            model = load_model(folder, form, first, whole=parameters == "full")
+        else:
+            model = map_model(folder, form, weights)
+        sharded = None if mesh is None else ShardedLayers(model, mesh, place)
         return cls(
             str(name_or_path),
             model,
@@ -179,6 +202,7 @@ class BaseModel:
             lora_activation=lora_activation,
             parameters=parameters,
             frozen_in_memory=frozen_in_memory,
+            sharded=sharded,
         )
 
     # Text and tokens
@@ -306,6 +330,10 @@ class BaseModel:
         if isinstance(self._weights, LoRAWeights) and self.activated_tokens:
             return self._weights.acting(places_RL[..., None])
         return nullcontext()
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Inside, engines have all weights, also those that processes divide; all of these enter together."""
+        return nullcontext() if self._sharded is None else self._sharded.whole()
 
     def playing(self) -> PlayingModel:
         """What one engine runs; it sees versions that are frozen later."""
@@ -456,7 +484,12 @@ def check_parameters(parameters: str, form: LoadingForm) -> None:
         )
 
 
-def _device(name: str) -> torch.device:
+def device_named(name: str) -> torch.device:
+    """What ``auto``, ``cpu``, ``cuda`` or ``cuda:1`` means on this machine.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -33,6 +33,7 @@ from srl_agents.models.policy_weights import (
     with_anchor,
 )
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.models.sharded_layers import ShardedLayers
 from srl_envs.errors import ModelError
 
 _WRAPPER = "base_model.model."
@@ -52,6 +53,7 @@ class LoRAWeights(PolicyWeights):
         excluded: names of modules in which no layer has factors.
         opening: tokens that begin every reply, from which on adapters act (activated LoRA,
             arXiv:2504.12397); nothing where they act on all tokens.
+        sharded: the model's layers, where processes divide them.
 
     Raises:
         ConfigError: a target is no layer that can have factors.
@@ -68,6 +70,7 @@ class LoRAWeights(PolicyWeights):
         targets: Targets = "all-linear",
         excluded: tuple[str, ...] = (),
         opening: tuple[int, ...] = (),
+        sharded: ShardedLayers | None = None,
     ) -> None:
         layers = target_layers(model, targets, excluded)
         require_useful_rank(model, layers, rank)
@@ -77,7 +80,8 @@ class LoRAWeights(PolicyWeights):
         self.opening = opening
         self._places: torch.Tensor | None = None
         """(R, L, 1) or (1, L, 1) where adapters act in the passes to come; None: not said."""
-        self._tree = second_tree(model)
+        self._packs = sharded is None
+        self._tree = second_tree(model) if sharded is None else sharded.tree
         self.model = with_anchor(model, layers)
         self._layers: dict[str, Any] = {
             key: module
@@ -120,6 +124,7 @@ class LoRAWeights(PolicyWeights):
             tensors=self.tensors,
             file_name=lambda layer, part: f"{_WRAPPER}{layer}.lora_{part}.weight",
             scaling=self._config.lora_alpha / self._config.r,
+            packs=self._packs,
         )
 
     def add(self, name: str, seed: int) -> None:

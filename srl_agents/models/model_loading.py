@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+from accelerate import init_empty_weights
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
 
 from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.float32_islands import Island, keep_in_float32
@@ -91,6 +95,42 @@ def allow_tf32(allowed: bool) -> None:
     Source: 10 bits of mantissa instead of 23, sums in float32; NVIDIA A100 white paper.
     """
     torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def map_model(folder: Path, form: LoadingForm, weights: Path) -> Any:
+    """The model of a folder around weights that another process shares: a model on the CPU without a copy.
+
+    Args:
+        folder: has the configuration.
+        form: its attention; the type is that of the weights.
+        weights: file that `srl_agents.models.shared_base.share_weights` wrote.
+
+    Returns:
+        A transformers causal language model whose parameters are the file's pages.
+
+    Raises:
+        ConfigError: an attention that is not installed.
+        ModelError: the file is gone, or holds weights of another model.
+    """
+    more = _attention(form.attention, torch.device("cpu"))
+    try:
+        tensors = load_file(weights)
+        with quiet_libraries(), init_empty_weights(include_buffers=False):
+            model: Any = AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(folder),
+                dtype=next(iter(tensors.values())).dtype,
+                **more,
+            )
+        model.load_state_dict(tensors, strict=False, assign=True)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ModelError(f"{weights} holds no weights of {folder}: {error}") from error
+    model.tie_weights()
+    empty = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    if empty:
+        raise ModelError(f"{weights} holds no {empty[0]}, which {folder} has.")
+    with suppress(OSError):  # a model that has none keeps that of its configuration
+        model.generation_config = GenerationConfig.from_pretrained(folder)
+    return model.eval()
 
 
 def parameters_of(folder: Path) -> int:

@@ -204,6 +204,7 @@ class LoRAPlaying(PlayingModel):
         tensors: the factors of a version, by `file_name` of layer and part.
         file_name: (layer, ``A`` or ``B``) -> name of the factor.
         scaling: the update is multiplied by it.
+        packs: whether the base's weights stay in place, so that a CPU may keep a faster layout of them.
     """
 
     mixes = True
@@ -216,9 +217,11 @@ class LoRAPlaying(PlayingModel):
         tensors: Callable[[str], Tensors],
         file_name: Callable[[str, str], str],
         scaling: float,
+        packs: bool,
     ) -> None:
         super().__init__(tree)
-        _pack(tree)
+        if packs:
+            _pack(tree)
         self._tensors, self._file_name, self._scaling = tensors, file_name, scaling
         self._linears: dict[str, _RowLinear] = {}
         for name in targets:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
 from srl_agents.engines.settings import ENGINE, EngineSettings
 from srl_agents.league.settings import require
+from srl_agents.memory.placements import Placement, PlacementFacts
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_envs.errors import ConfigError
 from srl_envs.settings import describe
@@ -21,6 +23,8 @@ RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 """Of learners that a recipe counts and does not name."""
+_NVIDIA = Path("/dev/nvidiactl")
+"""Is there where a driver of NVIDIA's is; looked at in place of torch, which takes seconds to load."""
 
 
 class Named:
@@ -161,6 +165,15 @@ class Base:
     """See `ModelSettings`."""
     first_adapters: dict[str, str] = field(default_factory=dict)
     """Learner -> folder of the adapter that it begins as."""
+    placement: Placement
+    """Where its versions are sampled."""
+    placed_by: str = ""
+    """Why, where the recipe leaves it to the plan."""
+
+    @property
+    def copied(self) -> bool:
+        """Whether the process that trains has a second copy of it, for its engine."""
+        return self.placement == "colocated" and self.engine.samples_base
 
     def __post_init__(self) -> None:
         for learner in self.learners:
@@ -204,6 +217,34 @@ class Base:
             f"dtype={self.dtype!r}: whole weights in this type would round small steps away. With "
             "parameters 'full' use float32; training.autocast makes passes in bfloat16 over it.",
         )
+
+
+def placement_facts(
+    engine: EngineSettings, *, beside: bool, device: str, quantization: str, islands: bool
+) -> PlacementFacts:
+    """What decides where versions are sampled.
+
+    Args:
+        engine: samples them.
+        beside: another process plays while training goes on, or in turn with it.
+        device: of the recipe.
+        quantization: of the base.
+        islands: parts of the base are float32.
+    """
+    fixed = ""
+    if quantization != "none":
+        fixed = "weights in 4 bits cannot be mapped by a second process"
+    elif islands:
+        fixed = "weights of which some are float32 cannot be mapped by a second process"
+    elif device.startswith("cuda") or (device == "auto" and _NVIDIA.exists()):
+        fixed = "weights on a GPU cannot be mapped by a second process yet"
+    return PlacementFacts(
+        engine=engine.kind,
+        has_weights=not engine.samples_base,
+        is_server=engine.is_server,
+        beside=beside,
+        fixed=fixed,
+    )
 
 
 def names_on(base: str, learners: tuple[str, ...] | int) -> tuple[str, ...]:

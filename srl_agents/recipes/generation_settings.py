@@ -17,8 +17,8 @@ class GenerationSettings:
     """
 
     ahead: int = 1
-    """Updates whose matches are ordered before their turn; each makes rows one update older. With 0 the
-    others play while this process waits."""
+    """Updates whose matches are ordered before their turn; each makes rows one update older. 0: generation
+    waits for the update, and training for its matches."""
     part_matches: int = 0
     """Most matches that are played together, in whole groups; a process that dies, or a worker, loses those
     of one part. 0: all that are ordered and not played."""

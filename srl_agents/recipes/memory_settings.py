@@ -26,9 +26,17 @@ class MemorySettings:
     tf32: bool = False
     """Let products of float32 matrices on a GPU round what they read to TensorFloat32, which is faster and
     less exact. On a CPU it changes nothing, and the run says so."""
+    sharded: bool = False
+    """Divide the base's layers among the processes that torchrun started, so that each holds its part of them
+    while learning (torch's FSDP2). While the embedded engine plays, each process has them whole; a vLLM
+    server needs none of them here."""
 
     def __post_init__(self) -> None:
         require(
             self.budget_gib is None or self.budget_gib > 0,
             f"budget_gib={self.budget_gib}: use more than 0, or leave it out.",
+        )
+        require(
+            not self.sharded or self.budget_gib is None,
+            "sharded, budget_gib: what processes divide stays where it is. Leave out one of the two.",
         )

@@ -149,6 +149,7 @@ def _described(
         concurrency=recipe.rollout.concurrency,
         pairs=isinstance(own, DPOSettings),
         mixes=_mixes(base, traffic.rows),
+        engine_base=base.copied or (base.placement == "disaggregated" and embedded is not None),
     )
 
 

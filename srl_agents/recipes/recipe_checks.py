@@ -72,8 +72,8 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         f"weights; coordination kind {recipe.coordination.kind!r} would mix the two. Leave out one.",
     )
     _check_several(recipe)
-    if recipe.asynchronous is not None:
-        _check_generation(recipe, recipe.asynchronous)
+    if recipe.generation is not None:
+        _check_generation(recipe, recipe.generation)
 
 
 def _check_environments(recipe: LeagueRecipe) -> None:
@@ -144,7 +144,7 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
         # each learner's present version, and those of its past that the pool keeps
         past = min(recipe.opponents.past_limit, max(recipe.updates // recipe.snapshot_every - 1, 0))
         # and where orders wait, those of each, with what the pool drops meanwhile
-        waiting = 0 if recipe.asynchronous is None else 2 * recipe.asynchronous.ahead
+        waiting = 0 if recipe.generation is None else 2 * recipe.generation.ahead
         base.engine.require_versions(len(base.learners) * (1 + past + waiting))
         require(
             recipe.memory.budget_gib is None or base.quantization == "none",
@@ -166,6 +166,13 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
             "two.",
         )
         _check_attention(base)
+        require(
+            base.parameters == "lora" or not base.copied,
+            "placement='colocated': with parameters 'full' the engine plays the learners' own tensors. Use "
+            "'hybrid'.",
+        )
+        if recipe.memory.sharded:
+            _check_sharded(recipe, base)
         _check_thoughts(recipe, base)
         if base.lora.activation == "reply":
             check_activation(base, recipe)
@@ -203,6 +210,32 @@ def check_installed(recipe: LeagueRecipe) -> None:
             quantization=base.quantization,
             optimizer=base.training.optimizer,
         )
+
+
+def _check_sharded(recipe: LeagueRecipe, base: Base) -> None:
+    """Layers that are divided are frozen ones, and all processes pass through them together."""
+    for name, wanted in (("parameters", "lora"), ("quantization", "none")):
+        given = getattr(base, name)
+        require(
+            given == wanted,
+            f"memory.sharded: only a frozen base in its own type can be divided. Use {name} {wanted!r}, not "
+            f"{given!r}.",
+        )
+    require(
+        not recipe.memory.float32_islands,
+        "memory.sharded, memory.float32_islands: parts of a layer are gathered in one type. Leave out one of "
+        "the two.",
+    )
+    require(
+        not base.copied and recipe.generation is None,
+        "memory.sharded: the processes that divide a base also play, with the embedded engine or a server's. "
+        "Leave out asynchronous, and placement 'colocated' or 'disaggregated'.",
+    )
+    require(
+        base.training.learns_rows,
+        f"memory.sharded, training.algorithm={base.training.algorithm!r}: its batches cannot be divided. Use "
+        "'grpo' or 'ppo'.",
+    )
 
 
 def _check_coordination(recipe: LeagueRecipe) -> None:
@@ -274,30 +307,30 @@ def _check_thoughts(recipe: LeagueRecipe, base: Base) -> None:
 
 def _check_generation(recipe: LeagueRecipe, generation: GenerationSettings) -> None:
     """What cannot be done beside generation in another process is refused by name."""
+    here = "placement='disaggregated'" if recipe.asynchronous is None else "asynchronous"
     require(
         recipe.memory.budget_gib is None,
-        "memory.budget_gib: with asynchronous two processes hold models, and one is measured; leave one "
-        "of the two out.",
+        f"memory.budget_gib: with {here} two processes hold models, and one is measured; leave one of the "
+        "two out.",
     )
-    require(recipe.sharing is None, "asynchronous, sharing: leave out one of the two.")
+    require(recipe.sharing is None, f"{here}, sharing: leave out one of the two.")
     require(
         recipe.parameters == "lora",
-        "asynchronous, parameters='full': versions are adapters there. Use 'lora'.",
+        f"{here}, parameters='full': versions are adapters there. Use 'lora'.",
     )
     require(
-        recipe.transport.crosses_processes,
-        f"asynchronous, transport.kind={recipe.transport.kind!r}: its weights stay in this process. Set "
-        "transport.kind to 'files'.",
+        recipe.carrier.crosses_processes,
+        f"{here}, transport.kind={recipe.carrier.kind!r}: its weights stay in this process. Leave transport "
+        "out, or set transport.kind to 'files'.",
     )
     require(
         not recipe.opponents.agents,
-        "asynchronous, opponents.agents: guests play where training waits for them alone. Leave out "
-        "one of the two.",
+        f"{here}, opponents.agents: guests play in the process that trains. Leave out one of the two.",
     )
     require(
         recipe.training.learns_rows,
-        f"asynchronous, training.algorithm={recipe.training.algorithm!r}: it learns no rows whose age "
-        "could be bounded. Use 'grpo' or 'ppo'.",
+        f"{here}, training.algorithm={recipe.training.algorithm!r}: it learns no rows whose age could be "
+        "bounded. Use 'grpo' or 'ppo'.",
     )
     steps = generation.ahead * recipe.training.steps_per_batch
     require(
@@ -326,9 +359,13 @@ def _check_several(recipe: LeagueRecipe) -> None:
     """What is of one base alone is refused with several, by name."""
     if len(recipe.bases) == 1:
         return
-    for section in ("asynchronous", "reward_model"):
+    for section, there in (
+        ("asynchronous", recipe.asynchronous is not None),
+        ("reward_model", recipe.reward_model is not None),
+        ("placement='disaggregated'", recipe.generation is not None),
+    ):
         require(
-            getattr(recipe, section) is None,
+            not there,
             f"{section}, models: it works on the tokens of one base. Leave out one of the two.",
         )
     require(

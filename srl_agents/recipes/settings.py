@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.coordination.independent import IndependentSettings
@@ -19,6 +19,7 @@ from srl_agents.league.settings import (
     OpponentSettings,
     require,
 )
+from srl_agents.memory.placements import Placement, choose_placement, placement_fault
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.base_settings import (
     NAMED,
@@ -32,6 +33,7 @@ from srl_agents.recipes.base_settings import (
     Parameters,
     Quantization,
     names_on,
+    placement_facts,
 )
 from srl_agents.recipes.game_settings import (
     Game,
@@ -51,7 +53,13 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
-from srl_agents.transports.settings import TRANSPORT, SharedSettings, TransportSettings
+from srl_agents.transports.settings import (
+    TRANSPORT,
+    FilesSettings,
+    HostMemorySettings,
+    SharedSettings,
+    TransportSettings,
+)
 from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError
 
 
@@ -156,8 +164,15 @@ class LeagueRecipe:
     """Besides, those with the highest score in a look at the same update; 0 keeps none."""
     engine: Annotated[EngineSettings, ENGINE] = field(default_factory=TransformersSettings)
     """What samples replies; its ``kind`` says which settings it has."""
-    transport: Annotated[TransportSettings, TRANSPORT] = field(default_factory=SharedSettings)
-    """How new weights reach the engine; its ``kind`` says which settings it has."""
+    placement: Literal["auto", "colocated", "hybrid", "disaggregated"] = "auto"
+    """Where versions are sampled. ``colocated``: engine and trainer take turns in one process, each with
+    weights of its own. ``hybrid``: they share the memory of the base's weights. ``disaggregated``: each has a
+    process and weights of its own. ``auto`` takes what needs the fewest copies, and says why. See
+    docs/design/placements.md."""
+    transport: Annotated[TransportSettings, TRANSPORT] | None = None
+    """How new weights reach the engine; its ``kind`` says which settings it has. Absent: ``shared`` within a
+    process; between two that take turns ``host_memory`` where it is there; ``files`` where matches are played
+    ahead, because their weights must outlive both."""
     asynchronous: GenerationSettings | None = None
     """Another process plays for later updates while this one trains; absent: they take turns."""
     ray: RaySettings = field(default_factory=RaySettings)
@@ -239,6 +254,51 @@ class LeagueRecipe:
                 raise ConfigError(f"models.{name}: {error}") from None
         return tuple(found)
 
+    @property
+    def generation(self) -> GenerationSettings | None:
+        """Of the process that plays the matches that are learned from; None: this one plays them.
+
+        With placement ``disaggregated`` and no section ``asynchronous`` it plays when training waits.
+        """
+        if self.asynchronous is not None:
+            return self.asynchronous
+        apart = self.placement == "disaggregated" and not self.engine.is_server
+        return GenerationSettings(ahead=0, max_staleness=0) if apart else None
+
+    @property
+    def carrier(self) -> TransportSettings:
+        """``transport``, or where it is absent the cheapest that reaches the engine."""
+        if self.transport is not None:
+            return self.transport
+        if self.generation is None:
+            return SharedSettings()
+        in_turn = self.generation.ahead == 0
+        return (
+            HostMemorySettings() if in_turn and HostMemorySettings.available() else FilesSettings()
+        )
+
+    def _placed(
+        self, engine: EngineSettings, device: str, quantization: str
+    ) -> tuple[Placement, str]:
+        """Where versions of a base are sampled, and why, if the recipe does not say it.
+
+        Raises:
+            ConfigError: the recipe says something that its engine or ``asynchronous`` contradicts.
+        """
+        facts = placement_facts(
+            engine,
+            beside=self.asynchronous is not None,
+            device=device,
+            quantization=quantization,
+            islands=bool(self.memory.float32_islands),
+        )
+        if self.placement == "auto":
+            choice = choose_placement(facts)
+            return choice.placement, choice.reason
+        fault = placement_fault(self.placement, facts)
+        require(not fault, fault)
+        return self.placement, ""
+
     def _base(self, name: str, own: ModelSettings) -> Base:
         learners = names_on(name, own.learners)
         shared = {
@@ -249,7 +309,10 @@ class LeagueRecipe:
             )
         }
         first = self.first_adapters
+        placement, reason = self._placed(shared["engine"], shared["device"], shared["quantization"])
         return Base(
+            placement=placement,
+            placed_by=reason,
             name=name,
             folder=name if self.models else "",
             model=own.model,

@@ -19,6 +19,7 @@ from srl_agents.trainers.policy_gradient import (
     RowTrainer,
     backward_batch,
     check_temperature,
+    passes_over,
     reference_adapter,
     token_logprobs,
 )
@@ -78,6 +79,10 @@ class GRPOLearner(AdapterLearner[TrainingBatch]):
             pack=settings.pack_rows,
             head=settings.log_probabilities,
         )
+
+    def passes(self, batch: TrainingBatch) -> int:
+        """See `AdapterLearner`; rows of which nothing is learned take none."""
+        return passes_over(batch, self.micro_batch_rows, share=self.settings.share_prefixes)
 
     def _backward(self, batch: TrainingBatch) -> tuple[float, dict[str, float]]:
         return backward_batch(self._trainer, batch, self.micro_batch_rows)

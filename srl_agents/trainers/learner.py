@@ -5,6 +5,7 @@ An algorithm is one file with a subclass that builds TRL's trainer and puts grad
 
 from __future__ import annotations
 
+import math
 import random
 import tempfile
 from abc import ABC, abstractmethod
@@ -179,6 +180,25 @@ class AdapterLearner(ABC, Generic[B]):
         """
         with self.memory_limit(f"update on {batch.rows} rows"):
             return self._backward(batch)
+
+    def passes(self, batch: B) -> int:
+        """So many does `add_gradients` make over a batch."""
+        return math.ceil(batch.rows / self.micro_batch_rows)
+
+    def keep_pace(self, one: B, passes: int) -> None:
+        """Make passes that change nothing, where other processes make more and all make theirs together.
+
+        Args:
+            one: a row that is learned from.
+            passes: so many.
+        """
+        parameters = (*self._parameters, *self._extras.values())
+        gradients = [parameter.grad for parameter in parameters]
+        for _ in range(passes):
+            self.drop_gradients()
+            self._backward(one)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
     def begin(self, batch: B) -> None:
         """Be ready for gradients on a batch.

@@ -435,6 +435,12 @@ def backward_batch(
     return sums.loss, sums.means
 
 
+def passes_over(batch: TrainingBatch, micro_batch_rows: int, *, share: bool) -> int:
+    """Passes that `backward_batch` makes."""
+    parts = micro_batches(batch, micro_batch_rows, torch.device("cpu"), share=share)
+    return sum(bool(part["tool_mask"].any()) for _, part in parts)
+
+
 class TokenSums:
     """Loss and metrics of one batch, micro-batch by micro-batch.
 

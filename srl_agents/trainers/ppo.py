@@ -29,6 +29,7 @@ from srl_agents.trainers.policy_gradient import (
     backward_batch,
     check_temperature,
     micro_batches,
+    passes_over,
     reference_adapter,
     token_logprobs,
 )
@@ -224,6 +225,10 @@ class PPOLearner(AdapterLearner[CriticBatch]):
             parts = min(self.settings.minibatches, batch.rows)
             steps += [batch.take(np.sort(rows)) for rows in np.array_split(order, parts)]
         return steps
+
+    def passes(self, batch: CriticBatch) -> int:
+        """See `AdapterLearner`; rows of which nothing is learned take none."""
+        return passes_over(batch, self.micro_batch_rows, share=self.settings.share_prefixes)
 
     def _backward(self, batch: CriticBatch) -> tuple[float, dict[str, float]]:
         critic = self._critic_adapter

@@ -33,6 +33,8 @@ class PlayingBase(LoadedBase):
 
     engine: Engine
     transport: Transport
+    played: BaseModel
+    """What the engine samples with: the model itself, or its own copy of it."""
 
 
 def site_of(bases: Sequence[PlayingBase], learner: str) -> PlayingBase:

@@ -29,7 +29,7 @@ from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
 from srl_agents.rollouts.leases import due
-from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS
+from srl_agents.training.run_folder import BUFFER, RECIPE, SHARED_BASE, VERSIONS
 from srl_agents.training.single_parts import (
     load_bases,
     make_engine,
@@ -213,11 +213,12 @@ class Generator:
 def generate(folder: Path) -> None:
     """Play for the run in a folder, until this process is ended."""
     recipe = load(LeagueRecipe, folder / RECIPE)
-    settings = recipe.asynchronous
+    settings = recipe.generation
     if settings is None:
         raise ValueError(f"the run in {folder} plays by itself.")
-    (base,) = load_bases(recipe, "" if recipe.engine.samples_base else "cpu")
-    transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
+    shared = folder / SHARED_BASE if recipe.bases[0].placement == "hybrid" else None
+    (base,) = load_bases(recipe, "" if recipe.engine.samples_base else "cpu", shared)
+    transport = recipe.carrier.make_transport(folder / VERSIONS, whole_weights=False)
     engine = make_engine(recipe, base, transport, folder, recipe.engine)
     policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from srl_agents.coordination.processes import Processes
 from srl_agents.league.store import LeagueStore
@@ -25,6 +26,7 @@ class Matches:
         repeatable: a match that is played again, after a crash, ends alike; see
             `LeagueStore.report_many`.
         budgets: of those who are asked for money.
+        whole: inside it engines have all weights; all processes enter together.
     """
 
     def __init__(
@@ -36,10 +38,11 @@ class Matches:
         view: ConsoleView,
         repeatable: bool,
         budgets: Budgets,
+        whole: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.rollouts, self.store = rollouts, store
         self.processes, self.view = processes, view
-        self.repeatable, self.budgets = repeatable, budgets
+        self.repeatable, self.budgets, self._whole = repeatable, budgets, whole
 
     def play(
         self,
@@ -69,7 +72,8 @@ class Matches:
             ended.append((episode, transcript))
 
         self.budgets.take(specs)
-        played = self.rollouts.play(mine, self.view.advance, finished if alone else keep)
+        with self._whole():
+            played = self.rollouts.play(mine, self.view.advance, finished if alone else keep)
         episodes = self.processes.interleave(played)
         self.budgets.give_back(specs, episodes)
         if finished is not None and not alone:

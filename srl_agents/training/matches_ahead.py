@@ -37,7 +37,7 @@ class MatchesAhead:
     """Orders matches of later updates, and takes those of the present one.
 
     Args:
-        recipe: of the run; it has a section ``asynchronous``.
+        recipe: of the run, whose matches another process plays.
         league: schedules.
         buffer: between the two processes.
         process: plays; started already.
@@ -57,9 +57,9 @@ class MatchesAhead:
         installed: Mapping[str, WeightUpdate],
         view: ConsoleView,
     ) -> None:
-        if recipe.asynchronous is None:
-            raise ValueError("the recipe has no section asynchronous.")
-        self._settings, self._recipe, self._league = recipe.asynchronous, recipe, league
+        if recipe.generation is None:
+            raise ValueError("no other process plays in this recipe.")
+        self._settings, self._recipe, self._league = recipe.generation, recipe, league
         self._buffer, self._process, self._transport = buffer, process, transport
         self._installed, self._view = installed, view
         self._readers: dict[int, Played] = {}

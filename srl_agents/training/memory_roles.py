@@ -12,7 +12,6 @@ import torch
 
 from srl_agents.engines.protocol import Engine
 from srl_agents.memory.phase_manager import TRACE, PhaseManager, Role
-from srl_agents.models.base_model import BaseModel
 from srl_agents.models.tensor_roles import gauge_of, tensor_role
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.training.bases import PlayingBase, devices_of
@@ -89,7 +88,11 @@ def make_phase_manager(
     """
     devices, first = devices_of(bases), bases[0]
     own = judge is not None and judge.base is not first.model
-    needs = needs_of([base.settings.folder for base in bases], own_judge=own)
+    needs = needs_of(
+        [base.settings.folder for base in bases],
+        own_judge=own,
+        copied=[base.settings.folder for base in bases if base.settings.copied],
+    )
     roles: dict[str, Role] = {}
     if budget_gib is None:
         if judge is not None and own:
@@ -109,7 +112,7 @@ def make_phase_manager(
     for base in bases:
         learning: Learners = {name: learners[name] for name in base.settings.learners}
         files = Path(opened.enter_context(TemporaryDirectory(dir=folder, prefix="left_memory_")))
-        tensors = _tensors(base.model, learning)
+        tensors = _tensors(base, learning)
         if judge is not None and base is first:
             tensors |= _tensors_of_judge(judge, own_base=own)
         found: dict[str, Role] = {
@@ -126,17 +129,27 @@ def make_phase_manager(
     )
 
 
-def needs_of(bases: Sequence[str], *, own_judge: bool = False) -> dict[str, frozenset[str]]:
+def needs_of(
+    bases: Sequence[str], *, own_judge: bool = False, copied: Sequence[str] = ()
+) -> dict[str, frozenset[str]]:
     """Phase -> roles that it touches, of all bases; where there are several, phases of one base too.
 
     Args:
         bases: their folders; the reward model is the first one's.
         own_judge: the reward model has a base of its own.
+        copied: those of which the engine has a copy, with which it plays.
     """
+
+    def touched(phase: str, base: str) -> frozenset[str]:
+        roles = NEEDS[phase]
+        if base in copied and "engine" in roles:
+            roles = roles - {"base"} | {"engine base"}
+        return frozenset(role_of(name, base) for name in roles)
+
     in_turn = IN_TURN if len(bases) > 1 else ()
     needs = {
-        phase: frozenset(role_of(name, base) for base in bases for name in roles)
-        for phase, roles in NEEDS.items()
+        phase: frozenset[str]().union(*(touched(phase, base) for base in bases))
+        for phase in NEEDS
         if phase not in in_turn
     }
     if own_judge:
@@ -144,9 +157,7 @@ def needs_of(bases: Sequence[str], *, own_judge: bool = False) -> dict[str, froz
         needs["judge"] = frozenset(judging)
         needs["reward learning"] = frozenset(judging | {role_of("reward optimizer", bases[0])})
     return needs | {
-        phase_on(phase, base): frozenset(role_of(name, base) for name in NEEDS[phase])
-        for phase in in_turn
-        for base in bases
+        phase_on(phase, base): touched(phase, base) for phase in in_turn for base in bases
     }
 
 
@@ -169,19 +180,20 @@ def _tensors_of_judge(judge: LearnedReward, *, own_base: bool) -> dict[str, Call
     }
 
 
-def _tensors(base: BaseModel, learners: Learners) -> dict[str, Callable[[], Any]]:
+def _tensors(base: PlayingBase, learners: Learners) -> dict[str, Callable[[], Any]]:
     """Role -> its tensors, at any moment."""
+    copied = {"engine base": lambda: base.played.frozen_parameters} if base.settings.copied else {}
 
     def of_learners(part: str) -> Iterator[torch.Tensor]:
         for learner in learners.values():
             yield from getattr(learner, part)
 
     def frozen() -> Iterator[torch.Tensor]:
-        for name in base.frozen:
-            yield from base.tensors_of(name).values()
+        for name in base.played.frozen:
+            yield from base.played.tensors_of(name).values()
 
-    return {
-        "base": lambda: base.frozen_parameters,
+    return copied | {
+        "base": lambda: base.model.frozen_parameters,
         "adapters": lambda: of_learners("weights"),
         "critic": lambda: of_learners("critic_weights"),
         "optimizer state": lambda: of_learners("optimizer_tensors"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
+from srl_agents.models.base_model import device_named
+from srl_agents.models.shared_base import share_weights
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rewards.game_rewards import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
@@ -48,6 +50,7 @@ from srl_agents.training.run_changes import changed_before, keep_changes, repeat
 from srl_agents.training.run_folder import (
     CHECKPOINTS,
     RECIPE,
+    SHARED_BASE,
     changes_of,
     check_folder,
     write_recipe,
@@ -55,6 +58,7 @@ from srl_agents.training.run_folder import (
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.single_parts import (
     Learners,
+    load_base,
     load_bases,
     make_budgets,
     make_buffer,
@@ -191,10 +195,10 @@ def _on_ground(
 ) -> Ground:
     """Take the folder. A folder with other files and no recipe is no run, so the recipe comes first."""
     require_trackers(recipe.report_to)
-    if recipe.asynchronous is not None and processes.size > 1:
+    if recipe.generation is not None and processes.size > 1:
         raise ConfigError(
-            f"asynchronous: {processes.size} processes that share the work play and train in turns. Start "
-            "one, or leave the section out."
+            f"placement={recipe.bases[0].placement!r}: {processes.size} processes that share the work play "
+            "and train in turns. Start one, or leave out placement and asynchronous."
         )
     check_folder(recipe, folder)
     check_init_adapters(recipe, folder)
@@ -215,14 +219,18 @@ def _on_ground(
     served = seat_served(recipe, folder, view.say, opened)
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
     checkpointing = checkpointing_by_plan(recipe)
-    bases = load_bases(recipe)
+    mesh = processes.mesh(device_named(recipe.device).type) if recipe.memory.sharded else None
+    bases = load_bases(recipe, mesh=mesh)
     if told := said_of_groups(recipe):
         view.say(told)
     if recipe.memory.tf32 and all(base.model.device.type == "cpu" for base in bases):
         view.say("memory.tf32: this run has no GPU, where alone it changes anything")
+    for base in recipe.bases:
+        if base.placed_by:
+            view.say(f"placement of {base.name}: {base.placement} ({base.placed_by})")
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
-    exact = recipe.rollout.order == "exact" and recipe.asynchronous is None
+    exact = recipe.rollout.order == "exact" and recipe.generation is None
     asks_again = _change(recipe, folder, view) and exact
     if recipe.report_to:
         keep_run_id(folder, own)
@@ -236,7 +244,7 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         bases=bases,
-        process=_start_generation(recipe, folder, view, opened, cluster),
+        process=_start_generation(recipe, bases, folder, view, opened, cluster),
         checkpointing=checkpointing,
         asks_again=asks_again,
         repeatable=asks_again and not served,
@@ -339,11 +347,18 @@ def _with_players(learning: Learning) -> Parts:
             transport = held = HeldTransport(transport, buffer.versions)
         own = base.settings.engine
         settings = own if buffer is None else own.beside_generation()
-        engine = make_engine(recipe, base, transport, learning.folder, settings)
+        played = load_base(recipe, base.settings) if base.settings.copied else base.model
+        engine = make_engine(
+            recipe, replace(base, model=played), transport, learning.folder, settings
+        )
         learning.opened.callback(partial(_close, loop, engine))
         playing.append(
             PlayingBase(
-                settings=base.settings, model=base.model, engine=engine, transport=transport
+                settings=base.settings,
+                model=base.model,
+                engine=engine,
+                transport=transport,
+                played=played,
             )
         )
     policies = _guests(learning, playing, loop)
@@ -390,6 +405,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         processes=learning.processes,
         view=view,
         repeatable=learning.repeatable and together,
+        whole=partial(_whole, playing.bases),
         budgets=make_budgets(recipe, learning.folder, view.say, repeatable=asks_again),
     )
     versions = LeagueVersions(
@@ -428,6 +444,16 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
     )
 
 
+@contextmanager
+def _whole(bases: tuple[PlayingBase, ...]) -> Iterator[None]:
+    """Inside, engines that sample with a base whose layers are divided have all of it."""
+    with ExitStack() as gathered:
+        for base in bases:
+            if base.settings.engine.samples_base:
+                gathered.enter_context(base.model.whole())
+        yield
+
+
 def _ahead(
     learning: Learning, playing: _Playing, league: League, versions: LeagueVersions
 ) -> MatchesAhead | None:
@@ -446,15 +472,24 @@ def _ahead(
 
 
 def _start_generation(
-    recipe: LeagueRecipe, folder: Path, view: ConsoleView, opened: ExitStack, cluster: str
+    recipe: LeagueRecipe,
+    bases: tuple[LoadedBase, ...],
+    folder: Path,
+    view: ConsoleView,
+    opened: ExitStack,
+    cluster: str,
 ) -> Supervised | None:
-    """The process that plays for later updates, or has a cluster play, if the recipe wants one."""
-    settings = recipe.asynchronous
+    """The process that plays what is learned from, or has a cluster play, if the recipe wants one."""
+    settings = recipe.generation
     if settings is None:
         return None
     command = ["srl_agents.training.generation_process", str(folder)]
     if cluster:
         command = ["srl_agents.training.ray_generation", str(folder), cluster]
+    elif bases[0].settings.placement == "hybrid":
+        shared = folder / SHARED_BASE
+        share_weights(bases[0].model, shared)
+        opened.callback(partial(shared.unlink, missing_ok=True))
     process = Supervised(
         "the generation process",
         [sys.executable, "-m", *command],

@@ -92,9 +92,9 @@ class RayGeneration:
         group: PlacementGroup,
         state: Path,
     ) -> None:
-        if recipe.asynchronous is None:
-            raise ConfigError("the recipe has no section asynchronous.")
-        self._settings, self._part = recipe.ray, recipe.asynchronous.part_matches
+        if recipe.generation is None:
+            raise ConfigError("no other process plays in this recipe.")
+        self._settings, self._part = recipe.ray, recipe.generation.part_matches
         self._buffer, self._transport, self._group = buffer, transport, group
         self._state, self._said_s, self._changed = state, 0.0, True
         self._recipe = ray.put(dump(recipe))
@@ -430,10 +430,10 @@ def _reserve(own: RaySettings) -> PlacementGroup:
 def generate(folder: Path, address: str) -> None:
     """Have the matches of the run in a folder played, until this process is ended."""
     recipe = load(LeagueRecipe, folder / RECIPE)
-    if recipe.asynchronous is None:
+    if recipe.generation is None:
         raise ConfigError(f"the run in {folder} plays by itself.")
-    transport = recipe.transport.make_transport(folder / VERSIONS, whole_weights=False)
-    buffer = MatchBuffer(folder / BUFFER, recipe.asynchronous.ahead + 1)
+    transport = recipe.carrier.make_transport(folder / VERSIONS, whole_weights=False)
+    buffer = MatchBuffer(folder / BUFFER, recipe.generation.ahead + 1)
     with cluster(address, recipe.ray) as group:
         RayGeneration(recipe, buffer, transport, group, folder / WORKERS).run()
 

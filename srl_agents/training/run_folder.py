@@ -22,6 +22,8 @@ RECIPE, CHECKPOINTS, SNAPSHOTS = "recipe.yaml", "checkpoints", "snapshots"
 STORE, VERSIONS, BUFFER = "league.db", "versions", "generation"
 WORKERS = "workers.json"
 """What the workers of a cluster are doing."""
+SHARED_BASE = "shared_base.safetensors"
+"""The base's weights, while two processes map them."""
 _UNFINISHED = f"{RECIPE}.tmp"
 _BEFORE = (_UNFINISHED, REPLIES)
 """What may be there before the recipe is."""

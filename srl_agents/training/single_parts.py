@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from torch.distributed.device_mesh import DeviceMesh
+
 from srl_agents import checkpoints
 from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.credit.by_game import Credit
@@ -43,26 +45,41 @@ from srl_envs.errors import ConfigError
 Learners = dict[str, AdapterLearner[Any]]
 
 
-def load_bases(recipe: LeagueRecipe, device: str = "") -> tuple[LoadedBase, ...]:
+def load_bases(
+    recipe: LeagueRecipe,
+    device: str = "",
+    weights: Path | None = None,
+    mesh: DeviceMesh | None = None,
+) -> tuple[LoadedBase, ...]:
     """The models that learners are adapters of.
 
     Args:
         recipe: of the run.
         device: where their weights are; empty takes the recipe's.
+        weights: file in which another process shares those of the only base.
+        mesh: processes that divide their layers.
 
     Raises:
         ConfigError: a reply alone would fill the context of one.
         ModelError: one cannot be fetched or loaded.
     """
     bases = tuple(
-        LoadedBase(settings=base, model=_load(recipe, base, device)) for base in recipe.bases
+        LoadedBase(settings=base, model=load_base(recipe, base, device, weights, mesh))
+        for base in recipe.bases
     )
     if any(base.model.device.type == "cuda" for base in bases):
         allow_tf32(recipe.memory.tf32)
     return bases
 
 
-def _load(recipe: LeagueRecipe, own: Base, device: str) -> BaseModel:
+def load_base(
+    recipe: LeagueRecipe,
+    own: Base,
+    device: str = "",
+    weights: Path | None = None,
+    mesh: DeviceMesh | None = None,
+) -> BaseModel:
+    """One of them; see `load_bases`."""
     budget = recipe.rollout.max_new_tokens
     base = BaseModel.load(
         own.model,
@@ -79,6 +96,8 @@ def _load(recipe: LeagueRecipe, own: Base, device: str) -> BaseModel:
         float32_islands=recipe.memory.float32_islands,
         device=device or own.device,
         prompt=own.prompt.whole(),
+        weights=weights,
+        mesh=mesh,
     )
     if base.chat.reply_tokens(budget) >= base.context_length:
         thoughts = "" if own.prompt.thoughts is None else " after the thoughts"
@@ -225,7 +244,7 @@ def _first_cost(agent: str, max_new_tokens: int, prompt_chars: int) -> float:
 
 def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:
     """What is ordered of another process and was played there, if the recipe has one."""
-    settings = recipe.asynchronous
+    settings = recipe.generation
     return None if settings is None else MatchBuffer(folder / BUFFER, settings.ahead + 1)
 
 
@@ -268,7 +287,7 @@ def make_transport(
         for path in home.iterdir():
             if path.name not in named:
                 shutil.rmtree(path, ignore_errors=True)
-    return recipe.transport.make_transport(home, whole_weights=base.parameters == "full")
+    return recipe.carrier.make_transport(home, whole_weights=base.parameters == "full")
 
 
 def make_sharing(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
 from srl_agents.models.device_memory import empty_cache
 from srl_agents.recipes.base_settings import Base
+from srl_agents.records import TrainingBatch
 from srl_agents.trainers.learner import Batch, DivisibleBatch, joined_shares
 from srl_agents.trainers.mixed_gradients import mixed_gradients, worth_mixing
 from srl_agents.training.memory_roles import phase_on
 from srl_agents.training.parts import Learning, Parts
 from srl_agents.training.vital_signs import Finding
-from srl_envs.errors import FaultError, MemoryLimitError
+from srl_envs.errors import FaultError, MemoryLimitError, ModelError
 
 Metrics = dict[str, dict[str, float]]
 """By learner."""
@@ -119,7 +122,8 @@ def _gradients(
     divided = {
         name: _divided(parts, name, batch)
         for name, batch in batches.items()
-        if len(batches) % parts.processes.size and isinstance(batch, DivisibleBatch)
+        if (len(batches) % parts.processes.size or parts.recipe.memory.sharded)
+        and isinstance(batch, DivisibleBatch)
     }
     whole = [name for name in batches if name not in computed.keys() | divided.keys()]
     own = [name for number, name in enumerate(whole) if parts.processes.mine(number)]
@@ -189,12 +193,24 @@ def _divided(
     own, told = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
     if own is not None:
         told = _added(parts, name, batch, own)
+    if parts.recipe.memory.sharded:
+        _keep_pace(parts, name, batch, own)
     whole = joined_shares(processes.gather(told))
     learner.import_gradients(processes.sum(learner.exported_gradients()))
     try:
         return learner.checked(*whole), None
     except FaultError as error:
         return {}, Finding(fault=error.fault, told=str(error), learner=name)
+
+
+def _keep_pace(parts: Learning, name: str, batch: Batch, own: Batch | None) -> None:
+    """Make as many passes as the process that makes most: each layer is gathered from all of them."""
+    learner = parts.learners[name]
+    if not isinstance(batch, TrainingBatch):
+        raise ModelError(f"memory.sharded: batches of learner {name!r} cannot be divided.")
+    made = 0 if own is None else learner.passes(own)
+    one = batch.take(np.flatnonzero(batch.learned_RT.any(axis=1))[:1])
+    learner.keep_pace(one, max(parts.processes.gather(made)) - made)
 
 
 def _added(
@@ -233,7 +249,8 @@ def _halve_rows(parts: Learning, names: Sequence[str], error: MemoryLimitError) 
     """
     learners = [parts.learners[name] for name in names]
     rows = min(learner.micro_batch_rows for learner in learners)
-    if rows == 1 or parts.recipe.survival.policy("out_of_memory") != "halve_micro_batch":
+    halve = parts.recipe.survival.policy("out_of_memory") == "halve_micro_batch"
+    if rows == 1 or not halve or parts.recipe.memory.sharded:  # other processes wait in a layer
         raise error
     told = f"{error} (micro_batch_rows {rows} -> {rows // 2})"
     whose = names[0] if len(names) == 1 else ""

@@ -17,11 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
+from srl_agents.transports.settings import MEMORY
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
 
-MEMORY = Path("/dev/shm")
-"""Where Linux keeps POSIX shared memory."""
 _TEMPORARY = ".tmp-"
 _SPARE = 2**20
 """Bytes of headers and blocks that a file needs beside its tensors, at most."""

@@ -18,6 +18,11 @@ from srl_envs.errors import ConfigError
 if TYPE_CHECKING:
     from srl_agents.transports.protocol import Transport
 
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps POSIX shared memory."""
+_ROOM = 2**30
+"""Bytes that are free there before it is taken unasked; containers begin with 64 MiB."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransportSettings(ABC):
@@ -98,13 +103,21 @@ class HostMemorySettings(TransportSettings):
         Raises:
             ConfigError: the machine has no file system in memory where Linux has it.
         """
-        from srl_agents.transports.host_memory import MEMORY, HostMemoryTransport  # noqa: PLC0415
+        from srl_agents.transports.host_memory import HostMemoryTransport  # noqa: PLC0415
 
         if not os.access(MEMORY, os.W_OK):
             raise ConfigError(
                 f"transport.kind='host_memory': {MEMORY} is absent or not writable. Use 'files'."
             )
         return HostMemoryTransport(folder)
+
+    @staticmethod
+    def available() -> bool:
+        """Whether this machine has memory that processes share by name, and not only a little of it."""
+        if not os.access(MEMORY, os.W_OK):
+            return False
+        found = os.statvfs(MEMORY)
+        return found.f_bavail * found.f_frsize >= _ROOM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

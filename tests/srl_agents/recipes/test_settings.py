@@ -86,6 +86,7 @@ def test_what_is_meant_for_adapters_is_refused_of_whole_weights(
         ("asynchronous.in_flight=switch", r"Set rollout\.order to 'free'"),
         ("engine={kind: vllm, max_versions: 3}", "versions at once"),
         ("asynchronous={ahead: -1}", "ahead=-1"),
+        ("placement=colocated", r"placement='colocated': .* nothing can be played ahead"),
         ("asynchronous={patience_s: 0}", "patience_s=0"),
     ],
 )
@@ -96,6 +97,56 @@ def test_what_cannot_be_done_beside_generation_is_refused_by_name(
     assert recipe(tmp_path, *beside).asynchronous is not None
     with pytest.raises(ConfigError, match=message):
         recipe(tmp_path, *beside, setting)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("placement=hybrid", "engine=vllm"), "placement='hybrid': engine 'vllm' is a process"),
+        (("placement=hybrid", "engine=vllm_process"), "has weights of its own and shares none"),
+        (("placement=colocated", "engine=vllm"), "Use 'disaggregated', or engine 'transformers'"),
+        (("placement=colocated", "parameters=full"), "the learners' own tensors"),
+        (("placement=disaggregated", "parameters=full"), "placement='disaggregated', parameters"),
+        (("placement=disaggregated", "transport=shared"), "its weights stay in this process"),
+        (("placement=disaggregated", "memory.budget_gib=8"), "two processes hold models"),
+        (
+            ("placement=hybrid", "asynchronous={}", "quantization=nf4"),
+            "weights in 4 bits cannot be mapped",
+        ),
+        (("placement=hybrid", "asynchronous={}", "device=cuda"), "weights on a GPU cannot be"),
+        (
+            ("placement=hybrid", "asynchronous={}", "device=cpu", "memory.float32_islands=[norms]"),
+            "some are float32 cannot",
+        ),
+        (
+            ("memory={sharded: true, float32_islands: [norms]}",),
+            "leave out one of|Leave out one of",
+        ),
+        (("memory.sharded=true", "parameters=full"), "memory.sharded: only a frozen base"),
+        (("memory.sharded=true", "placement=disaggregated"), "memory.sharded: the processes"),
+        (("memory.sharded=true", "training={algorithm: dpo}"), "batches cannot be divided"),
+        (("placement=apart",), "'apart' is not one of"),
+    ],
+)
+def test_a_placement_that_the_rest_contradicts_is_refused_by_name(
+    tmp_path: Path, settings: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        recipe(tmp_path, *settings)
+
+
+def test_one_line_places_a_recipe_and_weights_take_the_cheapest_road(tmp_path: Path) -> None:
+    here, apart = recipe(tmp_path), recipe(tmp_path, "placement=disaggregated", "device=cpu")
+    beside = recipe(tmp_path, "asynchronous={}", "device=cpu")
+    told = [
+        (r.bases[0].placement, r.generation and r.generation.ahead) for r in (here, apart, beside)
+    ]
+    assert told == [("hybrid", None), ("disaggregated", 0), ("hybrid", 1)]
+    assert here.bases[0].placed_by
+    assert not apart.bases[0].placed_by
+    assert (here.carrier.kind, beside.carrier.kind) == ("shared", "files")
+    assert apart.carrier.crosses_processes
+    assert recipe(tmp_path, "engine=vllm").generation is None
 
 
 def test_flat_groups_are_refilled_where_the_environment_alone_pays(tmp_path: Path) -> None:

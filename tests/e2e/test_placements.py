@@ -1,0 +1,82 @@
+"""A recipe placed otherwise is the same run: weights and results are equal bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.run_folder import SHARED_BASE
+from tests.training_runs import train_run
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+name: placed
+model: tiny
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 2
+learners: [alice, bob]
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 1, group_size: 3, max_new_tokens: 6}
+opponents: {mirror: 0, live: 1, past: 1}
+training: {learning_rate: 0.003}
+credit: {importance_cap: 2.0}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 2
+checkpoint_every: 2
+"""
+BESIDE = "asynchronous={ahead: 1, max_staleness: 1}"
+Train = Callable[..., tuple[dict[str, torch.Tensor], object]]
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """Trains a placement; returns both adapters and what every match came to."""
+
+    def trained(*settings: str) -> tuple[dict[str, torch.Tensor], object]:
+        folder = tmp_path_factory.mktemp("placed")
+        (folder / "r.yaml").write_text(RECIPE)
+        run = folder / "run"
+        train_run(load(LeagueRecipe, folder / "r.yaml", ("device=cpu", *settings)), run)
+        weights = {
+            f"{name} {key}": tensor
+            for name in ("alice", "bob")
+            for key, tensor in load_file(
+                run / f"checkpoints/step-00000002/{name}.adapter.safetensors"
+            ).items()
+        }
+        with LeagueStore(run / "league.db", mode="read") as store:
+            results = {spec.match_id: result.outcomes for spec, result in store.matches()}
+        assert not (run / SHARED_BASE).exists()
+        return weights, results
+
+    return trained
+
+
+def same(one: tuple[dict[str, torch.Tensor], object], other: object) -> bool:
+    weights, results = one
+    other_weights, other_results = other  # type: ignore[misc]
+    equal = all(torch.equal(tensor, other_weights[key]) for key, tensor in weights.items())
+    return equal and results == other_results
+
+
+def test_synchronous_placements_are_one_run(train: Train) -> None:
+    here = train()
+    assert any(tensor.abs().max() > 1e-4 for key, tensor in here[0].items() if "lora_B" in key)
+    for settings in (
+        ("placement=colocated",),
+        ("placement=colocated", "memory.budget_gib=8"),
+        ("placement=disaggregated",),
+    ):
+        assert same(here, train(*settings)), settings
+
+
+def test_asynchronous_placements_are_one_run(train: Train) -> None:
+    assert same(train(BESIDE, "placement=hybrid"), train(BESIDE, "placement=disaggregated"))

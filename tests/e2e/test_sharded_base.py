@@ -1,0 +1,120 @@
+"""Two processes that divide a base's layers train what one process does, and each holds half of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from srl_agents.metrics.sinks import read_lines
+from srl_agents.models.catalog import TINY
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+name: divided
+model: tiny
+device: cpu
+env: connect_four-v0
+env_options: {rows: 4, cols: 4, k: 3}
+updates: 2
+learners: [alice, bob]
+lora: {rank: 2, alpha: 4}
+coordination: {kind: synchronized}
+rollout: {start_states: 1, group_size: 5, max_new_tokens: 6}
+opponents: {mirror: 1, live: 1, past: 0}
+training: {optimizer: sgd, learning_rate: 0.3, max_grad_norm: 0, micro_batch_rows: 3}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 2
+checkpoint_every: 1
+"""
+
+
+def train(folder: Path, processes: int, *settings: str) -> Path:
+    (folder / "r.yaml").write_text(RECIPE)
+    run = folder / f"run{processes}"
+    command = [*("-m", "srl_agents.cli.main", "train", str(folder / "r.yaml"), "--out", str(run))]
+    for setting in settings:
+        command += ["--set", setting]
+    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    done = subprocess.run(
+        [sys.executable, *(spread if processes > 1 else []), *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return run
+
+
+def test_a_divided_base_trains_resumes_and_exports_as_a_whole_one(tmp_path: Path) -> None:
+    whole = train(tmp_path, 1)
+    train(tmp_path, 2, "memory.sharded=true", "updates=1")
+    divided = train(tmp_path, 2, "memory.sharded=true")
+    assert [line["update"] for line in read_lines(divided / "metrics.jsonl")] == [1, 2]
+    for learner in ("alice", "bob"):
+        place = f"checkpoints/step-00000002/{learner}.adapter.safetensors"
+        weights, other = load_file(whole / place), load_file(divided / place)
+        for key, tensor in weights.items():
+            torch.testing.assert_close(other[key], tensor, atol=1e-6, rtol=0)
+        assert any(t.abs().max() > 1e-3 for key, t in weights.items() if "lora_B" in key)
+    base = AutoModelForCausalLM.from_pretrained(TINY)
+    plain = PeftModel.from_pretrained(base, str(divided / "adapters" / "alice"))
+    told = {
+        key: parameter for key, parameter in plain.named_parameters() if ".lora_B.default" in key
+    }
+    assert max(float(parameter.detach().abs().max()) for parameter in told.values()) > 1e-3
+
+
+HALVES = """
+import torch
+from srl_agents.coordination.processes import Processes
+from srl_agents.models.base_model import BaseModel
+
+processes = Processes.join("cpu")
+whole = BaseModel.load("tiny", lora_rank=2, device="cpu")
+base = BaseModel.load("tiny", lora_rank=2, device="cpu", mesh=processes.mesh("cpu"))
+layers = base._sharded
+full = sum(p.nbytes for p in whole.model.get_base_model().model.layers.parameters() if not p.requires_grad)
+adapters = sum(
+    p.nbytes for n, p in whole.model.get_base_model().model.layers.named_parameters() if ".lora_" in n
+)
+ids = torch.arange(3, 9 + processes.rank)[None]
+for model in (whole, base):
+    model.add_adapter("alice", 1)
+    model.activate("alice")
+    model.model(input_ids=ids).logits.square().mean().backward()
+one, other = (m.trainable_parameters("alice") for m in (whole, base))
+assert all(torch.equal(one[key].grad, other[key].grad) for key in one)
+playing = layers.tree.model.layers[0].mlp.up_proj.weight
+assert playing.numel() == 0
+with base.whole():
+    assert torch.equal(playing, whole._weights._tree.model.layers[0].mlp.up_proj.weight)
+assert playing.numel() == 0
+assert abs(layers.local_bytes / (full - adapters) - 0.5) < 0.01, (layers.local_bytes, full - adapters)
+print("halves")
+"""
+
+
+def test_each_process_holds_half_and_its_own_gradients_are_whole(tmp_path: Path) -> None:
+    (tmp_path / "halves.py").write_text(HALVES)
+    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *spread, str(tmp_path / "halves.py")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("halves") == 2
