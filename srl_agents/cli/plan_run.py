@@ -119,6 +119,9 @@ def show(made: Plan) -> None:
         f"{learners} learners, each {traffic.rows} replies per update; prompts of "
         f"{traffic.prompt_tokens} tokens at most, replies of {traffic.reply_tokens} ({traffic.source})."
     )
+    for base in described.bases:
+        if base.placement:
+            print(f"Placement of {base.base or base.model.name}: {base.placement}.")
     pace = made.pace
     phases = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in pace.seconds.items())
     print(

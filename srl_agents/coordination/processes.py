@@ -25,6 +25,8 @@ from srl_envs.errors import ConfigError, ModelError
 
 T = TypeVar("T")
 
+_library: Any = distributed
+"""Names of it that have no types."""
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 """What torchrun sets. Libraries that read it would wait for each other at every step."""
 _NEEDED = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -48,7 +50,7 @@ class Processes:
         rank: int = 0,
         size: int = 1,
         group: Any = None,
-        store: distributed.Store | None = None,
+        store: Any = None,
     ) -> None:
         self.rank, self.size, self._group = rank, size, group
         self._store = store
@@ -107,7 +109,7 @@ class Processes:
         if self._mesh is None:
             distributed.init_process_group(
                 "gloo" if device == "cpu" else "nccl",
-                store=distributed.PrefixStore("mesh", self._store),
+                store=_library.PrefixStore("mesh", self._store),
                 rank=self.rank,
                 world_size=self.size,
                 timeout=_PATIENCE,

@@ -112,6 +112,8 @@ class Description:
     """The other bases leave memory while one of them learns."""
     mixes: bool = False
     """Rows of all learners share passes."""
+    placement: str = ""
+    """Where versions are sampled, and why; for the reader."""
     engine_base: bool = False
     """The engine has a copy of the base of its own on this device."""
 

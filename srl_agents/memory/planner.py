@@ -61,6 +61,7 @@ class Plan:
                     "parameters": base.model.parameters,
                     "base_type": base.base_type,
                     "learners": base.learners,
+                    "placement": base.placement,
                 }
                 for base in d.bases
             },

@@ -149,6 +149,7 @@ def _described(
         concurrency=recipe.rollout.concurrency,
         pairs=isinstance(own, DPOSettings),
         mixes=_mixes(base, traffic.rows),
+        placement=base.placement + (f" ({base.placed_by})" if base.placed_by else ""),
         engine_base=base.copied or (base.placement == "disaggregated" and embedded is not None),
     )
 

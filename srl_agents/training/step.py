@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.coordination.members import AdapterShape, Decision, Member, Tensors
+from srl_agents.memory.spreading import spread_learners
 from srl_agents.models.device_memory import empty_cache
 from srl_agents.recipes.base_settings import Base
 from srl_agents.records import TrainingBatch
@@ -126,8 +127,8 @@ def _gradients(
         and isinstance(batch, DivisibleBatch)
     }
     whole = [name for name in batches if name not in computed.keys() | divided.keys()]
-    own = [name for number, name in enumerate(whole) if parts.processes.mine(number)]
-    for name in own:
+    at = spread_learners({name: batches[name].rows for name in whole}, parts.processes.size)
+    for name in [name for name in whole if at[name] == parts.processes.rank]:
         metrics, finding = _gradient(parts, name, batches[name])
         computed[name] = (metrics, finding, {})
         if parts.processes.size > 1:
