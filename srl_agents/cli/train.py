@@ -220,7 +220,8 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
         raise ConfigError(
             f"--ray, placement={recipe.placement!r}: every worker has a base of its own. Use 'disaggregated'."
         )
-    own, added = recipe.asynchronous, ["placement=disaggregated"]
+    own = recipe.asynchronous
+    added = ["placement=disaggregated"] if recipe.placement == "auto" else []
     if own is None:
         added.append("asynchronous.ahead=0")
     elif own.in_flight == "switch":

@@ -244,7 +244,7 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         bases=bases,
-        process=_start_generation(recipe, bases, folder, view, opened, cluster),
+        process=_start_generation(recipe, bases, folder, view, opened, cluster=cluster),
         checkpointing=checkpointing,
         asks_again=asks_again,
         repeatable=asks_again and not served,
@@ -477,6 +477,7 @@ def _start_generation(
     folder: Path,
     view: ConsoleView,
     opened: ExitStack,
+    *,
     cluster: str,
 ) -> Supervised | None:
     """The process that plays what is learned from, or has a cluster play, if the recipe wants one."""

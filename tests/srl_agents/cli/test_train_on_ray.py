@@ -38,7 +38,10 @@ def test_a_recipe_gets_what_workers_need_and_keeps_what_it_says(
     assert (recipe.asynchronous.ahead, recipe.asynchronous.part_matches) == (0, 16)
     assert on_ray(recipe) == []
     beside = SHIPPED / "quickstart-async-tiny.yaml"
-    assert on_ray(load(LeagueRecipe, beside)) == ["asynchronous.part_matches=16"]
+    assert on_ray(load(LeagueRecipe, beside)) == [
+        "placement=disaggregated",
+        "asynchronous.part_matches=16",
+    ]
     switching = ["asynchronous.in_flight=switch", "rollout.order=free"]
     with pytest.raises(ConfigError, match="in_flight='switch'"):
         on_ray(load(LeagueRecipe, beside, switching))

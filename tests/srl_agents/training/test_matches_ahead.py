@@ -231,6 +231,6 @@ def test_several_processes_that_share_the_work_are_refused_before_a_model_is_loa
     tmp_path: Path,
 ) -> None:
     view = ConsoleView("run", UPDATES, Console(quiet=True))
-    with ExitStack() as opened, pytest.raises(ConfigError, match="asynchronous: 2 processes"):
+    with ExitStack() as opened, pytest.raises(ConfigError, match="2 processes that share the work"):
         build(recipe_of(), tmp_path / "run", view, Processes(0, 2, None), opened)
     assert not (tmp_path / "run").exists()
