@@ -35,7 +35,6 @@ EFFECTS: Mapping[str, Effect] = {
     "memory.budget_gib": "none",
     "ray": "none",
     "placement": "none",
-    "memory.budget_gib": "none",
     "memory.sharded": "rounding",
     "device": "rounding",
     "memory.tf32": "rounding",

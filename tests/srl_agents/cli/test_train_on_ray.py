@@ -32,7 +32,12 @@ def test_a_recipe_gets_what_workers_need_and_keeps_what_it_says(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     turns = SHIPPED / "quickstart-tiny.yaml"
     added = on_ray(load(LeagueRecipe, turns))
-    assert added == ["asynchronous.ahead=0", "asynchronous.part_matches=16", "transport.kind=files"]
+    assert added == [
+        "placement=disaggregated",
+        "asynchronous.ahead=0",
+        "asynchronous.part_matches=16",
+        "transport.kind=files",
+    ]
     recipe = load(LeagueRecipe, turns, added)
     assert recipe.asynchronous is not None
     assert (recipe.asynchronous.ahead, recipe.asynchronous.part_matches) == (0, 16)
