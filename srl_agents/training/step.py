@@ -192,10 +192,11 @@ def _divided(
     learner, processes = parts.learners[name], parts.processes
     learner.begin(batch)
     own, told = batch.share(processes.rank, processes.size), (0.0, dict[str, float]())
+    behind = _passes_behind(parts, name, own) if parts.recipe.memory.sharded else 0
     if own is not None:
         told = _added(parts, name, batch, own)
-    if parts.recipe.memory.sharded:
-        _keep_pace(parts, name, batch, own)
+    if behind:
+        _keep_pace(parts, name, batch, behind)
     whole = joined_shares(processes.gather(told))
     learner.import_gradients(processes.sum(learner.exported_gradients()))
     try:
@@ -204,14 +205,21 @@ def _divided(
         return {}, Finding(fault=error.fault, told=str(error), learner=name)
 
 
-def _keep_pace(parts: Learning, name: str, batch: Batch, own: Batch | None) -> None:
-    """Make as many passes as the process that makes most: each layer is gathered from all of them."""
-    learner = parts.learners[name]
+def _passes_behind(parts: Learning, name: str, own: Batch | None) -> int:
+    """Passes that the process with most makes and this one does not.
+
+    All say it before their first pass: within one, each waits for the others in every layer.
+    """
+    made = 0 if own is None else parts.learners[name].passes(own)
+    return max(parts.processes.gather(made)) - made
+
+
+def _keep_pace(parts: Learning, name: str, batch: Batch, passes: int) -> None:
+    """Make passes over one row that change nothing, as each layer is gathered from all processes."""
     if not isinstance(batch, TrainingBatch):
         raise ModelError(f"memory.sharded: batches of learner {name!r} cannot be divided.")
-    made = 0 if own is None else learner.passes(own)
     one = batch.take(np.flatnonzero(batch.learned_RT.any(axis=1))[:1])
-    learner.keep_pace(one, max(parts.processes.gather(made)) - made)
+    parts.learners[name].keep_pace(one, passes)
 
 
 def _added(
