@@ -56,6 +56,9 @@ def train(folder: Path, processes: int, *settings: str) -> Path:
     return run
 
 
+@pytest.mark.filterwarnings(
+    "ignore::FutureWarning"
+)  # PEFT asks what transformers calls otherwise now
 def test_a_divided_base_trains_resumes_and_exports_as_a_whole_one(tmp_path: Path) -> None:
     whole = train(tmp_path, 1)
     train(tmp_path, 2, "memory.sharded=true", "updates=1")
