@@ -53,6 +53,7 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.reward_model_settings import RewardModelSettings
+from srl_agents.transports.machine_memory import memory_available
 from srl_agents.transports.settings import (
     TRANSPORT,
     FilesSettings,
@@ -273,9 +274,7 @@ class LeagueRecipe:
         if self.generation is None:
             return SharedSettings()
         in_turn = self.generation.ahead == 0
-        return (
-            HostMemorySettings() if in_turn and HostMemorySettings.available() else FilesSettings()
-        )
+        return HostMemorySettings() if in_turn and memory_available() else FilesSettings()
 
     def _placed(
         self, engine: EngineSettings, device: str, quantization: str

@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.transports.machine_memory import MEMORY
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.settings import MEMORY
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
 

@@ -13,15 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from srl_agents.kinds import Kinds, Section, settings_of
+from srl_agents.transports.machine_memory import MEMORY
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from srl_agents.transports.protocol import Transport
-
-MEMORY = Path("/dev/shm")
-"""Where Linux keeps POSIX shared memory."""
-_ROOM = 2**30
-"""Bytes that are free there before it is taken unasked; containers begin with 64 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,14 +106,6 @@ class HostMemorySettings(TransportSettings):
                 f"transport.kind='host_memory': {MEMORY} is absent or not writable. Use 'files'."
             )
         return HostMemoryTransport(folder)
-
-    @staticmethod
-    def available() -> bool:
-        """Whether this machine has memory that processes share by name, and not only a little of it."""
-        if not os.access(MEMORY, os.W_OK):
-            return False
-        found = os.statvfs(MEMORY)
-        return found.f_bavail * found.f_frsize >= _ROOM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

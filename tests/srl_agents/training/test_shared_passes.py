@@ -36,7 +36,8 @@ def run_in(folder: Path, base: BaseModel, settings: SurvivalSettings) -> Any:
     return SimpleNamespace(
         learners=learners,
         processes=SimpleNamespace(size=1),
-        recipe=SimpleNamespace(survival=settings),
+        recipe=SimpleNamespace(memory=SimpleNamespace(sharded=False), survival=settings),
+        memory=SimpleNamespace(sharded=False),
         survival=Survival(settings, learners, folder, say=lambda line: None),
     )
 
