@@ -181,7 +181,7 @@ prompt:
     - {observation: "Problem: 2 + 3 = ?", reply: "<action>5; 1</action>"}
     - {observation: "Problem: 30 - 12 = ?", reply: "<action>18; 3</action>"}
 lora: {rank: 8, alpha: 16}
-rollout: {start_states: 6, group_size: 4, max_new_tokens: 10, order: free, batch_rows: 8}
+rollout: {start_states: 4, group_size: 4, max_new_tokens: 14, order: free, batch_rows: 8}
 opponents: {mirror: 0, live: 0, past: 0, bots: {random: 1}}
 training: {learning_rate: 0.0001}
 engine: {kind: vllm_process, max_versions: 4, max_length: 1024, cache_gib: 1, compiled: false}
