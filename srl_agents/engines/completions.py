@@ -30,6 +30,7 @@ _FINISHES: dict[str, ServedFinish] = {
 """How servers call the end of a reply; every other word is ``other``."""
 _OPENED = re.compile(r"\s*<think>")
 _CLOSE = "</think>"
+_MARK = re.compile(r"</?think>")
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -89,12 +90,14 @@ def _apart(content: str, message: Mapping[str, Any]) -> tuple[str, str]:
     """(reply, thoughts): never a word of one in the other."""
     fields = [message.get(name) for name in _THOUGHT_FIELDS]
     told = next((_whole(value) for value in fields if isinstance(value, str) and value), "")
-    opened = _OPENED.match(content)
-    if opened is None and _CLOSE not in content:
+    # a template may have opened the thoughts in the prompt, and some models think again behind them
+    before, closed, reply = content.rpartition(_CLOSE)
+    if _OPENED.match(reply):  # thoughts that the limit cut are never closed
+        before, closed, reply = content, _CLOSE, ""
+    if not closed:
         return content, told
-    # a template may have opened the thoughts in the prompt; those that the limit cut are never closed
-    inside, _, reply = content[opened.end() if opened else 0 :].partition(_CLOSE)
-    return reply.lstrip(), "\n".join(part for part in (told, inside.strip()) if part)
+    inside = [part.strip() for part in _MARK.split(before)]
+    return reply.lstrip(), "\n".join(part for part in (told, *inside) if part)
 
 
 def _served(choice: Any, message: Mapping[str, Any], has_text: bool, body: Any) -> Served:

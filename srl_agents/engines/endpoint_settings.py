@@ -20,7 +20,10 @@ _OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
 )
 """Fields of a request that `extra` may not have."""
-_SECRET = re.compile("key|secret|password|authorization|credential", re.IGNORECASE)
+_SECRET = re.compile(
+    "key|secret|password|authorization|credential|(access|api|auth|bearer|refresh|session)_?-?token",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -208,7 +208,7 @@ class Tries:
         """
         try:
             body = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if status == httpx2.codes.OK and isinstance(body, dict) and "choices" not in body:
             status = _status_inside(body)  # some providers report errors in answers that are fine
@@ -239,8 +239,11 @@ class Tries:
     def _failed(self, status: int, headers: Mapping[str, str], body: Any, raw: bytes) -> Failure:
         said, code = _words(body, raw)
         said = self._secret.hide(said)[:QUOTED]
-        spent = status == httpx2.codes.TOO_MANY_REQUESTS and any(
-            words in f"{code} {said}".lower() for words in _NO_MORE_MONEY
+        pause_s = retry_after_s(headers, time.time())
+        spent = (
+            status == httpx2.codes.TOO_MANY_REQUESTS
+            and pause_s < 1  # who says when to ask again has not run out
+            and any(words in f"{code} {said}".lower() for words in _NO_MORE_MONEY)
         )
         if spent or (status < httpx2.codes.INTERNAL_SERVER_ERROR and status not in _PASSING):
             raise RefusalError(status, said, code)
@@ -248,7 +251,7 @@ class Tries:
         return Failure(
             "rate_limited" if limited else "server_error",
             f"answered {status}: {said}",
-            retry_after_s(headers, time.time()),
+            pause_s,
         )
 
     def _malformed(self, found: str) -> Failure:

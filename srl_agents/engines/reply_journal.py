@@ -7,8 +7,12 @@ stands in a line is what the endpoint said. Keys are taken out before it comes h
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +35,9 @@ class JournaledReply:
 
 
 class ReplyJournal:
-    """The replies of one run, by request. Threads of one process may share it.
+    """The replies of one run, by request. Threads may share it, and processes may write to one file.
+
+    What another process adds is found when the file is opened again.
 
     Args:
         path: made if absent; a last line that a crash cut short goes.
@@ -42,6 +48,7 @@ class ReplyJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._writing = threading.Lock()
         self._places: dict[str, tuple[int, int]] = {}
         """Request -> (first byte, length) of its line."""
         try:
@@ -49,8 +56,8 @@ class ReplyJournal:
         except OSError as error:
             raise StoreError(f"{path} cannot be opened: {error.strerror}.") from None
         try:
-            self._size = self._read_all()
-            os.ftruncate(self._file, self._size)
+            with self._alone():
+                os.ftruncate(self._file, self._read_all())
         except BaseException:
             os.close(self._file)
             raise
@@ -79,15 +86,18 @@ class ReplyJournal:
         if request in self._places:
             return
         line = canonical_json({"request": request, **asdict(reply)}).encode() + b"\n"
-        try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise StoreError(f"{self._path} takes no further reply: {error.strerror}.") from None
-        if written < len(line):
-            os.ftruncate(self._file, self._size)
-            raise StoreError(f"{self._path} takes no further reply: the disk is full.")
-        self._places[request] = (self._size, len(line))
-        self._size += len(line)
+        with self._alone():
+            start = os.fstat(self._file).st_size
+            try:
+                written = os.write(self._file, line)
+            except OSError as error:
+                raise StoreError(
+                    f"{self._path} takes no further reply: {error.strerror}."
+                ) from None
+            if written < len(line):
+                os.ftruncate(self._file, start)
+                raise StoreError(f"{self._path} takes no further reply: the disk is full.")
+        self._places[request] = (start, len(line))
 
     def close(self) -> None:
         """See that all of it is on the disk. Closing again does nothing."""
@@ -95,6 +105,16 @@ class ReplyJournal:
             os.fsync(self._file)
             os.close(self._file)
             self._file = -1
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread, and no other process, writes meanwhile."""
+        with self._writing:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _read_all(self) -> int:
         """Fill `_places`; returns the length of the lines that are whole."""
@@ -108,7 +128,7 @@ class ReplyJournal:
                     data = json.loads(line)
                     _reply(data)
                     self._places.setdefault(str(data["request"]), (whole, len(line)))
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise StoreError(
                         f"{self._path}, byte {whole}: no reply ({type(error).__name__}: {error}). The "
                         "file was edited; start in another folder."

@@ -138,8 +138,8 @@ class MatchBuffer:
         return {name for order in orders if order is not None for name in order.versions}
 
     def forget(self, number: int) -> None:
-        """Drop an order and what was played of it."""
-        for kind in (_ORDER, _PLAYED):
+        """Drop what was played of an order, then the order: no lines stay without one."""
+        for kind in (_PLAYED, _ORDER):
             self._path(number, kind).unlink(missing_ok=True)
 
     def acknowledge(self, done: int) -> None:

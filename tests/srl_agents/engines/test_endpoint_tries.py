@@ -121,6 +121,15 @@ def test_what_no_waiting_changes_stops_at_once(refusal: tuple[int, str], words: 
     assert len(server.requests) == 1
 
 
+def test_a_limit_that_says_when_to_ask_again_is_no_empty_account() -> None:
+    refusals = [(429, "You exceeded your quota, please check your plan and billing details")]
+    with chat_server(refusals=refusals, answer_headers={"Retry-After": "1"}) as server:
+        with an_engine(server) as engine:
+            (told,) = ask(engine)
+        assert told.served is not None
+        assert told.served.failed_tries == ("rate_limited",)
+
+
 def test_replies_that_are_lost_in_a_row_end_the_run() -> None:
     with (
         chat_server(refusals=[(500, "down")] * 99) as server,
@@ -202,6 +211,13 @@ def a_body(message: dict[str, Any], **usage: Any) -> dict[str, Any]:
         ({"content": "hm</think>bet"}, "bet", "hm"),
         ({"content": "<think>hm, <action>fold</action>"}, "", "hm, <action>fold</action>"),
         ({"content": "I <think> so"}, "I <think> so", ""),
+        (
+            {"content": "<think>a</think><think><action>1</action></think>bet"},
+            "bet",
+            "a\n<action>1</action>",
+        ),
+        ({"content": "<think>a</think>bet?<think>b</think> fold"}, "fold", "a\nbet?\nb"),
+        ({"content": "<think>a</think> <think><action>1</action>"}, "", "a\n<action>1</action>"),
         ({"content": "bet", "reasoning": ["hm"]}, "bet", ""),
     ],
 )

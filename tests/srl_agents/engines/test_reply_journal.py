@@ -70,6 +70,22 @@ def test_the_first_reply_to_each_request_is_found_again_after_a_torn_line(
         last.close()
 
 
+def test_two_writers_of_one_journal_find_their_own_replies(tmp_path: Path) -> None:
+    """Processes that torchrun starts share the folder of a run."""
+    path = tmp_path / "replies.jsonl"
+    one, other = ReplyJournal(path), ReplyJournal(path)
+    for number in range(4):
+        (one, other)[number % 2].add(str(number), a_reply(f"text {number}" * (number + 1)))
+    for number in range(4):
+        found = (one, other)[number % 2].find(str(number))
+        assert found == a_reply(f"text {number}" * (number + 1))
+    one.close()
+    other.close()
+    again = ReplyJournal(path)
+    assert len(again) == 4
+    again.close()
+
+
 def test_a_journal_that_was_edited_is_refused(tmp_path: Path) -> None:
     (tmp_path / "replies.jsonl").write_text('{"request": "a"}\n')
     with pytest.raises(StoreError, match="byte 0: no reply"):
