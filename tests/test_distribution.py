@@ -27,7 +27,6 @@ FOREIGN = [
 ]
 """Ways to write the name of another project's distribution."""
 OTHERS_IMPORT_IT = {
-    "accelerate": "TRL's trainers",
     "gguf": "transformers, for the file of smollm2-135m",
     "bitsandbytes": "transformers, for 8-bit optimizers",
     "math_verify": "a program in the sandbox, which is text here",
