@@ -127,7 +127,7 @@ def test_cooperative_and_mixed_runs_show_their_own_tables(tmp_path: Path, capsys
 
 
 def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys) -> None:
-    """`a` was trained beside `b`; `c` is new to it. `b` sat there and was not trained."""
+    """`a` was trained beside `b` at a level of its own options; `c` is new to it. `b` was not trained."""
     path = tmp_path / "league.db"
     returns = {"ab": 0.8, "ac": -0.2}
     with LeagueStore(path) as store:
@@ -138,6 +138,7 @@ def test_partners_whom_training_never_met_are_rated_apart(tmp_path: Path, capsys
                 spec = MatchSpec(
                     env_id="hanabi_mini-v0", seed=seed, split=split, seats=tuple(pair),
                     learner_seats=(0,) if split == "train" else (),
+                    options={"max_retries": 0} if split == "train" else {},
                 )  # fmt: skip
                 both = (returns[pair], returns[pair])
                 store.report(spec, MatchResult(match_id=spec.match_id, outcomes=both,
