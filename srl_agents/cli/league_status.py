@@ -157,9 +157,7 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                     table,
                     _gains(agents, pairs),
                     without_errors=_without_errors(pairs, clean, anchors) if not teams else None,
-                    partners=cross_play(
-                        seated, lineages, _strangers(store, env_id, options, lineages)
-                    )
+                    partners=cross_play(seated, lineages, _strangers(store, env_id, lineages))
                     if mode == "cooperative"
                     else None,
                     focal=focal_returns(seated) if mode == "mixed" else [],
@@ -175,10 +173,10 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
 
 
 def _strangers(
-    store: LeagueStore, env_id: str, options: dict[str, Any], lineages: Mapping[str, str]
+    store: LeagueStore, env_id: str, lineages: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Agent that was trained -> agents that its training never met; `bot:NAME` and such are their own."""
-    met = store.met(env_id, options)
+    met = store.met(env_id)
     return {
         agent: [
             other for other, theirs in lineages.items() if theirs not in {*met[lineage], lineage}

@@ -170,9 +170,12 @@ class StoreReader:
             for spec, result in sorted(played, key=lambda match: match[1].match_id)
         ]
 
-    def met(self, env_id: str, options: dict[str, Any]) -> dict[str, set[str]]:
-        """Lineage of each learner -> the lineages that sat beside it while it was trained in this game."""
-        where, values = _where(env_id, "train", None, None, options)
+    def met(self, env_id: str) -> dict[str, set[str]]:
+        """Lineage of each learner -> the lineages that sat beside it while it was trained in this game.
+
+        Whatever options the game had: a curriculum trains on levels that the evaluation does not use.
+        """
+        where, values = _where(env_id, "train", None, None, None)
         rows = self._db.execute(
             "SELECT DISTINCT a.lineage, b.lineage FROM match NATURAL JOIN env"
             " JOIN seat p USING(match_no) JOIN seat q USING(match_no)"
