@@ -4,10 +4,10 @@
     python -m benchmarks.speed.placements report [--json FILE]
 
 The levels differ in ``placement``, ``memory.budget_gib`` and ``asynchronous`` alone. Each trains two adapters
-on SmolLM2-135M in bfloat16 at Kuhn poker. The first update of a run warms up and does not count. Memory is
-that of all processes of the run; pages that they share count once, sampled every 0.2 s. The idle share is
-that of two cores, other programs' work not counted, so it means something on a quiet machine alone. A cell
-that is done is in the file, and is not run again.
+on SmolLM2-135M in bfloat16 at connect four on four by four fields. The first update of a run warms up and
+does not count. Memory is that of all processes of the run; pages that they share count once, sampled every
+0.2 s. The idle share is that of two cores, other programs' work not counted, so it means something on a quiet
+machine alone. A cell that is done is in the file, and is not run again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def recipe_of(level: str, updates: int) -> LeagueRecipe:
         "model": "smollm2-135m",
         "dtype": "bfloat16",
         "device": "cpu",
-        "env": "kuhn_poker-v0",
+        "env": "connect_four-v0",
+        "env_options": {"rows": 4, "cols": 4, "k": 3},
         "learners": 2,
         "updates": updates,
         "lora": {"rank": 16, "alpha": 32},
@@ -67,12 +68,13 @@ def recipe_of(level: str, updates: int) -> LeagueRecipe:
 
 
 class Marks(ConsoleView):
-    """Prints when each update ended, and the tokens that were written for it."""
+    """Prints when each update ended, the tokens that were written for it, and what it spent its time on."""
 
     def write(self, record: Record) -> None:
         """See `Sink`."""
         written = record.run["tokens_per_s"] * record.run["generate_s"]
-        line = {"update": record.update, "at_s": time.monotonic(), "tokens": written}
+        spent = {key: record.run[key] for key in ("generate_s", "train_s")}
+        line = {"update": record.update, "at_s": time.monotonic(), "tokens": written} | spent
         print(json.dumps(line), flush=True)
 
 
@@ -118,6 +120,8 @@ def measure(level: str, threads: int, updates: int) -> dict[str, Any]:
     counted = marks[1:]
     return {
         "update_s": round((ended - began) / len(counted), 2),
+        "generate_s": round(sum(m["generate_s"] for m in counted) / len(counted), 2),
+        "train_s": round(sum(m["train_s"] for m in counted) / len(counted), 2),
         "tokens_per_s": round(sum(m["tokens"] for m in counted) / (ended - began), 2),
         "peak_gib": round(max(s[2] for s in within) / 2**30, 2),
         "loading_peak_gib": round(max(s[2] for s in samples) / 2**30, 2),
@@ -156,11 +160,14 @@ def run(options: argparse.Namespace) -> None:
 
 def report(path: Path) -> None:
     """A table, one line per cell."""
-    print("| level | threads | peak GiB | s per update | tokens/s | idle share | load before |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| level | threads | peak GiB | s per update | playing | learning | tokens/s | idle | load |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for row in json.loads(path.read_text()):
+        seconds = " | ".join(f"{row[key]:.1f}" for key in ("update_s", "generate_s", "train_s"))
         print(
-            f"| {row['level']} | {row['threads']} | {row['peak_gib']:.2f} | {row['update_s']:.1f} | "
+            f"| {row['level']} | {row['threads']} | {row['peak_gib']:.2f} | {seconds} | "
             f"{row['tokens_per_s']:.1f} | {row['idle_share']:.0%} | {row['load_before']:.1f} |"
         )
 
