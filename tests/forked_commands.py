@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.process import BaseProcess
@@ -47,3 +48,13 @@ def finish_command(process: BaseProcess, log: Path) -> None:
     """Wait for its end, which must be a good one."""
     process.join(600)
     assert process.exitcode == 0, log.read_text()
+
+
+def finish_as_torchrun(arguments: Sequence[str], log: Path, processes: int) -> None:
+    """The command in so many processes that are told what torchrun tells its own, to their good end."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    ranks = [{"RANK": str(n), "LOCAL_RANK": str(n)} for n in range(processes)]
+    for process in [start_command(arguments, log, rank | size | place) for rank in ranks]:
+        finish_command(process, log)

@@ -57,7 +57,7 @@ def recipe_of(level: str, updates: int) -> LeagueRecipe:
         "learners": 2,
         "updates": updates,
         "lora": {"rank": 16, "alpha": 32},
-        "rollout": {"start_states": 1, "group_size": 4, "max_new_tokens": 16, "batch_rows": 32},
+        "rollout": {"start_states": 2, "group_size": 4, "max_new_tokens": 16, "batch_rows": 32},
         "opponents": {"mirror": 0, "live": 1, "past": 0},
         "training": {"micro_batch_rows": 4},
         "evaluation": {"every": 0},

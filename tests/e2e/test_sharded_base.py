@@ -15,6 +15,10 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.catalog import TINY
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from tests.forked_commands import finish_as_torchrun
+from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow
 
@@ -40,19 +44,12 @@ checkpoint_every: 1
 def train(folder: Path, processes: int, *settings: str) -> Path:
     (folder / "r.yaml").write_text(RECIPE)
     run = folder / f"run{processes}"
-    command = [*("-m", "srl_agents.cli.main", "train", str(folder / "r.yaml"), "--out", str(run))]
-    for setting in settings:
-        command += ["--set", setting]
-    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    done = subprocess.run(
-        [sys.executable, *(spread if processes > 1 else []), *command],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    if processes == 1:
+        train_run(load(LeagueRecipe, folder / "r.yaml", settings), run)
+    else:
+        overrides = [part for setting in settings for part in ("--set", setting)]
+        command = ["train", str(folder / "r.yaml"), "--out", str(run), *overrides]
+        finish_as_torchrun(command, folder / "log", processes)
     return run
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchSpec, label_of
-from tests.forked_commands import finish_command, start_command
+from tests.forked_commands import finish_as_torchrun
 from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow
@@ -73,19 +72,9 @@ def train(folder: Path, settings: tuple[str, ...], processes: int, by: str = "fo
     else:
         log = folder.with_suffix(".log")
         log.unlink(missing_ok=True)
-        started = [start_command(command, log, own) for own in torchruns_variables(processes)]
-        for process in started:
-            finish_command(process, log)
+        finish_as_torchrun(command, log, processes)
         told = log.read_text()
     assert told.count("The run is in") == 1
-
-
-def torchruns_variables(processes: int) -> list[dict[str, str]]:
-    """What torchrun tells each of its processes, where all are on this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
-    return [{"RANK": str(n), "LOCAL_RANK": str(n), **size, **place} for n in range(processes)]
 
 
 def last_weights(run: Path, learner: str) -> dict[str, torch.Tensor]:
