@@ -30,11 +30,12 @@ CLOSE = 1e-4
 """Nats."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "all on": {},
-    "all off": {"refill": False, "share_prefixes": False, "read_in_place": 10**9, "step_tokens": 1},
+    "all off": {"refill": False, "share_prefixes": False, "read_in_place": 10**9},
     "no refill": {"refill": False},
     "no sharing": {"share_prefixes": False},
     "copied prefixes": {"read_in_place": 10**9},
     "all read in place": {"read_in_place": 1},
+    "in pieces": {"step_tokens": 64},
 }
 """What `DecodingSettings` differ in; ``all off`` also has one row at a time."""
 

@@ -7,6 +7,7 @@ simulator runs. So its choice costs microseconds, and is wrong only as far as an
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,12 +28,40 @@ class Placed:
     """Blocks that the instance has to read for it, and one for its reply."""
     priority: float
     """Lower ones are taken first."""
+    reply_blocks: int = 1
+    """That its reply may need."""
     taken: bool = False
+
+
+@dataclass(slots=True)
+class Conducted:
+    """What a conductor did since it was last asked."""
+
+    requests: Counter[int] = field(default_factory=Counter)
+    """Placed, by instance."""
+    blocks: int = 0
+    """Of their prompts."""
+    known: int = 0
+    """Of these, those that the chosen instance must have had."""
+    moved: int = 0
+    """Requests that were placed once more, because an instance failed them."""
+
+    def merge(self, other: Conducted) -> None:
+        """Add another conductor's, or later ones."""
+        self.requests.update(other.requests)
+        self.blocks += other.blocks
+        self.known += other.known
+        self.moved += other.moved
 
 
 @dataclass(eq=False, slots=True)
 class _Instance:
     known: CachePolicy[Hashable, bool]
+    capacity: int
+    held: Counter[Hashable] = field(default_factory=Counter)
+    """How many of those that it works on have a block in their prompts."""
+    reply_blocks: int = 0
+    """Of those that it works on."""
     waiting: list[tuple[float, int, Placed]] = field(default_factory=list)
     running: int = 0
     load: float = 0.0
@@ -43,10 +72,13 @@ class _Instance:
 class Conductor:
     """Places requests where their prefix is, unless the work that waits there is worth more than that.
 
+    A request waits while an instance has no memory for what it works on together, where blocks that prompts
+    share count once; otherwise the instance would drop replies that it has begun.
+
     Args:
         instances: how many there are.
         places: requests that one instance works on at once.
-        capacity: blocks that an instance keeps.
+        capacity: blocks that an instance has memory for, or one number for each.
         patience: a request is placed behind so many times the work that its prefix saves.
         policy: makes what is kept of each instance, from its capacity.
 
@@ -59,7 +91,7 @@ class Conductor:
         instances: int,
         *,
         places: int,
-        capacity: int = 2**17,
+        capacity: int | Sequence[int] = 2**17,
         patience: float = 1.0,
         policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
     ) -> None:
@@ -67,22 +99,38 @@ class Conductor:
             raise ConfigError(f"instances={instances}, places={places}: use 1 or more of each.")
         if not patience >= 0:
             raise ConfigError(f"patience={patience}: use 0 or more.")
-        self._instances = [_Instance(policy(capacity)) for _ in range(instances)]
+        each = [capacity] * instances if isinstance(capacity, int) else list(capacity)
+        if len(each) != instances or min(each) < 1:
+            raise ConfigError(f"capacity={capacity}: use 1 or more blocks for each instance.")
+        self._instances = [_Instance(policy(blocks), blocks) for blocks in each]
         self._places, self._patience = places, patience
         self._number = 0
+        self._done = Conducted()
+
+    def take_done(self) -> Conducted:
+        """Since the last call."""
+        done, self._done = self._done, Conducted()
+        return done
 
     @property
     def alive(self) -> list[int]:
         """Instances that requests may go to."""
         return [number for number, one in enumerate(self._instances) if one.alive]
 
-    def place(self, blocks: Blocks, priority: float = 0.0, without: Collection[int] = ()) -> Placed:
+    def place(
+        self,
+        blocks: Blocks,
+        priority: float = 0.0,
+        without: Collection[int] = (),
+        reply_blocks: int = 1,
+    ) -> Placed:
         """Choose an instance, which then has the request's blocks; `take` says when it may begin.
 
         Args:
             blocks: names of the prompt's blocks, each covering all before it.
             priority: lower ones overtake higher ones at their instance.
             without: instances that it must not go to.
+            reply_blocks: that its reply may need.
 
         Raises:
             ConfigError: no instance is alive.
@@ -99,19 +147,32 @@ class Conductor:
         over = len(one.known) - one.known.capacity
         if over > 0:
             one.known.evict(over)
-        placed = Placed(best, blocks, len(blocks) - depth[best] + 1.0, priority)
+        placed = Placed(best, blocks, len(blocks) - depth[best] + 1.0, priority, reply_blocks)
         one.load += placed.cost
         self._number += 1
+        self._done.requests[best] += 1
+        self._done.blocks += len(blocks)
+        self._done.known += depth[best]
+        self._done.moved += bool(without)
         heapq.heappush(one.waiting, (priority, self._number, placed))
         return placed
 
     def take(self, instance: int) -> list[Placed]:
-        """Those that begin now at an instance: as many as it has places left, lowest priority first."""
+        """Those that begin now at an instance, lowest priority first: as many as it has places and memory.
+
+        One that needs more than there is begins alone.
+        """
         one, begun = self._instances[instance], []
         while one.waiting and one.running < self._places:
-            placed = heapq.heappop(one.waiting)[2]
+            placed = one.waiting[0][2]
+            own = sum(not one.held[key] for key in placed.blocks) + placed.reply_blocks
+            if one.running and len(one.held) + one.reply_blocks + own > one.capacity:
+                break
+            heapq.heappop(one.waiting)
             placed.taken = True
             one.running += 1
+            one.reply_blocks += placed.reply_blocks
+            one.held.update(placed.blocks)
             begun.append(placed)
         return begun
 
@@ -121,6 +182,11 @@ class Conductor:
         one.load -= placed.cost
         if placed.taken:
             one.running -= 1
+            one.reply_blocks -= placed.reply_blocks
+            for key in placed.blocks:
+                one.held[key] -= 1
+                if not one.held[key]:
+                    del one.held[key]
         else:
             one.waiting = [entry for entry in one.waiting if entry[2] is not placed]
             heapq.heapify(one.waiting)

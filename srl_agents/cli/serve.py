@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.engines.vllm_cache import VLLMCache
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class ServeOptions:
     """Tokens in one block of the prefix cache; vLLM's own if absent."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
+    cache: VLLMCache = field(default_factory=VLLMCache)
+    """What is kept, how and where."""
+    kv_events: bool = False
+    """Count the blocks that it stores and removes, on the page of --metrics-port."""
     memory_share: float = 0.85
     """Of a GPU's memory."""
     compiled: bool = True
@@ -95,6 +100,8 @@ def serve(options: ServeOptions) -> int:
         dtype=options.dtype,
         block_tokens=options.block_tokens,
         cache_gib=options.cache_gib,
+        cache=options.cache,
+        kv_events=options.kv_events,
         memory_share=options.memory_share,
         compiled=options.compiled,
     )

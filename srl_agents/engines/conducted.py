@@ -23,6 +23,8 @@ class ConductedEngine:
         blocks_of: names of the blocks of a request's prompt, each covering all before it.
         places: requests that one instance works on at once.
         patience: see `Conductor`.
+        capacity: likewise; None is more than anybody asks for.
+        reply_blocks: of a request's reply, at most.
     """
 
     def __init__(
@@ -32,9 +34,15 @@ class ConductedEngine:
         *,
         places: int,
         patience: float = 1.0,
+        capacity: Sequence[int] | None = None,
+        reply_blocks: Callable[[GenerationRequest], int] = lambda _: 1,
     ) -> None:
         self._instances, self._blocks_of = tuple(instances), blocks_of
-        self._conductor = Conductor(len(self._instances), places=places, patience=patience)
+        self._reply_blocks = reply_blocks
+        count = len(self._instances)
+        self._conductor = Conductor(
+            count, places=places, patience=patience, capacity=capacity or [2**17] * count
+        )
         self._begun: dict[Placed, asyncio.Event] = {}
 
     @property
@@ -44,10 +52,10 @@ class ConductedEngine:
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See `Engine`; another instance is asked where one fails."""
-        blocks = self._blocks_of(request)
+        blocks, room = self._blocks_of(request), self._reply_blocks(request)
         failed: set[int] = set()
         while True:
-            placed = self._conductor.place(blocks, request.priority, failed)
+            placed = self._conductor.place(blocks, request.priority, failed, room)
             try:
                 async with asyncio.timeout(request.deadline_s):
                     reply = await self._at(placed, request)
@@ -83,7 +91,7 @@ class ConductedEngine:
 
     async def take_speed(self) -> EngineSpeed:
         """See `MeteredEngine`; of all instances together."""
-        together = EngineSpeed()
+        together = EngineSpeed(conducted=self._conductor.take_done())
         for instance in self._alive():
             if isinstance(instance, MeteredEngine):
                 together.merge(await instance.take_speed())

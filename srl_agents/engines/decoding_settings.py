@@ -16,7 +16,7 @@ class DecodingSettings:
     max_rows: int = 64
     """Most live rows."""
     step_tokens: int = 4096
-    """Prompt tokens after which a step takes in no further row; the last one may exceed it."""
+    """Prompt tokens that a step computes at most; a longer prompt is read in pieces, one per step."""
     refill: bool = True
     """Give a finished row's place away at once; otherwise when all live rows have finished."""
     share_prefixes: bool = True
@@ -25,6 +25,8 @@ class DecodingSettings:
     """Rows times tokens from which a node of the tree is read where it is; below, rows copy it."""
     eviction: Eviction = "lru"
     """Which prefixes go first when memory is short."""
+    eight_bits: bool = False
+    """Keep prefixes in 8 bits while no row reads them, which changes what is read."""
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "step_tokens", "read_in_place"):

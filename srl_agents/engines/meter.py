@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from srl_agents.caching.conductor import Conducted
 from srl_agents.metrics.durations import Durations
 
 
@@ -28,6 +29,12 @@ class EngineSpeed:
     """Of prompts, whose keys and values came back from host memory."""
     disk_tokens: int = 0
     """Likewise, from files."""
+    blocks_stored: int = 0
+    """Blocks that came into vLLM's prefix cache, where its events are counted."""
+    blocks_removed: int = 0
+    """Blocks that had to make room there."""
+    conducted: Conducted = field(default_factory=Conducted)
+    """Of several engines: where requests went."""
 
     def merge(self, other: EngineSpeed) -> None:
         """Add another engine's, or a later one."""
@@ -38,6 +45,9 @@ class EngineSpeed:
         self.places += other.places
         self.host_tokens += other.host_tokens
         self.disk_tokens += other.disk_tokens
+        self.blocks_stored += other.blocks_stored
+        self.blocks_removed += other.blocks_removed
+        self.conducted.merge(other.conducted)
 
 
 @runtime_checkable

@@ -2,13 +2,15 @@
 
 Players of one game read the same rules, attempts from one start state the same board, and a seat reads
 most of its last prompt again. A node holds a run of tokens; prompts that part ways in it split it. What
-is stored depends on the weights, so versions share nothing.
+is stored depends on the weights, so versions share nothing. A row holds the nodes of its prompt while that
+is read, and those that it reads in place for as long as it lives; the others may be kept in 8 bits.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +19,7 @@ import torch
 from srl_agents.caching.block_tree import BlockTree
 from srl_agents.caching.cache_policy import NOTHING_KNOWN, Knowledge
 from srl_agents.caching.online import ONLINE, Eviction
+from srl_agents.engines.kv_packing import EightBits
 from srl_agents.engines.kv_tiers import BLOCK, KVTiers, block_names
 from srl_agents.engines.seats import LastPrompt, Seats
 from srl_envs.errors import ConfigError
@@ -35,7 +38,11 @@ class Node:
     start: int
     """Tokens before it."""
     kv: torch.Tensor | None = None
-    """(layers, 2, K, S, D) keys and values; None until a pass has computed them."""
+    """(layers, 2, K, S, D) keys and values; None until a pass computes them, and while they are packed."""
+    computed: int = 0
+    """Tokens from the first on whose keys and values are there."""
+    packed: torch.Tensor | None = None
+    """The same in 8 bits, once nobody has read them for a while."""
     branch: Hashable = None
     """Under which its parent has it: its first token, or who reads from there on and that token."""
     children: dict[Hashable, Node] = field(default_factory=dict)
@@ -53,6 +60,11 @@ class Node:
     def stop(self) -> int:
         """Tokens up to its end."""
         return self.start + len(self.tokens)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of it is computed."""
+        return self.computed == len(self.tokens)
 
     def path(self) -> list[Node]:
         """From the first node below the root to this one."""
@@ -74,11 +86,12 @@ class PrefixTree:
     """What was computed for earlier prompts, and what is being computed for the present ones.
 
     Args:
-        bytes_per_token: of keys and values.
-        limit_bytes: kept between prompts, at most. What live rows read in place does not count.
+        bytes_per_token: of keys and values, as they are kept.
+        limit_bytes: kept between prompts, at most. What live rows hold does not count.
         eviction: which nodes go first.
         tiers: where they go, and come back from; None has no such place.
         device: that the nodes' values are on.
+        eight_bits: how nodes are kept that nobody holds; None keeps them as they were computed.
     """
 
     def __init__(
@@ -89,6 +102,7 @@ class PrefixTree:
         *,
         tiers: KVTiers | None = None,
         device: torch.device | None = None,
+        eight_bits: EightBits | None = None,
     ) -> None:
         if eviction not in ONLINE:
             raise ConfigError(f"eviction={eviction!r}: use one of {', '.join(ONLINE)}.")
@@ -100,22 +114,38 @@ class PrefixTree:
         self._being_computed: set[Node] = set()
         self._seats = Seats()
         self._tiers, self._device = tiers, device
+        self._eight_bits = eight_bits
         self._roots: dict[Hashable, Node] = {}
         self._tokens = 0
-        self._read: set[Node] = set()
-        """Nodes that live rows read in place."""
-        self.read_tokens = 0
+        self._held: set[Node] = set()
+        """Nodes that live rows hold."""
+        self._held_tokens = 0
         """Of these."""
+        self._to_pack: set[Node] = set()
+        """Nodes that nobody holds since the last `shrink`."""
 
     @property
     def bytes(self) -> int:
-        """Of all nodes."""
+        """Of all nodes, as they are kept."""
         return self._tokens * self._per_token
 
     @property
-    def read_bytes(self) -> int:
-        """Of those that live rows read in place."""
-        return self.read_tokens * self._per_token
+    def held_bytes(self) -> int:
+        """Of those that live rows hold, likewise."""
+        return self._held_tokens * self._per_token
+
+    @property
+    def held_places(self) -> int:
+        """Tokens whose keys and values take as much memory as those that live rows hold.
+
+        A node that was packed before is there in both forms.
+        """
+        return self.places(self._held_tokens)
+
+    def places(self, tokens: int) -> int:
+        """The same of any number of tokens that a row may hold."""
+        both = 1.0 if self._eight_bits is None else 1.0 + self._eight_bits.share
+        return math.ceil(tokens * both)
 
     def enter(
         self,
@@ -136,7 +166,8 @@ class PrefixTree:
             knowledge: of the request, for the eviction policy.
 
         Returns:
-            The node with which the prompt ends, and how many of its tokens were there already.
+            The node with which the prompt ends, and how many of its tokens are there already, or are being
+            computed for other rows.
         """
         node = self._roots.setdefault(base if base_tokens else version, Node((), None, 0))
         border = min(base_tokens, len(tokens))
@@ -158,7 +189,7 @@ class PrefixTree:
         for visited in path:
             visited.rows += 1
         self._asked(tuple(visited.key for visited in path), names, knowledge)
-        return node, place
+        return node, _there(path)
 
     def over(self, match: tuple[int, ...]) -> None:
         """A match has ended: its seats ask for nothing more."""
@@ -171,32 +202,47 @@ class PrefixTree:
         """A row that entered is no longer live."""
         for node in end.path():
             node.rows -= 1
-        for node in reader.reads:
-            del node.readers[reader]
-            if not node.readers:
-                self._read.discard(node)
-                self.read_tokens -= len(node.tokens)
-        reader.reads.clear()
+        for node in list(reader.reads):
+            self.let_go(node, reader)
 
-    def read_in_place(self, node: Node, reader: Reader) -> None:
-        """Keep a node for as long as the row is live."""
+    def hold(self, node: Node, reader: Reader) -> None:
+        """Keep a node as it is read, for as long as the row is live or until `let_go`."""
         if not node.readers:
-            self._read.add(node)
-            self.read_tokens += len(node.tokens)
+            self._held.add(node)
+            self._held_tokens += len(node.tokens)
+        if node.kv is None and node.packed is not None and self._eight_bits is not None:
+            node.kv = self._eight_bits.unpack(node.packed)
         node.readers[reader] = None
         reader.reads[node] = None
 
+    def let_go(self, node: Node, reader: Reader) -> None:
+        """A row has no further need of a node."""
+        del node.readers[reader]
+        del reader.reads[node]
+        if not node.readers:
+            self._held.discard(node)
+            self._held_tokens -= len(node.tokens)
+            self._to_pack.add(node)
+
     def shrink(self) -> None:
-        """Drop what nobody reads until the rest is within the limit."""
-        if self.bytes - self.read_bytes <= self._limit:
-            return
-        self._being_computed = {node for node in self._being_computed if node.kv is None}
-        kept = {node.key for node in self._being_computed} | {node.key for node in self._read}
-        while self.bytes - self.read_bytes > self._limit:
+        """Drop what nobody holds until the rest is within the limit, and pack that."""
+        if self.bytes - self.held_bytes > self._limit:
+            self._drop()
+        if self._eight_bits is not None:
+            for node in self._to_pack:
+                if node.ready and not node.readers:
+                    node.packed, node.kv = self._stored(node), None
+        self._to_pack.clear()
+
+    def _drop(self) -> None:
+        self._being_computed = {n for n in self._being_computed if n.rows and not n.ready}
+        kept = {node.key for node in self._being_computed} | {node.key for node in self._held}
+        while self.bytes - self.held_bytes > self._limit:
             dropped = self._policy.evict(1, kept)
             if dropped is None:
                 return
             node = dropped[0][1]
+            self._to_pack.discard(node)
             self._move_on(node)
             if node.parent is not None:
                 del node.parent.children[node.branch]
@@ -215,6 +261,7 @@ class PrefixTree:
             waiting += node.children.values()
             self._policy.remove(node.key)
             self._being_computed.discard(node)
+            self._to_pack.discard(node)
             self._tokens -= len(node.tokens)
 
     def expect(
@@ -244,13 +291,19 @@ class PrefixTree:
         branch: Hashable = tokens[start]
         if isinstance(owner, tuple) and 0 < start == owner[1]:
             branch = (owner[0], tokens[start])
-        node = Node(tokens[start:stop], parent, start, kv, branch=branch, owner=owner)
+        node = Node(tokens[start:stop], parent, start, branch=branch, owner=owner)
         node.key = hash((owner, tokens[:stop]))
         parent.children[branch] = node
         self._tokens += len(node.tokens)
         self._policy.insert(node.key, node)
         if kv is None:
             self._being_computed.add(node)
+            return node
+        node.computed = len(node.tokens)
+        if self._eight_bits is None:
+            node.kv = kv
+        else:
+            node.packed = kv
         return node
 
     def _fetched(self, names: tuple[int, ...], start: int, end: int) -> torch.Tensor | None:
@@ -266,7 +319,7 @@ class PrefixTree:
 
     def _move_on(self, node: Node) -> None:
         """Give the whole blocks that end in a node to the tiers."""
-        if self._tiers is None or node.kv is None:
+        if self._tiers is None or not node.ready:
             return
         path = node.path()
         tokens = tuple(itertools.chain.from_iterable(each.tokens for each in path))
@@ -275,12 +328,20 @@ class PrefixTree:
         for block in range(node.start // BLOCK, node.stop // BLOCK):
             begin, parts = block * BLOCK, []
             for each in path:
-                if each.kv is not None and each.stop > begin and each.start < begin + BLOCK:
+                if each.ready and each.stop > begin and each.start < begin + BLOCK:
                     low, high = max(0, begin - each.start), begin + BLOCK - each.start
-                    parts.append(each.kv[..., low:high, :])
+                    parts.append(self._stored(each)[..., low:high, :])
             kv = torch.cat(parts, dim=-2)
             if kv.shape[-2] == BLOCK:
                 self._tiers.put(names[block], kv)
+
+    def _stored(self, node: Node) -> torch.Tensor:
+        """A node's values as they are kept."""
+        if node.packed is not None:
+            return node.packed
+        if node.kv is None:
+            raise AssertionError("a node is kept before it was computed")
+        return node.kv if self._eight_bits is None else self._eight_bits.pack(node.kv)
 
     def _behind_base(self, version: Hashable) -> list[Node]:
         """The first nodes that this version reads behind what all share."""
@@ -329,23 +390,44 @@ class PrefixTree:
             rows=node.rows,
             owner=node.owner,
             key=hash((node.owner, prefix)),
+            computed=min(node.computed, length),
         )
         self._policy.split(node.key, upper.key, upper)
         parent.children[node.branch] = upper
         node.branch = node.tokens[length]
         upper.children[node.branch] = node
-        if node.kv is None:
+        if not upper.ready:
             self._being_computed.add(upper)
-        else:
-            # copies, so that dropping one gives its memory back
-            upper.kv = node.kv[..., :length, :].clone()
-            node.kv = node.kv[..., length:, :].clone()
+        node.computed -= upper.computed
+        upper.kv, node.kv = _parts(node.kv, length)
+        upper.packed, node.packed = _parts(node.packed, length)
+        if node in self._to_pack:
+            self._to_pack.add(upper)
         node.tokens, node.parent, node.start = node.tokens[length:], upper, node.start + length
         for reader in node.readers:
-            self._read.add(upper)
+            self._held.add(upper)
             upper.readers[reader] = None
             reader.reads[upper] = None
         return upper
+
+
+def _there(path: Sequence[Node]) -> int:
+    """Tokens of a prompt that has just entered which need not be computed for it."""
+    found = 0
+    for node in path:
+        if not node.ready and node.rows == 1:
+            return found + node.computed
+        found += len(node.tokens)
+    return found
+
+
+def _parts(
+    kv: torch.Tensor | None, length: int
+) -> tuple[torch.Tensor, torch.Tensor] | tuple[None, None]:
+    """The first tokens and the others; copies, so that dropping one gives its memory back."""
+    if kv is None:
+        return None, None
+    return kv[..., :length, :].clone(), kv[..., length:, :].clone()
 
 
 def _shared(run: Tokens, tokens: Tokens, place: int) -> int:

@@ -89,13 +89,17 @@ def _rounded(length: int) -> int:
 
 @dataclass(slots=True)
 class Stretch:
-    """Tokens of one node that a pass computes."""
+    """Tokens of one node that a pass computes; those before them in the node are there."""
 
     node: Node
     begin: int
     """First token's place in the line."""
     above: list[Node]
     """Its parents."""
+    first: int
+    """The first token's place in the node."""
+    size: int
+    """How many."""
 
 
 @dataclass(slots=True)
@@ -138,16 +142,18 @@ class PassAttention:
         heads, tokens, width = inputs.query.shape
         out = inputs.query.new_empty((tokens, heads, width))
         for number, stretch in enumerate(self.stretches):
-            begin, end = stretch.begin, stretch.begin + len(stretch.node.tokens)
+            begin, end = stretch.begin, stretch.begin + stretch.size
             out[begin:end] = self._of_stretch(number, stretch, inputs.part(begin, end))
-        begin = tokens - len(self.lengths)
-        out[begin:] = self._of_rows(inputs.part(begin, tokens))
+        if self.lengths:
+            begin = tokens - len(self.lengths)
+            out[begin:] = self._of_rows(inputs.part(begin, tokens))
         return out
 
     def _of_stretch(self, number: int, stretch: Stretch, inputs: LayerInputs) -> torch.Tensor:
-        """(S, H, D) of a new node's tokens, which see its parents and themselves."""
-        kv = _computed(stretch.node)[inputs.layer]
-        kv[0], kv[1] = inputs.key, inputs.value
+        """(S, H, D) of a stretch's tokens, which see what is before them and themselves."""
+        upto = stretch.first + stretch.size
+        kv = _computed(stretch.node)[inputs.layer][:, :, :upto]
+        kv[0, :, stretch.first :], kv[1, :, stretch.first :] = inputs.key, inputs.value
         parts = [*(_computed(above)[inputs.layer] for above in stretch.above), kv]
         keys, values = torch.cat(parts, dim=2) if len(parts) > 1 else kv
         length = inputs.query.shape[1]
@@ -168,7 +174,7 @@ class PassAttention:
         """(S, H, D) of the stretch's tokens from ``begin`` on, `_QUERIES` of them at most."""
         own = inputs.part(begin, min(begin + _QUERIES, inputs.query.shape[1]))
         heads, length, width = own.query.shape
-        start = stretch.node.start + begin
+        start = stretch.node.start + stretch.first + begin
         first = 0 if own.window is None else max(0, start - own.window + 1)
         keys, values = (tensor[:, first : start + length] for tensor in kv)
         group = heads // keys.shape[0]

@@ -29,10 +29,29 @@ def page_of(server: VLLMServer) -> str:
             max(server.settings.restarts + 1 - server.starts, 0),
         ),
     ]  # fmt: skip
+    lines += event_lines(server)
     if asked:
         what = "Share of prompt tokens that were in the prefix cache since vLLM's start."
         lines += _sample("srl_server_prefix_hit_share", "gauge", what, hits / asked)
     return "\n".join(lines) + "\n" + theirs
+
+
+def event_lines(server: VLLMServer) -> list[str]:
+    """Blocks that the server stored and removed; none where they are not counted."""
+    if server.events is None:
+        return []
+    counts = server.events.counts
+    told = (
+        ("stored", "Blocks that came into the prefix cache.", counts.stored),
+        ("removed", "Blocks that had to make room there.", counts.removed),
+        ("cleared", "Times that the prefix cache was emptied.", counts.cleared),
+        ("missed", "Batches of events that did not come here.", counts.missed),
+    )
+    return [
+        line
+        for name, what, count in told
+        for line in _sample(f"srl_server_kv_{name}_total", "counter", what, count)
+    ]
 
 
 def _sample(name: str, kind: str, what: str, value: float) -> list[str]:

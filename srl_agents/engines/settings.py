@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from srl_agents.caching.online import Eviction
 from srl_agents.engines.decoding_settings import DecodingSettings
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, SamplingSettings
     from srl_agents.models.base_model import BaseModel
     from srl_agents.records import WeightUpdate
+
+CacheType = Literal["model", "int8"]
+"""How the embedded engine keeps keys and values that no reply reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +74,13 @@ class EngineSettings(ABC):
         this engine and plays the matches that are learned from (section ``asynchronous``)."""
         return self
 
+    def require_repeatable(self) -> None:  # noqa: B027 - most settings change rounding at most
+        """Refuse a run in order ``exact`` that this engine would not play with the trainer's own numbers.
+
+        Raises:
+            ConfigError: says which setting it is.
+        """
+
     def require_versions(self, least: int) -> None:  # noqa: B027 - most engines take any number
         """Refuse a run that will need more versions at once than the engine takes; called with the recipe.
 
@@ -86,8 +96,8 @@ class EngineSettings(ABC):
 class TransformersSettings(EngineSettings):
     """The embedded engine: transformers in this process, on the learners' own base.
 
-    ``rollout.batch_rows`` is its largest batch. All of this changes speed and memory, and of replies the
-    rounding at most.
+    ``rollout.batch_rows`` is its largest batch. All of this but ``cache_type`` changes speed and memory, and
+    of replies the rounding at most.
     """
 
     activates: ClassVar[bool] = True
@@ -99,6 +109,11 @@ class TransformersSettings(EngineSettings):
     cache_gib: float | None = None
     """GiB of keys and values of prompts that are kept for later ones, at most; 0 keeps none. Absent: 0.2 of
     free memory, in order ``exact`` 0.2 of all memory."""
+    cache_type: CacheType = "model"
+    """What keys and values are while no reply reads them, in ``cache_gib``, ``host_gib`` and ``disk_gib``.
+    ``model``: as they were computed. ``int8``: 8 bits with one scale per token and head, about a quarter of
+    float32's bytes and half of bfloat16's; it moves log-probabilities, and replies tell theirs. Not in order
+    ``exact``."""
     eviction: Eviction = "lru"
     """What goes first where they are more. ``lru``: what no prompt went through for the longest time.
     ``learned``: what is used least per token and time, by what was seen so far and which matches are over.
@@ -115,7 +130,8 @@ class TransformersSettings(EngineSettings):
     refill: bool = True
     """Give a finished reply's place away at once; otherwise when all of a batch have finished."""
     step_tokens: int = 4096
-    """Prompt tokens after which one pass takes in no further reply; the last one may exceed it."""
+    """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
+    being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
     read_in_place: int = 192
     """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
@@ -127,7 +143,19 @@ class TransformersSettings(EngineSettings):
         for name in ("host_gib", "disk_gib"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
+        if self.cache_type not in get_args(CacheType):
+            raise ConfigError(
+                f"cache_type={self.cache_type!r}: use one of {', '.join(get_args(CacheType))}."
+            )
         self._decoding()
+
+    def require_repeatable(self) -> None:
+        """See `EngineSettings`."""
+        if self.cache_type == "int8":
+            raise ConfigError(
+                "engine.cache_type='int8', rollout.order='exact': 8 bits change what replies read. Set "
+                "rollout.order to 'free', or leave out cache_type."
+            )
 
     def make_engine(self, site: EngineSite) -> Engine:
         """See `EngineSettings`."""
@@ -160,6 +188,7 @@ class TransformersSettings(EngineSettings):
             share_prefixes=self.share_prefixes,
             read_in_place=self.read_in_place,
             eviction=self.eviction,
+            eight_bits=self.cache_type == "int8",
         )
 
 

@@ -18,8 +18,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from srl_agents.engines.decoding import Decoder, Row
+from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_packing import EightBits
 from srl_agents.engines.kv_tiers import KVTiers, TierSettings
 from srl_agents.engines.loop_thread import LoopThread
 from srl_agents.engines.meter import EngineSpeed, StepMeter
@@ -29,6 +30,7 @@ from srl_agents.engines.protocol import (
     GenerationRequest,
     SamplingSettings,
 )
+from srl_agents.engines.row import Row
 from srl_agents.engines.tasks import within
 from srl_agents.engines.thinking import thinking_of
 from srl_agents.engines.token_choice import StopTexts, uniforms
@@ -88,11 +90,15 @@ class TransformersEngine:
         self._live_bytes, self._cache_bytes = live_bytes, cache_bytes
         self._tiers: KVTiers | None = None
         if tiers is not None and (tiers.host_bytes or tiers.disk_bytes):
-            self._tiers = KVTiers(tiers, self._model.bytes_per_token)
+            kept = EightBits.of(self._model) if self._decoding.eight_bits else self._model
+            self._tiers = KVTiers(tiers, kept.bytes_per_token)
         memory = memory_of(base.device)
         self._together_bytes = int(_TOGETHER_SHARE * memory.total)
         self._decoder = self._new_decoder(
-            int(_LIVE_SHARE * memory.free), int(_CACHE_SHARE * memory.free), self._tiers
+            int(_LIVE_SHARE * memory.free),
+            int(_CACHE_SHARE * memory.free),
+            self._decoding,
+            self._tiers,
         )
         self._asked: dict[Row, Future[Row]] = {}
         """Rows of `generate` that have no answer yet."""
@@ -140,7 +146,8 @@ class TransformersEngine:
         return self._generation(request, done)
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """See `RepeatableEngine`. Nothing computed earlier is used, and deadlines do not apply.
+        """See `RepeatableEngine`. Nothing computed earlier is used, nothing is kept in 8 bits, and deadlines
+        do not apply.
 
         Cancelling it, or closing the engine, ends the work after the present step.
         """
@@ -361,7 +368,8 @@ class TransformersEngine:
         """Write all replies on a decoder that knows nothing else."""
         self._require_open()
         self._model.choose(())
-        decoder = self._new_decoder(self._together_bytes, self._together_bytes)
+        whole = replace(self._decoding, eight_bits=False)
+        decoder = self._new_decoder(self._together_bytes, self._together_bytes, whole)
         for row in rows:
             decoder.require_room(row)
             self._meter.asked(row)
@@ -377,13 +385,17 @@ class TransformersEngine:
                 self._meter.gone(row)
 
     def _new_decoder(
-        self, live_bytes: int, cache_bytes: int, tiers: KVTiers | None = None
+        self,
+        live_bytes: int,
+        cache_bytes: int,
+        decoding: DecodingSettings,
+        tiers: KVTiers | None = None,
     ) -> Decoder:
         """One with these limits, where the caller of the engine gave none."""
         live = live_bytes if self._live_bytes is None else self._live_bytes
         return Decoder(
             self._model,
-            self._decoding,
+            decoding,
             live_tokens=live // self._model.bytes_per_token,
             cache_bytes=cache_bytes if self._cache_bytes is None else self._cache_bytes,
             tiers=tiers,

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.server_metrics import event_lines
 from srl_agents.engines.thinking import Piece
 from srl_agents.engines.vllm_link import ROUNDING, AdaptersLostError
 from srl_agents.engines.vllm_server import VLLMServer
@@ -164,7 +165,10 @@ class HTTPLink:
             found = await self._http().get("/metrics", timeout=_METRICS_S)
         except httpx2.TransportError:
             return ""
-        return found.text if found.status_code == httpx2.codes.OK else ""
+        if found.status_code != httpx2.codes.OK:
+            return ""
+        lines = [] if self._server is None else event_lines(self._server)
+        return "\n".join([found.text.rstrip(), *lines, ""])
 
     async def close(self) -> None:
         """See `VLLMLink`; a server that was given by its address goes on."""

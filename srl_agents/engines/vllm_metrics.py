@@ -11,14 +11,18 @@ from srl_agents.metrics.durations import Durations
 
 Counters = dict[tuple[str, str], float]
 """(name, upper end of the range or nothing) -> how many, over all labels."""
-_SAMPLE = re.compile(r"(vllm:\w+)(?:{(?P<labels>[^}]*)})? (?P<value>\S+)")
+STORED, REMOVED = "srl_server_kv_stored_total", "srl_server_kv_removed_total"
+"""Blocks of the prefix cache, by `kv_events`."""
+_SAMPLE = re.compile(r"((?:vllm:|srl_server_kv_)\w+)(?:{(?P<labels>[^}]*)})? (?P<value>\S+)")
 _RANGE = re.compile(r'le="([^"]+)"')
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_CACHE = "vllm:cache_config_info{"
 _FIRST, _BETWEEN = "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds"
 _STEPS, _TOKENS = "vllm:iteration_tokens_total", "vllm:generation_tokens_total"
 
 
 def read_counters(text: str) -> Counters:
-    """All counters of vLLM's own in a page; lines that are none are passed over."""
+    """All counters of vLLM's own and of its events in a page; lines that are none are passed over."""
     counters: Counters = {}
     for line in text.splitlines():
         found = _SAMPLE.match(line)
@@ -33,9 +37,25 @@ def read_counters(text: str) -> Counters:
     return counters
 
 
+def cache_tokens(text: str) -> int | None:
+    """Tokens that vLLM's cache has room for, by its page; None where that does not say."""
+    for line in text.splitlines():
+        if line.startswith(_CACHE):
+            labels = dict(_LABEL.findall(line))
+            try:
+                return int(labels["num_gpu_blocks"]) * int(labels["block_size"])
+            except (KeyError, ValueError):
+                return None
+    return None
+
+
 def speed_between(before: Counters, after: Counters) -> EngineSpeed:
     """What was done from one page to a later one; a server that was started again counts from 0."""
     steps = (f"{_STEPS}_count", "")
+    stored, removed = (
+        round(after.get((name, ""), 0.0) - before.get((name, ""), 0.0))
+        for name in (STORED, REMOVED)
+    )
     if after.get(steps, 0.0) < before.get(steps, 0.0):
         before = {}
     passed = {key: value - before.get(key, 0.0) for key, value in after.items()}
@@ -44,6 +64,8 @@ def speed_between(before: Counters, after: Counters) -> EngineSpeed:
         between_tokens=_durations(passed, _BETWEEN),
         steps=round(passed.get(steps, 0.0)),
         rows=round(passed.get((_TOKENS, ""), 0.0)),
+        blocks_stored=stored,
+        blocks_removed=removed,
     )
 
 

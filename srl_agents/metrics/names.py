@@ -106,6 +106,13 @@ MEANINGS = {
     "prompt_tokens/computed": "of them, those that the engine did not have in its cache",
     "prompt_tokens/host": "of them, those whose keys and values came back from host memory (engine.host_gib)",
     "prompt_tokens/disk": "of them, those that came back from files (engine.disk_gib)",
+    "cache_blocks/stored": "blocks that came into vLLM's prefix cache since the last record "
+    "(engine.kv_events)",
+    "cache_blocks/removed": "blocks that had to make room there",
+    "conductor/requests/NAME": "requests since the last record that went to this one of several engines "
+    "(engine.urls)",
+    "conductor/known_share": "share of their prompts' blocks that the chosen engine must have had",
+    "conductor/moved": "requests that another engine was asked for again, because one failed them",
     "requests_in_flight": "requests that the engine had at once, in the mean while it had any",
     "environments_s": "seconds of play in which the engine waited for environments",
     "first_token_s/p50": "seconds from a request to its reply's first token, in the middle (needs an engine "

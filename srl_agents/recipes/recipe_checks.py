@@ -145,6 +145,8 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
         past = min(recipe.opponents.past_limit, max(recipe.updates // recipe.snapshot_every - 1, 0))
         # and where orders wait, those of each, with what the pool drops meanwhile
         waiting = 0 if recipe.generation is None else 2 * recipe.generation.ahead
+        if recipe.rollout.order == "exact":
+            base.engine.require_repeatable()
         base.engine.require_versions(len(base.learners) * (1 + past + waiting))
         require(
             recipe.memory.budget_gib is None or base.quantization == "none",

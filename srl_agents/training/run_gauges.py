@@ -71,6 +71,56 @@ def gauges_of(state: RunState) -> list[Gauge]:
         each(
             "srl_staleness_steps", "Mean age of the rows learned from", "learner", state.staleness
         ),
+        each(
+            "srl_conductor_requests",
+            "Requests of the last update, by the engine that they went to",
+            "instance",
+            {
+                k.removeprefix("requests/"): v
+                for k, v in state.conductor.items()
+                if k.startswith("requests/")
+            },
+        ),
+        Gauge(
+            name="srl_conductor_known_block_share",
+            what="Of the prompts' blocks of the last update, those that the chosen engine must have had",
+            samples=[(run, v) for k, v in state.conductor.items() if k == "known_share"],
+        ),
+        Gauge(
+            name="srl_conductor_moved_requests",
+            what="Of the last update, those that another engine was asked for again",
+            samples=[(run, v) for k, v in state.conductor.items() if k == "moved"],
+        ),
+        each(
+            "srl_prompt_tokens",
+            "Of the last update, by where their keys and values came from",
+            "source",
+            {
+                k.removeprefix("prompt_tokens/"): v
+                for k, v in state.cache.items()
+                if k.startswith("prompt_tokens/")
+            },
+        ),
+        each(
+            "srl_cache_hit_share",
+            "Of the last update's prompt tokens, in the engine's cache and with one without limit",
+            "cache",
+            {
+                "possible" if k.endswith("/possible") else "engine": v
+                for k, v in state.cache.items()
+                if k.startswith("cache_share")
+            },
+        ),
+        each(
+            "srl_cache_blocks",
+            "Of vLLM's prefix cache, that came and went in the last update",
+            "event",
+            {
+                k.removeprefix("cache_blocks/"): v
+                for k, v in state.cache.items()
+                if k.startswith("cache_blocks/")
+            },
+        ),
         each("srl_phase_share", "Of the last update's time", "phase", state.phases),
         each("srl_tokens_per_second", "In the last update", "work", state.rates),
         each("srl_seconds", "Of the last update", "work", state.seconds),

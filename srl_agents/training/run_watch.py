@@ -83,6 +83,10 @@ class RunState:
     """Tokens per second, of play and of learning."""
     seconds: Numbers = field(default_factory=dict)
     """Of the last update: play, learning, the transfer of new versions, and what waited for what."""
+    conductor: Numbers = field(default_factory=dict)
+    """What the conductor of several engines did in the last update, by its metrics' names."""
+    cache: Numbers = field(default_factory=dict)
+    """What the engine's prefix cache did in the last update, likewise."""
     versions: int = 0
     """Versions that lie where engines open them."""
     faults: list[str] = field(default_factory=list)
@@ -100,6 +104,11 @@ _SECONDS = {
     "generation_idle_s": "generation had nothing to play",
 }
 _RATES = {"tokens_per_s": "play", "train_tokens_per_s": "learning"}
+
+
+def _under(prefix: str, numbers: Numbers) -> Numbers:
+    """Those whose names begin so, without that."""
+    return {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
 
 
 class RunWatch:
@@ -142,10 +151,12 @@ class RunWatch:
                 for name, values in last["learners"].items()
                 if "version_lag" in values
             },
-            phases={
-                key.removeprefix("phase/"): share
-                for key, share in run.items()
-                if key.startswith("phase/")
+            phases=_under("phase/", run),
+            conductor=_under("conductor/", run),
+            cache={
+                key: value
+                for key, value in run.items()
+                if key.startswith(("prompt_tokens", "cache_share", "cache_blocks"))
             },
             rates={told: run[key] for key, told in _RATES.items() if key in run},
             seconds={told: run[key] for key, told in _SECONDS.items() if key in run},

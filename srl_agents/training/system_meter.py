@@ -100,6 +100,15 @@ def _speed(speed: EngineSpeed) -> dict[str, float]:
     if speed.host_tokens or speed.disk_tokens:
         found["prompt_tokens/host"] = speed.host_tokens
         found["prompt_tokens/disk"] = speed.disk_tokens
+    if speed.blocks_stored or speed.blocks_removed:
+        found["cache_blocks/stored"] = speed.blocks_stored
+        found["cache_blocks/removed"] = speed.blocks_removed
+    conducted = speed.conducted
+    if conducted.requests:
+        for instance, requests in sorted(conducted.requests.items()):
+            found[f"conductor/requests/{instance}"] = requests
+        found["conductor/known_share"] = conducted.known / max(conducted.blocks, 1)
+        found["conductor/moved"] = conducted.moved
     if speed.places:
         found["batch_share"] = speed.rows / speed.places
     return found

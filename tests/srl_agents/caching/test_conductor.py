@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.caching.conductor import Conductor, Placed
+from srl_agents.caching.conductor import Conducted, Conductor, Placed
 from srl_agents.caching.traces import Request, unlimited_hits
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import matches
@@ -68,6 +68,51 @@ def test_no_more_run_than_there_are_places_and_the_lowest_priority_begins(
     assert conductor.place(["new"]).instance == 0  # nothing is left anywhere
 
 
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS, capacity=st.integers(1, 12))
+def test_what_an_instance_works_on_fits_its_memory_and_nothing_waits_for_ever(
+    steps: list[tuple[int, int, int, bool]], capacity: int
+) -> None:
+    """Blocks that prompts share count once; one that needs more than there is begins alone."""
+    conductor = Conductor(1, places=3, capacity=[capacity])
+    running: list[Placed] = []
+    left = 0
+
+    def begin() -> None:
+        running.extend(conductor.take(0))
+        blocks = {key for each in running for key in each.blocks}
+        needed = len(blocks) + sum(each.reply_blocks for each in running)
+        assert needed <= capacity or len(running) == 1
+
+    for family, length, priority, ends in steps:
+        chain = [(family, n) for n in range(length)]
+        conductor.place(chain, priority, reply_blocks=1 + family)
+        left += 1
+        if ends and running:
+            conductor.end(running.pop(0))
+            left -= 1
+        begin()
+    while running:
+        conductor.end(running.pop(0))
+        left -= 1
+        begin()
+    assert not left
+
+
+def test_what_a_conductor_did_is_told_once() -> None:
+    conductor = Conductor(2, places=4)
+    chain = ["rules", "turn"]
+    first = conductor.place(chain)
+    home = first.instance
+    conductor.end(first)
+    conductor.place([*chain, "next"])
+    conductor.place(chain, without=[home])
+    done = conductor.take_done()
+    assert done.requests == {home: 2, 1 - home: 1}
+    assert (done.blocks, done.known, done.moved) == (7, 2, 1)
+    assert conductor.take_done() == Conducted()
+
+
 def test_one_that_nobody_waits_for_gives_its_turn_away() -> None:
     conductor = Conductor(1, places=1)
     first, second, third = (conductor.place([n]) for n in range(3))
@@ -86,3 +131,5 @@ def test_nothing_goes_to_an_instance_that_died() -> None:
     conductor.lose(1 - home)
     with pytest.raises(ConfigError, match="no instance is left"):
         conductor.place(chain)
+    with pytest.raises(ConfigError, match="capacity"):
+        Conductor(2, places=4, capacity=[5])

@@ -20,11 +20,13 @@ from transformers import (
 )
 
 from srl_agents.engines import row_attention
-from srl_agents.engines.decoding import Decoder, Row
+from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.kv_packing import EightBits
 from srl_agents.engines.kv_tiers import BLOCK, KVTiers, TierSettings
 from srl_agents.engines.prefix_tree import Node
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.row import Row
 from srl_agents.engines.row_attention import PassAttention, Stretch, Tails
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
@@ -33,9 +35,7 @@ from srl_agents.models.playing_model import LayerInputs
 from srl_envs.errors import MemoryLimitError, ModelError
 
 GREEDY = SamplingSettings(temperature=0.0, max_new_tokens=7)
-OFF = DecodingSettings(
-    max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9, step_tokens=1
-)
+OFF = DecodingSettings(max_rows=1, refill=False, share_prefixes=False, read_in_place=10**9)
 """One row at a time, and nothing is shared."""
 ONE = DecodingSettings(max_rows=1)
 
@@ -71,10 +71,10 @@ def played(
     with torch.no_grad():
         while decoder.busy:
             finished += decoder.step()
-            assert len(decoder.rows) <= how.max_rows
+            assert len(decoder.rows) + len(decoder.reading) <= how.max_rows
             _, slots, _, places, _ = decoder._tails.kv[0].shape
-            used = slots * places + decoder._tree.read_tokens
-            assert used <= memory["live_tokens"] or len(decoder.rows) <= 1
+            used = slots * places + decoder._tree.held_places
+            assert used <= memory["live_tokens"] or len(decoder.rows) + len(decoder.reading) <= 1
     assert sorted(map(id, finished)) == sorted(map(id, asked))
     return [row.reply for row in asked]
 
@@ -107,7 +107,7 @@ VERSIONS = (None, "alice@0", "bob@0")
         refill=st.booleans(),
         share_prefixes=st.booleans(),
         read_in_place=st.sampled_from([1, 20, 10**9]),
-        step_tokens=st.sampled_from([1, 50, 4096]),
+        step_tokens=st.sampled_from([9, 50, 4096]),
     ),
     live_tokens=st.sampled_from([1, 150, 10**6]),
     cache_bytes=st.sampled_from([0, 20000, 10**6]),
@@ -156,7 +156,7 @@ def test_a_long_prompt_is_attended_in_parts(
     for most in (512, 4):
         monkeypatch.setattr(row_attention, "_QUERIES", most)
         node = Node(tuple(range(23)), None, 0, torch.zeros(1, 2, 2, 23, 8))
-        stretch = Stretch(node, 0, [])
+        stretch = Stretch(node, 0, [], 0, 23)
         attention = PassAttention(
             tails=Tails.__new__(Tails), stretches=[stretch], slots_n=torch.tensor([]),
             all_slots=True, places_n=torch.tensor([]), lengths=[],
@@ -173,6 +173,84 @@ def test_a_reply_that_needs_more_memory_than_there_is_is_refused(players: BaseMo
     decoder.require_room(fits)
     with pytest.raises(MemoryLimitError, match=r"37 tokens .* Raise engine\.live_gib"):
         decoder.require_room(wide)
+
+
+def test_a_long_prompt_is_read_in_pieces_while_the_others_are_written(players: BaseModel) -> None:
+    """What a step reads of prompts is bounded, nobody waits for it, and log-probabilities are the same."""
+    short, (long,) = rows(VERSIONS, 4), rows(("alice@0",), 1, seed=9)
+    short[2].prompt, long.prompt = tuple(range(3, 130)), tuple(range(3, 200))
+    for row in short:
+        row.ended = lambda reply: False
+    whole = [*rows(VERSIONS, 4), *rows(("alice@0",), 1, seed=9)]
+    for row, other in zip(whole, [*short, long], strict=True):
+        row.prompt, row.ended = other.prompt, other.ended
+    played(players, whole, OFF)
+    how = DecodingSettings(step_tokens=30)
+    decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=10**6)
+    decoder.waiting.extend([*short[:2], long, *short[2:]])
+    steps, apart = 0, 0
+    with torch.no_grad():
+        while decoder.busy:
+            before = [(row, len(row.reply)) for row in decoder.rows]
+            assert sum(piece.size for piece in decoder._pieces()) <= 30
+            decoder.step()
+            assert all(len(row.reply) == written + 1 for row, written in before)
+            steps, apart = steps + 1, apart + bool(before and decoder.reading)
+    assert apart >= 3
+    for row, other in zip([*short, long], whole, strict=True):
+        assert row.reply == other.reply
+        assert row.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+def test_a_prompt_that_nobody_waits_for_any_more_is_read_on_by_the_next_who_asks(
+    players: BaseModel,
+) -> None:
+    one, other, again = (rows((None,), 1, seed=9)[0] for _ in range(3))
+    for row in (one, other, again):
+        row.prompt = tuple(range(3, 150))
+    played(players, [one], OFF)
+    how = DecodingSettings(step_tokens=40)
+    decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=0)
+    decoder.add(other)
+    with torch.no_grad():
+        decoder.step()
+        decoder.drop([other])
+        assert not decoder.busy
+        decoder.add(again)
+        while decoder.busy:
+            decoder.step()
+    assert again.cached == 0 or again.cached == 40
+    assert again.reply == one.reply
+
+
+@pytest.mark.parametrize("read_in_place", [1, 10**9])
+def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
+    players: BaseModel, tmp_path: Path, read_in_place: int
+) -> None:
+    """Prompts are read again from the device and from host memory, and one goes on behind another."""
+    exact = rows(VERSIONS, 9)
+    played(players, exact, OFF)
+    near, model = 0, players.playing()
+    packed = EightBits.of(model)
+    for limits in ({"cache_bytes": 10**6}, {"cache_bytes": 0}):
+        tiers = KVTiers(TierSettings(host_bytes=10**6, folder=tmp_path), packed.bytes_per_token)
+        how = DecodingSettings(max_rows=3, read_in_place=read_in_place, eight_bits=True)
+        decoder = Decoder(model, how, tiers=tiers, live_tokens=10**6, **limits)
+        for repeat in range(3):
+            asked = rows(VERSIONS, 9)
+            decoder.waiting.extend(asked)
+            with torch.no_grad():
+                while decoder.busy:
+                    decoder.step()
+            for row, other in zip(asked, exact, strict=True):
+                assert row.cached or not repeat or len(row.prompt) <= BLOCK
+                assert row.logprobs[0] == pytest.approx(other.logprobs[0], abs=0.05)
+                near += row.reply == other.reply
+        assert not decoder._tree.held_bytes
+        assert (decoder._tree.bytes > 0) == (limits["cache_bytes"] > 0)
+        assert decoder._tree.bytes % packed.bytes_per_token == 0
+        assert packed.bytes_per_token < 0.6 * model.bytes_per_token
+    assert near >= 48  # of 54 replies
 
 
 def test_a_place_is_taken_at_once(players: BaseModel) -> None:

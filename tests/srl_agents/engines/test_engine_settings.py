@@ -24,6 +24,8 @@ ASK = GenerationRequest(observation="rock, paper, scissors " * 20, version=None,
         ({"share_prefixes": False, "host_gib": 0.01}, False),
         ({"cache_gib": 0, "host_gib": 0.01, "eviction": "learned"}, True),
         ({"cache_gib": 0, "disk_gib": 0.01}, True),
+        ({"cache_type": "int8"}, True),
+        ({"cache_gib": 0, "disk_gib": 0.01, "cache_type": "int8"}, True),
     ],
 )
 def test_a_section_decides_what_is_kept(
@@ -49,12 +51,20 @@ def test_a_section_decides_what_is_kept(
 @pytest.mark.parametrize(
     "wrong",
     [{"cache_gib": -1}, {"live_gib": 0}, {"step_tokens": 0}, {"read_in_place": 0}, {"eviction": "fifo"},
-     {"host_gib": -1}, {"disk_gib": float("inf")}],
+     {"host_gib": -1}, {"disk_gib": float("inf")}, {"cache_type": "int4"}],
 )  # fmt: skip
 def test_an_impossible_value_is_refused_without_a_model(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=f"engine: {name}"):
         ENGINE.convert(wrong, "engine")
+
+
+def test_a_run_that_repeats_bit_for_bit_keeps_nothing_in_8_bits() -> None:
+    eight = ["engine.cache_type=int8"]
+    quickstart = find_recipe("quickstart-tiny")
+    load(LeagueRecipe, quickstart, [*eight, "rollout.order=free"])
+    with pytest.raises(ConfigError, match=r"cache_type='int8', rollout.order='exact'"):
+        load(LeagueRecipe, quickstart, [*eight, "rollout.order=exact"])
 
 
 def test_a_run_with_more_versions_than_a_server_holds_is_refused_with_its_recipe() -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.engines.kv_tiers import BLOCK, KVTiers, TierSettings, block_names, pays
-from srl_agents.engines.prefix_tree import PrefixTree
+from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -36,6 +36,11 @@ def tiers(folder: Path, host: int, disk: int) -> KVTiers:
     file_bytes = BYTES + 32
     wanted = TierSettings(host_bytes=host * BYTES, disk_bytes=disk * file_bytes, folder=folder)
     return KVTiers(wanted, BYTES // BLOCK)
+
+
+def compute(node: Node, tokens: tuple[int, ...]) -> None:
+    node.kv = values(tokens)[..., node.start : node.stop, :].clone()
+    node.computed = len(node.tokens)
 
 
 def files(folder: Path) -> list[Path]:
@@ -71,7 +76,8 @@ def test_what_comes_back_is_what_was_computed_and_every_limit_holds(
         for node in end.path():
             if node.kv is None:
                 assert node.stop > cached
-                node.kv = values(tokens)[..., node.start : node.stop, :].clone()
+                compute(node, tokens)
+            assert node.kv is not None
             assert torch.equal(node.kv, values(tokens)[..., node.start : node.stop, :])
             assert node.start == seen
             seen = node.stop
@@ -96,7 +102,7 @@ def test_a_prompt_that_left_the_device_comes_back_from_memory_and_files(tmp_path
         assert cached == found
         for node in end.path():
             if node.kv is None:
-                node.kv = values(tokens)[..., node.start : node.stop, :].clone()
+                compute(node, tokens)
         tree.shrink()
     assert kept.take_fetched() == (BLOCK, 2 * BLOCK)
     assert tree.enter("b", tokens)[1] == 0  # another version's are others

@@ -37,6 +37,7 @@ def enter(
         if node.kv is None:
             node.kv = torch.tensor(node.tokens, dtype=torch.float32).reshape(1, 1, 1, -1, 1)
             node.kv = node.kv.repeat(1, 2, 1, 1, 1)
+            node.computed = len(node.tokens)
     return Row(end), cached
 
 
@@ -105,18 +106,18 @@ def test_what_is_kept_is_bounded_and_what_is_read_stays(
             tree.over((k % 3,))
         if reading >> k & 1:
             for node in row.end.path():
-                tree.read_in_place(node, row)
+                tree.hold(node, row)
             live.append((row, tokens))
         else:
             tree.leave(row.end, row)
         tree.shrink()
-        assert tree.bytes - tree.read_bytes <= limit
+        assert tree.bytes - tree.held_bytes <= limit
         for reader, own in live:
             assert read(reader) == list(own)
             assert set(reader.end.path()) == set(reader.reads)
     for reader, _ in live:
         tree.leave(reader.end, reader)
-    assert tree.read_bytes == 0
+    assert tree.held_bytes == 0
     tree.shrink()
     assert tree.bytes <= limit
 

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.engines.decoding import Row
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
+from srl_agents.engines.row import Row
 from srl_agents.engines.thinking import Piece, Thinking, written_in_pieces
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.engines.vllm_engine import VLLMEngine

@@ -67,6 +67,9 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
         staleness={"alice": 1.25}, phases={"play": 0.75}, rates={"play": 400.0},
         seconds={"transfer of new versions": 0.01}, versions=3, faults=["loss_spike"],
         workers={"playing": 2.0, "lost": 1.0},
+        conductor={"requests/0": 7.0, "requests/1": 5.0, "known_share": 0.75, "moved": 2.0},
+        cache={"prompt_tokens": 9.0, "prompt_tokens/computed": 3.0, "cache_share": 0.5,
+               "cache_share/possible": 0.6, "cache_blocks/stored": 4.0},
     )  # fmt: skip
     looks = []
 
@@ -101,3 +104,9 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
     assert told[("srl_workers", "r", "playing")] == 2.0
     assert told[("srl_faults", "r", "loss_spike")] == 1.0
     assert told[("srl_done", "r")] == 2.0
+    assert told[("srl_conductor_requests", "r", "1")] == 5.0
+    assert told[("srl_conductor_known_block_share", "r")] == 0.75
+    assert told[("srl_conductor_moved_requests", "r")] == 2.0
+    assert told[("srl_prompt_tokens", "r", "computed")] == 3.0
+    assert told[("srl_cache_hit_share", "r", "possible")] == 0.6
+    assert told[("srl_cache_blocks", "r", "stored")] == 4.0

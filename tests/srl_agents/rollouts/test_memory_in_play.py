@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.engines.decoding import Decoder, Row
+from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.protocol import Generation, GenerationRequest, SamplingSettings
+from srl_agents.engines.row import Row
 from srl_agents.engines.scripted import ScriptedEngine, key_uniform
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.models.base_model import BaseModel

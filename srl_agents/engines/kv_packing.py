@@ -1,0 +1,57 @@
+"""Keys and values in 8 bits: one scale per token, head and layer, beside the numbers that it belongs to.
+
+Array axes as in `row_attention`: ``K`` key-value heads, ``S`` tokens, ``D`` head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from srl_agents.models.playing_model import PlayingModel
+
+_MOST = 127
+_SCALE_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EightBits:
+    """How keys and values are kept while nobody reads them, and what they become when somebody does.
+
+    The largest number of a token and head becomes 127, and each is rounded to the next of 255 steps. What
+    was unpacked and is packed again under the same scale gives the same values.
+    """
+
+    dtype: torch.dtype
+    """Of the numbers that are read."""
+    whole_bytes_per_token: int
+    """Of these, in all layers."""
+    bytes_per_token: int
+    """In 8 bits, with the scales."""
+
+    @classmethod
+    def of(cls, model: PlayingModel) -> EightBits:
+        """For the keys and values of a model."""
+        return cls(
+            dtype=model.dtype,
+            whole_bytes_per_token=model.bytes_per_token,
+            bytes_per_token=2 * model.layers * model.kv_heads * (model.head_width + _SCALE_BYTES),
+        )
+
+    @property
+    def share(self) -> float:
+        """Of the bytes that keys and values have when they are read."""
+        return self.bytes_per_token / self.whole_bytes_per_token
+
+    def pack(self, kv: torch.Tensor) -> torch.Tensor:
+        """(layers, 2, K, S, D + 4) int8 of (layers, 2, K, S, D): the numbers, then their scale's bytes."""
+        wide = kv.float()
+        scale = wide.abs().amax(dim=-1, keepdim=True) / _MOST
+        steps = wide / torch.where(scale == 0, 1.0, scale)
+        return torch.cat((steps.round_().to(torch.int8), scale.view(torch.int8)), dim=-1)
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """(layers, 2, K, S, D) of what `pack` made."""
+        scale = packed[..., -_SCALE_BYTES:].clone(memory_format=torch.contiguous_format)
+        return (packed[..., :-_SCALE_BYTES] * scale.view(torch.float32)).to(self.dtype)
