@@ -70,8 +70,11 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
         return tuple(_convert(v, item, f"{place}[{i}]") for i, v in enumerate(value))
     if origin is dict:
         item = typing.get_args(kind)[1]
-        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        if not isinstance(value, dict):
             raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
+        for key in value:
+            if not isinstance(key, str):
+                raise ConfigError(f"{place}: the key {key} is no text: write '{key}', in quotes.")
         return {key: _convert(v, item, f"{place}.{key}") for key, v in value.items()}
     return _scalar(value, kind, place)
 

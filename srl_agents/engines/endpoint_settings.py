@@ -101,8 +101,10 @@ class EndpointSettings:
         if not self.model:
             raise ConfigError(f"endpoint {self.account.url}: name a model that it serves.")
         for name in ("timeout_s", "deadline_s", "concurrency", "max_new_tokens"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use more than 0.")
+        if not 0 <= self.temperature < float("inf"):
+            raise ConfigError(f"endpoint: temperature={self.temperature}: use 0 or more.")
         for name in ("retries", "max_thought_tokens"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"endpoint: {name}={getattr(self, name)}: use 0 or more.")

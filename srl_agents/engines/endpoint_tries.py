@@ -34,6 +34,8 @@ _PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 under which the same request may be answered later."""
 _NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
 """In a refusal with status 429 that no waiting changes."""
+_LONGEST_WAIT_S = 86_400.0
+"""That a server may ask for; a larger number is no time."""
 _MOST_BYTES = 32 << 20
 """Of one answer."""
 QUOTED = 300
@@ -67,7 +69,8 @@ def pause_bound_s(failed: int) -> float:
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float:
-    """What a server asks to wait for: seconds, milliseconds or a date; 0 where it says nothing readable.
+    """What a server asks to wait for: seconds, milliseconds or a date, a day at most; 0 where it says nothing
+    readable.
 
     Args:
         headers: of its answer, by names in lower case.
@@ -82,7 +85,7 @@ def retry_after_s(headers: Mapping[str, str], now_s: float) -> float:
                 seconds = email.utils.parsedate_to_datetime(told).timestamp() - now_s
             except (ValueError, TypeError, OverflowError):
                 continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds <= _LONGEST_WAIT_S:
             return seconds
     return 0.0
 
@@ -129,7 +132,7 @@ class Tries:
             body: of the request.
             tokens: that it may take, for limits per minute.
             retries: further tries, at most.
-            begun: called before anything is sent.
+            begun: called when something is about to be sent.
 
         Raises:
             LostReplyError: it did not come.
@@ -140,8 +143,7 @@ class Tries:
         while True:
             await self._counter.limit.admit(tokens)
             until_s = self._clock() + self._settings.deadline_s if until_s is None else until_s
-            begun()
-            outcome = await self._once(body, tokens, until_s)
+            outcome = await self._once(body, tokens, until_s, begun)
             if isinstance(outcome, Completion):
                 return _after(outcome, failed)
             failed.append(outcome)
@@ -160,20 +162,31 @@ class Tries:
             await self._sleep(pause_s)
 
     async def _once(
-        self, body: dict[str, Any], tokens: int, until_s: float
+        self, body: dict[str, Any], tokens: int, until_s: float, begun: Callable[[], object]
     ) -> Completion | Failure:
         used, limit_s = 0, self._settings.timeout_s
         try:
             async with self._counter.places, self._gate:
-                limit_s = min(self._settings.timeout_s, until_s - self._clock())
+                left_s = until_s - self._clock()
+                if left_s <= 0:
+                    return Failure(
+                        "slow",
+                        f"was not asked: others were before, and the {self._settings.deadline_s:g} s for "
+                        "a reply were over",
+                    )
+                limit_s = min(self._settings.timeout_s, left_s)
+                begun()
+                used = tokens  # whoever stops waiting does not hear what was counted
                 async with asyncio.timeout(limit_s):
                     status, headers, raw = await self._post(body)
+            used = 0
             outcome = self._read(status, headers, raw)
             read = outcome.completion if isinstance(outcome, Failure) else outcome
             used = 0 if read is None else _used(read.served, tokens)
         except TimeoutError:
             return Failure("slow", f"gave no reply within {limit_s:.3g} s")
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            used = 0
             return Failure(
                 "unreachable",
                 f"does not answer ({type(error).__name__}: {error}). Is the server running, and is the "
@@ -264,7 +277,9 @@ class Tries:
         counts = Counts(failure.name for failure in failed)
         told = ", ".join(f"{count} {name}" for name, count in counts.items())
         words = failed[-1].words.removesuffix(".")
-        return f"{self._settings.url} {words}, in {len(failed)} tries ({told})."
+        asks_s = failed[-1].after_s
+        wait = f" It asks to wait {asks_s:.3g} s." if asks_s else ""
+        return f"{self._settings.url} {words}, in {len(failed)} tries ({told}).{wait}"
 
 
 class _TooLargeError(Exception):

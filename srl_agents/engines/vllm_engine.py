@@ -246,9 +246,10 @@ class VLLMEngine:
         self._awake.set()
         for asked in self._asked:
             asked.cancel()
-        for name in (self._base, *self._installed.values()):
-            if name != BASE:
-                await self._unload(name)
+        async with self._changes:  # what is being loaded is then unloaded, too
+            for name in (self._base, *self._installed.values()):
+                if name != BASE:
+                    await self._unload(name)
         shutil.rmtree(self._folder, ignore_errors=True)
         await self._link.close()
 

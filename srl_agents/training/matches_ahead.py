@@ -106,6 +106,8 @@ class MatchesAhead:
     def give_back(self, number: int) -> None:
         """Nothing can be learned from an update's matches: they are to be played again."""
         self._buffer.forget(number)
+        self._kept.discard(number)
+        self._readers.pop(number, None)
 
     def acknowledge(self, done: int) -> None:
         """A checkpoint holds what was learned up to an update: its matches may go."""

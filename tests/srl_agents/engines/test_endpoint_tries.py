@@ -333,6 +333,38 @@ def test_two_models_of_one_account_share_its_places() -> None:
         assert 2 <= server.at_once <= 3
 
 
+def test_a_reply_whose_time_is_over_before_its_turn_is_not_asked_for() -> None:
+    with chat_server(delay_s=0.3) as server:
+        account = {"concurrency": 1}
+        with an_engine(server, account=account, deadline_s=0.2, timeout_s=1.0, retries=0) as engine:
+
+            async def both() -> list[Any]:
+                asked = [GenerationRequest(observation="?", version=None, key=(k,)) for k in (1, 2)]
+                return await asyncio.gather(*map(engine.generate, asked), return_exceptions=True)
+
+            first, second = asyncio.run(both())
+            assert "gave no reply within 0.2 s" in str(first)
+            assert "was not asked: others were before, and the 0.2 s for a reply were over" in str(
+                second
+            )
+        assert len(server.requests) == 1
+
+
+def test_tokens_of_a_reply_that_nobody_waited_for_count_against_the_limit() -> None:
+    """The provider may have counted them: 200 a second are too few for a second request at once."""
+    account = {"tokens_per_minute": 12_000.0}
+    with (
+        chat_server(delay_s=0.3) as server,
+        an_engine(
+            server, account=account, timeout_s=0.05, deadline_s=0.6, retries=1, max_new_tokens=150
+        ) as engine,
+    ):
+        with pytest.raises(LostReplyError, match="2 slow"):
+            ask(engine)
+        counter = next(iter(engine._line.counters.values()))  # type: ignore[union-attr]
+        assert counter.limit._wait_s(150) > 0.3
+
+
 @pytest.mark.parametrize("status", [200, 400, 429])
 def test_a_key_that_comes_back_is_seen_nowhere(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

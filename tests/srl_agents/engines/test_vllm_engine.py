@@ -183,6 +183,21 @@ def test_no_two_installs_share_a_name_at_the_server(
     assert not stub.adapters
 
 
+def test_what_is_being_installed_when_the_engine_closes_is_unloaded(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> None:
+        served = engine(stub, chat, transport)
+        loading = asyncio.create_task(served.install(published(transport, 1)))
+        while not stub.adapters:  # that of zeros comes first
+            await asyncio.sleep(0)
+        await served.close()
+        await asyncio.gather(loading, return_exceptions=True)
+
+    asyncio.run(play())
+    assert not stub.adapters
+
+
 def test_a_version_that_is_installed_again_while_it_retires_stays(
     stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
 ) -> None:

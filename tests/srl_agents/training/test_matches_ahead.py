@@ -159,6 +159,17 @@ def test_flat_groups_are_refilled_up_to_the_limit(start: Callable[..., Run]) -> 
     assert len({e.spec.seed for e in taken.episodes}) == 4
 
 
+def test_matches_that_are_given_back_are_ordered_and_played_again(
+    start: Callable[..., Run],
+) -> None:
+    run = start()
+    soon(run, 1, lambda: run.play(1, lambda _: 0.5))
+    assert all(e == episode(e.spec, 0.5) for e in run.ahead.take(1).episodes)
+    run.ahead.give_back(1)
+    soon(run, 1, lambda: run.play(1, lambda _: 0.25))
+    assert all(e == episode(e.spec, 0.25) for e in run.ahead.take(1).episodes)
+
+
 def test_after_a_kill_what_was_ordered_is_taken_and_what_cannot_be_finished_is_ordered_again(
     start: Callable[..., Run], tmp_path: Path
 ) -> None:
