@@ -411,6 +411,7 @@ def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
         temperature=sampling.temperature,
         max_new_tokens=sampling.max_new_tokens,
         max_thought_tokens=found.model.max_thought_tokens,
+        opens_thoughts=found.model.opens_thoughts,
         extra=found.model.extra,
         stop=sampling.stop,
         timeout_s=found.provider.timeout_s or asking.timeout_s,

@@ -47,11 +47,14 @@ class NoCompletionError(ValueError):
     """A body is no chat completion; the text quotes the place."""
 
 
-def read_completion(body: Any, reply_limit: int | None = None) -> Completion:
+def read_completion(
+    body: Any, reply_limit: int | None = None, *, opened: bool = False
+) -> Completion:
     """What an answer says.
 
     Args:
         body: the parsed JSON.
+        opened: whether the prompt ended within thoughts, so that text in which they do not end is thoughts.
         reply_limit: tokens that the reply may have beside thoughts, where these have a budget of their
             own. One limit goes to the server for both, so a reply may come out longer. Of one that does,
             by the server's own count, the same share of its characters is kept.
@@ -67,7 +70,7 @@ def read_completion(body: Any, reply_limit: int | None = None) -> Completion:
         raise NoCompletionError(str(body)) from None
     if content is not None and not isinstance(content, str):
         raise NoCompletionError(str(content))
-    text, thoughts = _apart(_whole(content or ""), message)
+    text, thoughts = _apart(_whole(content or ""), message, opened)
     served = _served(choice, message, bool(text), body)
     own = _own_tokens(served)
     if reply_limit is not None and own is not None and own > reply_limit:
@@ -86,14 +89,14 @@ def likely_tokens(messages: list[dict[str, str]]) -> int:
     return sum(len(m["content"].encode(errors="replace")) // 3 + 8 for m in messages)
 
 
-def _apart(content: str, message: Mapping[str, Any]) -> tuple[str, str]:
+def _apart(content: str, message: Mapping[str, Any], opened: bool) -> tuple[str, str]:
     """(reply, thoughts): never a word of one in the other."""
     fields = [message.get(name) for name in _THOUGHT_FIELDS]
     told = next((_whole(value) for value in fields if isinstance(value, str) and value), "")
     # a template may have opened the thoughts in the prompt, and some models think again behind them
     before, closed, reply = content.rpartition(_CLOSE)
-    if _OPENED.match(reply):  # thoughts that the limit cut are never closed
-        before, closed, reply = content, _CLOSE, ""
+    if _OPENED.match(reply) or (opened and not closed and not told):
+        before, closed, reply = content, _CLOSE, ""  # thoughts that the limit cut are never closed
     if not closed:
         return content, told
     inside = [part.strip() for part in _MARK.split(before)]

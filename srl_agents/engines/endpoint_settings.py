@@ -82,6 +82,8 @@ class EndpointSettings:
     """Per reply, thoughts not counted."""
     max_thought_tokens: int = 0
     """For thoughts before a reply. Servers have one limit for both, and are sent the sum."""
+    opens_thoughts: bool = False
+    """Whether the prompt ends within thoughts, so that text in which they do not end is none of the reply."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of every request, for example ``{reasoning_effort: low}``."""
     stop: tuple[str, ...] = ("</action>",)

@@ -231,7 +231,7 @@ class Tries:
             return self._malformed(raw.decode(errors="replace"))
         limit = self._settings.max_new_tokens if self._settings.max_thought_tokens else None
         try:
-            found = read_completion(body, limit)
+            found = read_completion(body, limit, opened=self._settings.opens_thoughts)
         except NoCompletionError as error:
             return self._malformed(str(error))
         found = replace(

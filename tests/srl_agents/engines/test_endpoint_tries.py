@@ -234,6 +234,22 @@ def test_no_tag_that_opens_a_reply_stays_in_it(content: str) -> None:
     assert not found.text.lstrip().startswith("<think>") or found.thoughts
 
 
+@pytest.mark.parametrize(
+    ("content", "told", "reply", "thoughts"),
+    [
+        ("maybe <action>4</action>", "", "", "maybe <action>4</action>"),
+        ("maybe 4</think> <action>5</action>", "", "<action>5</action>", "maybe 4"),
+        ("<action>5</action>", "apart", "<action>5</action>", "apart"),
+    ],
+)
+def test_where_the_prompt_opens_thoughts_what_does_not_end_them_is_no_reply(
+    content: str, told: str, reply: str, thoughts: str
+) -> None:
+    body = a_body({"content": content, "reasoning": told})
+    found = read_completion(body, opened=True)
+    assert (found.text, found.thoughts) == (reply, thoughts)
+
+
 def test_thoughts_that_are_counted_beside_the_reply_are_counted_once() -> None:
     beside = a_body(
         {"content": "bet"}, prompt_tokens=10, completion_tokens=3, total_tokens=33,
