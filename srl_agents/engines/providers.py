@@ -39,7 +39,7 @@ class ServedModelSettings:
     max_thought_tokens: int = 0
     """For thoughts, beside the tokens of the reply."""
     opens_thoughts: bool = False
-    """Whether its chat template ends the prompt with ``<think>``: a reply without ``</think>`` is then thoughts
+    """Whether its chat template ends the prompt with ``<think>``: text without ``</think>`` is then thoughts
     that the limit cut. Servers that tell thoughts apart need nothing here."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of its requests, for example ``{reasoning_effort: low}``."""
