@@ -5,7 +5,9 @@
 A vLLM server (SRL_VLLM_PYTHON) with so many blocks of keys and values answers a game's group rollouts, whose
 requests are recorded. The trace is replayed through LRU with the same number of blocks, and tokens that hit
 are compared with the server's own counters, ``vllm:prefix_cache_queries`` and ``vllm:prefix_cache_hits``.
-With ``--servers 2`` a conductor places the requests on two, and hits are compared with a cache without limit.
+With ``--servers 2`` a conductor places the requests on two, and hits are compared with a cache without limit,
+and with the least that two caches have to lose: what all prompts begin with is computed by each of them.
+Blocks stored and removed are those of vLLM's own events.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import json
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,7 +31,9 @@ from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.replay import make_policy, replay
 from srl_agents.caching.traces import Trace, read_trace
 from srl_agents.engines.conducted import ConductedEngine
+from srl_agents.engines.kv_events import KVCounts
 from srl_agents.engines.protocol import Engine, SamplingSettings
+from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.engines.vllm_engine import VLLMEngine
 from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import VLLMServer, VLLMServerSettings
@@ -39,6 +44,7 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.request_trace import RequestTrace
 
 CONTEXT = 640
+_SETTLED_S = 1.0
 BLOCK = 32
 """Tokens; vLLM on a CPU takes multiples of 32."""
 
@@ -53,6 +59,26 @@ def counters(url: str) -> dict[str, float]:
     return found
 
 
+def kv_counts(server: VLLMServer) -> KVCounts:
+    """What its events have told, once they tell nothing more."""
+    if server.events is None:
+        raise RuntimeError("the server publishes no events")
+    counts = None
+    while counts != server.events.counts:
+        counts = server.events.counts
+        time.sleep(_SETTLED_S)
+    return server.events.counts
+
+
+def copied_blocks(trace: Trace) -> int:
+    """Blocks that all prompts begin with."""
+    chains = [request.blocks for request in trace.requests]
+    return next(
+        (n for n, same in enumerate(zip(*chains, strict=False)) if len(set(same)) > 1),
+        min(map(len, chains)),
+    )
+
+
 def simulated_hits(trace: Trace, blocks: int) -> int:
     """Tokens that LRU with so many blocks has; whole blocks alone, and never a prompt's last token."""
     hits_R = replay(trace, make_policy("lru", blocks, trace)).hits_R
@@ -64,7 +90,9 @@ def simulated_hits(trace: Trace, blocks: int) -> int:
 
 
 @contextmanager
-def serving(model: str, blocks: int, servers: int, folder: Path) -> Iterator[list[VLLMServer]]:
+def serving(
+    model: str, blocks: int, servers: int, folder: Path, cache: VLLMCache
+) -> Iterator[list[VLLMServer]]:
     """Servers of one model while the block runs."""
     settings = VLLMServerSettings(
         model=str(catalog.resolve(model)),
@@ -75,6 +103,8 @@ def serving(model: str, blocks: int, servers: int, folder: Path) -> Iterator[lis
         block_tokens=BLOCK,
         cache_gib=1,
         compiled=False,
+        kv_events=True,
+        cache=cache,
         arguments=("--num-gpu-blocks-override", str(blocks)),
     )
     with ExitStack() as opened:
@@ -124,15 +154,17 @@ def measured(
     attempts: int,
     folder: Path,
     servers: int = 1,
+    cache: VLLMCache | None = None,
 ) -> dict[str, Any]:
     """Play on servers, and replay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "requests.jsonl"
     path.unlink(missing_ok=True)  # a trace goes on where it ended
-    with serving(model, blocks, servers, folder) as started:
+    with serving(model, blocks, servers, folder, cache or VLLMCache()) as started:
         before = [counters(server.url) for server in started]
         play(started, model, groups(game, states, attempts), path)
         after = [counters(server.url) for server in started]
+        events = [kv_counts(server) for server in started]
     recorded = read_trace(path, BLOCK)
     counted = {
         name: sum(late[name] - early[name] for late, early in zip(after, before, strict=True))
@@ -145,12 +177,21 @@ def measured(
         "blocks": blocks,
         "requests": len(recorded.requests),
         **counted,
+        "blocks_stored": [each.stored for each in events],
+        "blocks_removed": [each.removed for each in events],
+        "batches_missed": sum(each.missed for each in events),
         "possible_hits": possible,
         "share_of_possible": counted["hits"] / possible,
         "queries_by_server": [
             late["queries"] - early["queries"] for late, early in zip(after, before, strict=True)
         ],
     }
+    if servers > 1:
+        copied = (servers - 1) * copied_blocks(recorded) * BLOCK
+        found |= {
+            "read_by_every_server": copied,
+            "share_of_what_several_can": counted["hits"] / (possible - copied),
+        }
     if servers == 1:
         simulated = simulated_hits(recorded, blocks)
         found |= {"simulated_hits": simulated, "ratio": simulated / counted["hits"]}
@@ -168,6 +209,7 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=1)
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--cache-type", default="auto", help="of keys and values: auto, fp8, ...")
     parser.add_argument("--log", type=Path, help="folder for the server's log and the trace")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -180,10 +222,12 @@ def main() -> None:
             attempts=options.attempts,
             folder=options.log or Path(folder),
             servers=options.servers,
+            cache=VLLMCache(cache_type=options.cache_type),
         )
     found["command"] = (
         f"python -m benchmarks.caching.vllm_hits --game {options.game} --blocks {options.blocks} "
-        f"--states {options.states} --attempts {options.attempts} --servers {options.servers}"
+        f"--states {options.states} --attempts {options.attempts} --servers {options.servers} "
+        f"--cache-type {options.cache_type}"
     )
     print(json.dumps(found, indent=1))
     if options.json:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -64,6 +65,7 @@ class TransformersEngine:
         control_deadline_s: for install, retire, sleep, wake and close, each.
         decoding: what the loop may do; ``max_rows`` in it is replaced.
         tiers: places for prefixes beyond ``cache_bytes``; `generate_together` uses none.
+        clock: seconds, of what `take_speed` tells.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class TransformersEngine:
         control_deadline_s: float = 600.0,
         decoding: DecodingSettings | None = None,
         tiers: TierSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.base, self.sampling = base, sampling
         self._open, self._deadline_s = open_update, deadline_s
@@ -105,7 +108,7 @@ class TransformersEngine:
         self._in_flight: Counter[str] = Counter()
         """Requests per version."""
         self._retired: set[str] = set()
-        self._meter = StepMeter(self._decoding.max_rows)
+        self._meter = StepMeter(self._decoding.max_rows, clock)
         self._asleep = self._closed = False
         self._opening = LoopThread(f"weights for {base.name}", lambda: None, lambda: False)
         """Opens updates beside the loop; one that hangs never delays the exit."""

@@ -95,6 +95,10 @@ class Description:
     """Most keys and values of replies that are being written; None: as many as they need."""
     cache_bytes: float | None = None
     """Most keys and values that are kept for later prompts; None: the engine's share of free memory."""
+    eight_bits: bool = False
+    """Whether they are kept in 8 bits while no reply reads them."""
+    step_tokens: int = 4096
+    """Most prompt tokens of one pass of the embedded engine."""
     host_cache_bytes: float = 0.0
     """Most of them that stay in host memory beyond that, where the host is the device."""
     keeps_cache: bool = False

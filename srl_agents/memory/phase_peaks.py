@@ -12,8 +12,6 @@ from srl_agents.memory.devices import Target
 LIVE_SHARE, CACHE_SHARE, EXACT_SHARE = 0.4, 0.2, 0.2
 """Of memory, that the embedded engine takes for keys and values
 (`srl_agents.engines.transformers_engine`)."""
-STEP_TOKENS = 4096
-"""Prompt tokens of one pass of the embedded engine (`engine.step_tokens`)."""
 _LOGIT_COPIES = 4
 """Float32 tensors of the size of the logits while a token is drawn: logits, scaled, probabilities, sums."""
 
@@ -282,7 +280,8 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
     at_once = min(plan.batch_rows, max(1.0, plan.replies))
     one = each * plan.traffic.width
     prompts = plan.replies if plan.keeps_cache else min(plan.replies, plan.concurrency)
-    kept = prompts * plan.traffic.mean_prompt_tokens * each
+    each_kept = size.kept_bytes_per_token(plan.model, plan.base_type, eight_bits=plan.eight_bits)
+    kept = prompts * plan.traffic.mean_prompt_tokens * each_kept
     return {
         "keys and values": max(one, min(at_once * one, live_limit)),
         "prefixes kept": min(kept, cache_limit + plan.host_cache_bytes),
@@ -293,7 +292,7 @@ def _engine(plan: Description) -> dict[str, float]:
     if plan.reserved_share:
         return {}
     at_once = min(plan.batch_rows, max(1.0, plan.replies))
-    read = min(STEP_TOKENS + plan.traffic.prompt_tokens, at_once * plan.traffic.prompt_tokens)
+    read = min(plan.step_tokens, at_once * plan.traffic.prompt_tokens)
     return {
         "activations": size.forward_bytes_per_token(plan) * read,
         "logits": _LOGIT_COPIES * 4.0 * at_once * plan.model.vocabulary,

@@ -199,3 +199,10 @@ def head_bytes(plan: Description, rows: int, accelerator: bool, *, learns: bool)
 def kv_bytes_per_token(model: Architecture, base_type: BaseType) -> float:
     """Keys and values of one token in all layers."""
     return 2.0 * model.layers * model.keys * (4.0 if base_type == "float32" else 2.0)
+
+
+def kept_bytes_per_token(model: Architecture, base_type: BaseType, *, eight_bits: bool) -> float:
+    """The same while no reply reads them; in 8 bits there is a float32 scale per head."""
+    if not eight_bits:
+        return kv_bytes_per_token(model, base_type)
+    return 2.0 * model.layers * model.kv_heads * (model.head_size + 4.0)

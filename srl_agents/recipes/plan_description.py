@@ -144,6 +144,8 @@ def _described(
         batch_rows=recipe.rollout.batch_rows,
         live_bytes=_gib(embedded.live_gib) if embedded else None,
         cache_bytes=_gib(embedded.cache_gib) if embedded else None,
+        eight_bits=embedded is not None and embedded.cache_type == "int8",
+        step_tokens=embedded.step_tokens if embedded else TransformersSettings().step_tokens,
         host_cache_bytes=0.0 if accelerator or embedded is None else embedded.host_gib * 2**30,
         keeps_cache=recipe.rollout.order == "free",
         concurrency=recipe.rollout.concurrency,

@@ -23,6 +23,11 @@ def test_a_replay_of_recorded_requests_has_the_servers_hits_within_a_tenth(tmp_p
     assert found["hits"] > 0
     assert found["possible_hits"] > found["simulated_hits"]  # the limit matters
     assert 0.9 <= found["ratio"] <= 1.1
+    # by its own events it stored what was replayed, and never had more than there was room for
+    assert found["batches_missed"] == 0
+    (stored,), (removed,) = found["blocks_stored"], found["blocks_removed"]
+    assert 0 <= stored - removed <= 32
+    assert removed > 0
 
 
 def test_two_servers_keep_nearly_all_hits_that_one_without_limit_would_have(tmp_path: Path) -> None:

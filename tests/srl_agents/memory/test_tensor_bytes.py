@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from srl_agents.engines.kv_packing import EightBits
 from srl_agents.memory import architecture, tensor_bytes
 from srl_agents.memory.description import Description, Traffic
 from srl_agents.models.lora_weights import LoRAWeights
@@ -132,3 +133,11 @@ def test_four_bits_take_half_a_byte_and_their_scales() -> None:
 def test_other_kinds_of_model_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="model_type 'gemma2' cannot be planned"):
         architecture.from_config("other", {"model_type": "gemma2", **SHAPE})
+
+
+def test_prompts_that_are_kept_in_8_bits_have_the_bytes_that_the_engine_packs() -> None:
+    model = described("llama").model
+    kv = torch.zeros(model.layers, 2, model.kv_heads, 1, model.head_size)
+    packed = EightBits(dtype=kv.dtype, whole_bytes_per_token=kv.nbytes, bytes_per_token=1).pack(kv)
+    assert tensor_bytes.kept_bytes_per_token(model, "float32", eight_bits=True) == packed.nbytes
+    assert tensor_bytes.kept_bytes_per_token(model, "float32", eight_bits=False) == kv.nbytes

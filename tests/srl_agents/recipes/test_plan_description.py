@@ -59,10 +59,12 @@ def test_a_recipes_choices_reach_the_plan(tmp_path: Path) -> None:
     path.write_text(
         "name: mine\nmodel: Qwen/Qwen2.5-7B-Instruct\nenv: connect_four-v0\nlearners: [a, b, c]\n"
         "quantization: nf4\nlora: {rank: 32}\ntraining: {algorithm: ppo, critic: base, kl_coef: 0.1}\n"
+        "engine: {cache_type: int8, step_tokens: 512}\nrollout: {order: free}\n"
     )
     described = describe(load(LeagueRecipe, path), accelerator=True)
     assert described.model.name == "qwen2.5-7b"
     assert (described.base_type, described.learners, described.rank) == ("nf4", 3, 32)
+    assert (described.eight_bits, described.step_tokens) == (True, 512)
     assert (described.critic, described.reference, described.head) == ("base", "base", "trl")
     assert describe(load(LeagueRecipe, path), accelerator=False).head == "chunked"
 
