@@ -11,23 +11,40 @@ from srl_agents.trainers.sft_settings import SFTSettings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WarmStartSettings:
-    """Bots play each other, and every learner imitates their replies; then the league begins."""
+    """Bots play each other, and every learner imitates their replies, or those of recorded games; then the
+    league begins."""
 
-    bots: tuple[str, ...]
+    bots: tuple[str, ...] = ()
     """Who plays; every seat of a game draws one of them."""
+    recorded: str = ""
+    """A file that ``srl play --save`` or ``Transcript.save`` wrote, or a folder of such (``*.jsonl``): games
+    of people, or of whoever else, on the training split."""
+    recorded_seats: tuple[int, ...] = ()
+    """Whose replies of recorded games are imitated, counted from 0; those of all seats if absent."""
     imitate: tuple[str, ...] = ()
     """Whose replies are imitated; those of all bots if absent."""
     keep: Literal["all", "best"] = "all"
     """``best``: only replies of seats with the best outcome of their table, draws included."""
     episodes: int = 128
-    """Games that the bots play, on seeds of the training split."""
+    """Games that the bots play, if there are any, on seeds of the training split."""
     updates: int = 60
     """Optimizer steps per learner."""
     training: SFTSettings = field(default_factory=SFTSettings)
     """How learners imitate."""
 
     def __post_init__(self) -> None:
-        require(bool(self.bots), "bots: name at least one.")
+        require(
+            bool(self.bots or self.recorded),
+            "bots: name at least one, or recorded: name a file of games.",
+        )
+        require(
+            bool(self.recorded) or not self.recorded_seats,
+            "recorded_seats: there are no recorded games; name them by recorded.",
+        )
+        require(
+            all(seat >= 0 for seat in self.recorded_seats),
+            f"recorded_seats={list(self.recorded_seats)}: seats are counted from 0.",
+        )
         for name in (*self.bots, *self.imitate):
             require(name != "held_out", "bots: 'held_out' is for rating only; imitate another bot.")
         strangers = [name for name in self.imitate if name not in self.bots]

@@ -1,4 +1,4 @@
-"""Learners begin by imitating bots: games of bots become rows, rows become adapters, once per run.
+"""Learners begin by imitating: games of bots, or recorded ones, become rows, rows adapters, once per run.
 
 The adapters are kept in the run's folder. A run that is continued reads them, so what begins after
 them begins from the same weights.
@@ -27,6 +27,7 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
 from srl_agents.training.bases import LoadedBase, below
+from srl_agents.training.recorded_games import RECORDED, recorded_games
 from srl_envs.errors import ConfigError
 
 WARM_START, REPORT = "warm_start", "report.json"
@@ -52,7 +53,8 @@ def warm_start(
 
     Raises:
         CheckpointError: the adapters that an earlier start made are damaged.
-        ConfigError: no reply can be imitated, because prompts or replies are too long.
+        ConfigError: no reply can be imitated, because prompts or replies are too long; or a recorded game
+            is none of the recipe's.
     """
     final, settings = folder / WARM_START, recipe.warm_start
     if settings is None:
@@ -65,8 +67,10 @@ def warm_start(
             )
             base.load_adapter(name, final / name)
         return
-    view.phase("warm start: bots play", settings.episodes)
-    episodes = _played(recipe, settings, view)
+    episodes = recorded_games(recipe)
+    if settings.bots:
+        view.phase("warm start: bots play", settings.episodes)
+        episodes += _played(recipe, settings, view)
     work = folder / f"{WARM_START}.tmp"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -98,10 +102,10 @@ def demonstrations_of(
     base: BaseModel,
     max_new_tokens: int,
 ) -> tuple[list[Demonstration], dict[str, Any]]:
-    """Replies of bots as rows of the model's chat template.
+    """Replies as rows of the model's chat template.
 
     Args:
-        episodes: of bots; lost ones are passed over.
+        episodes: of bots, and recorded ones; lost ones are passed over.
         settings: whose replies, and which.
         base: tokenizes.
         max_new_tokens: longest reply that a learner may write; longer ones cannot be imitated.
@@ -110,7 +114,7 @@ def demonstrations_of(
         The rows, and counts: ``episodes``, ``void``, ``refused`` (by the game), ``prompts_too_long``
         (for the model's context, with the reply), ``replies_too_long``, and ``rows`` per bot.
     """
-    wanted = {f"{BOT}{bot}" for bot in settings.imitate or settings.bots}
+    wanted = {RECORDED, *(f"{BOT}{bot}" for bot in settings.imitate or settings.bots)}
     counts: Counter[str] = Counter()
     authors: Counter[str] = Counter()
     rows = []
@@ -128,7 +132,7 @@ def demonstrations_of(
                     counts["refused"] += 1
                     continue
                 row = Demonstration(
-                    # a bot does not think: its reply follows thoughts that end at once
+                    # nobody here thinks: a reply follows thoughts that end at once
                     prompt_ids=base.encode_prompt(turn.observation) + base.chat.thoughts_end,
                     reply_ids=base.encode_reply(turn.reply),
                     by=trajectory.policy,
