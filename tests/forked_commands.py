@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -26,22 +26,49 @@ def start_command(
         log: takes what it prints.
         variables: of the environment, besides those of this process.
     """
+    return start_function(_command, ([*arguments],), log, variables)
+
+
+def start_function(
+    function: Callable[..., object],
+    arguments: Sequence[object],
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+) -> BaseProcess:
+    """Call a module's function in such a process; all else is as `start_command` has it."""
     process = _CONTEXT.Process(
-        target=_command, args=([*arguments], str(log), {**os.environ, **(variables or {})})
+        target=_call, args=(function, arguments, str(log), {**os.environ, **(variables or {})})
     )
     process.start()
     return process
 
 
-def _command(arguments: list[str], log: str, variables: dict[str, str]) -> None:
+def _call(
+    function: Callable[..., object],
+    arguments: Sequence[object],
+    log: str,
+    variables: dict[str, str],
+) -> None:
     os.setsid()
     os.environ.update(variables)
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    function(*arguments)
+
+
+def _command(arguments: list[str]) -> None:
     from srl_agents.cli.main import main
 
     sys.exit(main(arguments))
+
+
+def torchruns_variables(processes: int) -> list[dict[str, str]]:
+    """What torchrun tells each of its processes, where all are on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    return [{"RANK": str(n), "LOCAL_RANK": str(n), **size, **place} for n in range(processes)]
 
 
 def finish_command(process: BaseProcess, log: Path) -> None:
@@ -52,9 +79,6 @@ def finish_command(process: BaseProcess, log: Path) -> None:
 
 def finish_as_torchrun(arguments: Sequence[str], log: Path, processes: int) -> None:
     """The command in so many processes that are told what torchrun tells its own, to their good end."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    size = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
-    ranks = [{"RANK": str(n), "LOCAL_RANK": str(n)} for n in range(processes)]
-    for process in [start_command(arguments, log, rank | size | place) for rank in ranks]:
+    told = torchruns_variables(processes)
+    for process in [start_command(arguments, log, variables) for variables in told]:
         finish_command(process, log)

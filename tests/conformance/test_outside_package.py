@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from srl_agents.cli.main import main
 from srl_agents.coordination.settings import COORDINATION, KINDS
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.credit.settings import CreditSettings
@@ -37,6 +38,7 @@ from srl_agents.testing import (
 from srl_agents.trainers.algorithms import ALGORITHMS, TRAINING
 from srl_agents.transports.settings import TRANSPORT, TRANSPORTS
 from srl_envs.errors import ConfigError
+from tests.forked_commands import finish_command, start_function
 
 OUTSIDE = Path(__file__).parent / "outside"
 GAME = "outside_kinds/nearest_number-v0"
@@ -56,7 +58,7 @@ env: outside_kinds/nearest_number-v0
 updates: 2
 learners: [alice, bob]
 lora: {{rank: 2, alpha: 4}}
-rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6}}
+rollout: {{start_states: 1, group_size: 4, max_new_tokens: 6}}
 opponents: {{mirror: 0, live: 1, past: 1, past_sampler: {samplers}}}
 training: {{algorithm: {algorithms}, learning_rate: 0.01}}
 coordination: {{kind: {coordination}, every: 2}}
@@ -155,15 +157,12 @@ def test_the_game_is_found_and_conforms() -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-TRAINS = """
-import sys
-from srl_agents.cli.main import main
-
-recipe, folder = sys.argv[1:]
-train = ["train", recipe, "--out"]
-read_back = main([*train, f"{folder}/run"]), main([*train, f"{folder}/run"])
-print([*read_back, main([*train, f"{folder}/other", "--set", "rollout.top_k=5"])])
-"""
+def train_with_it(recipe: str, folder: str) -> None:
+    """A run, the same again, and one that its engine refuses, where the package is installed."""
+    sys.path.insert(0, str(OUTSIDE))
+    train = ["train", recipe, "--out"]
+    read_back = main([*train, f"{folder}/run"]), main([*train, f"{folder}/run"])
+    print([*read_back, main([*train, f"{folder}/other", "--set", "rollout.top_k=5"])])
 
 
 @pytest.mark.slow
@@ -173,9 +172,11 @@ def test_a_run_trains_with_all_of_it(tmp_path: Path) -> None:
     chosen = {group: pair[number % 2] for number, (group, pair) in enumerate(names.items())}
     recipe = tmp_path / "outside.yaml"
     recipe.write_text(RECIPE.format(model="tiny", **chosen))
-    done = python("-c", TRAINS, recipe, tmp_path)
-    assert done.stdout.splitlines()[-1] == "[0, 0, 2]", done.stdout + done.stderr
-    assert "draws from all tokens" in done.stderr
+    log = tmp_path / "log"
+    finish_command(start_function(train_with_it, (str(recipe), str(tmp_path)), log), log)
+    told = log.read_text()
+    assert told.splitlines()[-1] == "[0, 0, 2]", told
+    assert "draws from all tokens" in told
     records = [
         json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()
     ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rollouts.buffer import MatchBuffer, left
 from srl_agents.training.run import LeagueTraining
+from tests.forked_commands import start_function
 from tests.training_runs import metrics_of
 
 pytestmark = pytest.mark.slow
@@ -27,10 +26,10 @@ name: beside
 model: tiny
 env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
-updates: 4
+updates: 3
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 2, group_size: 3, max_new_tokens: 8}
+rollout: {start_states: 1, group_size: 3, max_new_tokens: 8}
 opponents: {mirror: 0.5, live: 1, past: 1}
 training: {learning_rate: 0.003}
 credit: {importance_cap: 2.0}
@@ -40,7 +39,7 @@ evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 2
 checkpoint_every: 1
 """
-MATCHES = 2 * 2 * 3
+MATCHES = 2 * 1 * 3
 """Of one update, without what flat groups were replaced by."""
 
 
@@ -50,7 +49,7 @@ class Killing(ConsoleView):
     training: LeagueTraining
 
     def __init__(self, own_after: int = 0, generation_in: int = 0) -> None:
-        super().__init__("run", 4, Console(quiet=True))
+        super().__init__("run", 3, Console(quiet=True))
         self._own_after, self._generation_in = own_after, generation_in
         self.killed = 0
 
@@ -78,19 +77,16 @@ def go_on(folder: Path, view: Killing) -> LeagueTraining:
     return view.training
 
 
-TRAINER = """
-import sys
-from pathlib import Path
-from tests.e2e.test_asynchronous_training import Killing, go_on
-go_on(Path(sys.argv[1]), Killing(own_after=2))
-"""
+def train_until_killed(folder: Path) -> None:
+    go_on(folder, Killing(own_after=2))
 
 
 def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(RECIPE)
     run = tmp_path / "run"
-    ended = subprocess.run([sys.executable, "-c", TRAINER, str(tmp_path)], check=False)
-    assert ended.returncode == -signal.SIGKILL
+    killed = start_function(train_until_killed, (tmp_path,), tmp_path / "log")
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
     before = metrics_of(run)
     buffer = MatchBuffer(run / "generation", 2)
     assert buffer.numbers() == [2, 3]
@@ -106,7 +102,7 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
     assert view.killed
     assert process.starts == 2
     after = metrics_of(run)
-    assert [record["update"] for record in after] == [1, 2, 3, 4]
+    assert [record["update"] for record in after] == [1, 2, 3]
     assert after[:2] == before[:2]  # the second was learned again, from the same matches
 
     refilled = sum(record["run"]["refilled"] for record in after)
@@ -114,7 +110,7 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
         trained = [spec for spec, _ in store.matches() if spec.split == "train"]
     names = Counter((s.schedule, s.number, s.attempt) for s in trained)
     assert set(names.values()) == {1}
-    assert len(trained) == 4 * MATCHES + 3 * refilled
+    assert len(trained) == 3 * MATCHES + 3 * refilled
     assert len({(s.schedule, s.number, s.seed) for s in trained}) == len(trained) / 3
     for record in after:
         for learner, values in record["learners"].items():

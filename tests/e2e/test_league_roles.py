@@ -31,7 +31,7 @@ opponents: {preset: competitive, payoff_pairs: 1, past_limit: 2, retention: {sup
 promotion: {elo1: 800, alpha: 0.4, beta: 0.4, min_pairs: 2, batch_pairs: 2, anchor_pairs: 1}
 exploiters: {patience: 1}
 training: {learning_rate: 0.01, optimizer: adamw_8bit}
-evaluation: {every: 2, pairs: 1, final_pairs: 2, bots: [random]}
+evaluation: {every: 2, pairs: 1, final_pairs: 1, bots: [random]}
 snapshot_every: 1
 checkpoint_every: 2
 """

@@ -41,12 +41,12 @@ env_options: {rows: 4, cols: 4, k: 3}
 updates: 4
 learners: [alice, bob]
 lora: {rank: 2, alpha: 4}
-rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
+rollout: {start_states: 1, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 0, live: 1, past: 2}
 training: {learning_rate: 0.01, kl_coef: 0.1, optimizer: adamw_8bit}
-evaluation: {every: 4, pairs: 1, final_pairs: 2, bots: [random]}
-snapshot_every: 2
-checkpoint_every: 3
+evaluation: {every: 4, pairs: 1, final_pairs: 1, bots: [random]}
+snapshot_every: 3
+checkpoint_every: 2
 """
 LAST = "checkpoints/step-00000004"
 
@@ -109,8 +109,9 @@ def test_killed_and_resumed_ends_like_an_undisturbed_run(recipe: Path, tmp_path:
 
 @pytest.mark.slow
 def test_frozen_versions_do_not_move_with_their_learner(recipe: Path, tmp_path: Path) -> None:
+    settings = ["updates=3", "snapshot_every=2", "rollout.start_states=2"]
     with ConsoleView("run", 3, Console(quiet=True)) as view:
-        training = LeagueTraining(load(LeagueRecipe, recipe, ["updates=3"]), tmp_path / "run", view)
+        training = LeagueTraining(load(LeagueRecipe, recipe, settings), tmp_path / "run", view)
         training.run()
     frozen = {v for v in training.parts.league.past if v != "tiny"}
     assert {"alice@2", "bob@2"} <= {*map(label_of, frozen)}

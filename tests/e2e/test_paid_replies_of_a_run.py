@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
 from tests.chat_server import MODEL, chat_server
+from tests.forked_commands import start_function
 
 pytestmark = pytest.mark.slow
 
@@ -67,21 +66,14 @@ def kept_in(folder: Path) -> list[str]:
     return [json.loads(line)["request"] for line in lines]
 
 
-TRAINER = """
-import sys
-from pathlib import Path
-from tests.e2e.test_paid_replies_of_a_run import go_on
-go_on(Path(sys.argv[1]), kill_after=2)
-"""
-
-
 def test_no_answered_request_is_paid_again_when_a_killed_run_goes_on(tmp_path: Path) -> None:
     """It is killed after its second update, with no checkpoint: both are played again."""
     with chat_server(reply=lambda request: "<action>2</action>") as server:
         agent = f"openai:{MODEL}@{server.url}"
         (tmp_path / "r.yaml").write_text(RECIPE.format(agent=agent))
-        ended = subprocess.run([sys.executable, "-c", TRAINER, str(tmp_path)], check=False)
-        assert ended.returncode == -signal.SIGKILL
+        killed = start_function(go_on, (tmp_path, 2), tmp_path / "log")
+        killed.join()
+        assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
         paid = len(server.requests)
         assert len(kept_in(tmp_path)) == paid > 10
 

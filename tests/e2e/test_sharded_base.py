@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +10,18 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from srl_agents.coordination.processes import Processes
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from tests.forked_commands import finish_as_torchrun
+from tests.forked_commands import (
+    finish_as_torchrun,
+    finish_command,
+    start_function,
+    torchruns_variables,
+)
 from tests.training_runs import train_run
 
 pytestmark = pytest.mark.slow
@@ -75,46 +79,36 @@ def test_a_divided_base_trains_resumes_and_exports_as_a_whole_one(tmp_path: Path
     assert max(float(parameter.detach().abs().max()) for parameter in told.values()) > 1e-3
 
 
-HALVES = """
-import torch
-from srl_agents.coordination.processes import Processes
-from srl_agents.models.base_model import BaseModel
-
-processes = Processes.join("cpu")
-whole = BaseModel.load("tiny", lora_rank=2, device="cpu")
-base = BaseModel.load("tiny", lora_rank=2, device="cpu", mesh=processes.mesh("cpu"))
-layers = base._sharded
-full = sum(p.nbytes for p in whole.model.get_base_model().model.layers.parameters() if not p.requires_grad)
-adapters = sum(
-    p.nbytes for n, p in whole.model.get_base_model().model.layers.named_parameters() if ".lora_" in n
-)
-ids = torch.arange(3, 9 + processes.rank)[None]
-for model in (whole, base):
-    model.add_adapter("alice", 1)
-    model.activate("alice")
-    model.model(input_ids=ids).logits.square().mean().backward()
-one, other = (m.trainable_parameters("alice") for m in (whole, base))
-assert all(torch.equal(one[key].grad, other[key].grad) for key in one)
-playing = layers.tree.model.layers[0].mlp.up_proj.weight
-assert playing.numel() == 0
-with base.whole():
-    assert torch.equal(playing, whole._weights._tree.model.layers[0].mlp.up_proj.weight)
-assert playing.numel() == 0
-assert abs(layers.local_bytes / (full - adapters) - 0.5) < 0.01, (layers.local_bytes, full - adapters)
-print("halves")
-"""
+def check_halves() -> None:
+    """In each of the processes that divide a base."""
+    processes = Processes.join("cpu")
+    whole = BaseModel.load("tiny", lora_rank=2, device="cpu")
+    base = BaseModel.load("tiny", lora_rank=2, device="cpu", mesh=processes.mesh("cpu"))
+    layers = base._sharded
+    own = whole.model.get_base_model().model.layers
+    full = sum(p.nbytes for p in own.parameters() if not p.requires_grad)
+    adapters = sum(p.nbytes for name, p in own.named_parameters() if ".lora_" in name)
+    ids = torch.arange(3, 9 + processes.rank)[None]
+    for model in (whole, base):
+        model.add_adapter("alice", 1)
+        model.activate("alice")
+        model.model(input_ids=ids).logits.square().mean().backward()
+    one, other = (m.trainable_parameters("alice") for m in (whole, base))
+    for key, parameter in one.items():
+        assert parameter.grad is not None
+        assert torch.equal(parameter.grad, other[key].grad)
+    playing = layers.tree.model.layers[0].mlp.up_proj.weight
+    assert playing.numel() == 0
+    with base.whole():
+        assert torch.equal(playing, whole._weights._tree.model.layers[0].mlp.up_proj.weight)
+    assert playing.numel() == 0
+    assert abs(layers.local_bytes / (full - adapters) - 0.5) < 0.01
+    print("halves")
 
 
 def test_each_process_holds_half_and_its_own_gradients_are_whole(tmp_path: Path) -> None:
-    (tmp_path / "halves.py").write_text(HALVES)
-    spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *spread, str(tmp_path / "halves.py")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("halves") == 2
+    log = tmp_path / "log"
+    started = [start_function(check_halves, (), log, own) for own in torchruns_variables(2)]
+    for process in started:
+        finish_command(process, log)
+    assert log.read_text().count("halves") == 2

@@ -74,6 +74,7 @@ def test_it_keeps_what_every_engine_promises(
         lambda: engine(stub, chat, transport, concurrency=4),
         updates=[published(transport, 1), published(transport, 2)],
         broken=[published(transport, 3, "a")],
+        requests=8,  # twice as many as it answers at once
     )
 
 
