@@ -49,12 +49,12 @@ from benchmarks.league.best_response import (
 from benchmarks.learning.child_process import commit, in_child
 from benchmarks.learning.experiments import interval, train
 from benchmarks.learning.small_games import GAMES, require
-from srl_agents.league.arenas import Arena
-from srl_agents.league.manager import BOT, FINAL, League
+from srl_agents.league.arenas import Arena, Arenas
+from srl_agents.league.evaluation_schedule import FINAL, EvaluationSchedule
+from srl_agents.league.manager import BOT
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.points import seat_points
 from srl_agents.league.ratings import rate
-from srl_agents.league.settings import OpponentSettings
 from srl_agents.league.store import LeagueStore
 from srl_agents.records import WeightVersion
 from srl_envs.errors import ConfigError
@@ -306,15 +306,9 @@ def _rated(game: Game, keys: Sequence[Key], reader: Reader) -> list[Row]:
         version = reader.base.freeze_adapter(adapter)
         policies[f"{way}-{seed}"] = ModelPolicy(reader.engine, version)
     policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in BOTS}
-    league = League(
-        arenas=[Arena(env_id=game.env_id, options=game.options, seats=2)],
-        versions={MAIN: WeightVersion(MAIN, 0, "0" * 16)},
-        starts={MAIN: START},
-        opponents=OpponentSettings(),
-        seed=0,
-    )
+    arenas = Arenas([Arena(env_id=game.env_id, options=game.options, seats=2)])
     episodes = Rollouts(policies, root_seed=0).play(
-        league.round_robin(FINAL, [*policies], POOL_SEEDS)
+        EvaluationSchedule(arenas, {}).round_robin(FINAL, [*policies], POOL_SEEDS)
     )
     rows, won = [], {agent: list[float]() for agent in policies}
     for episode in episodes:

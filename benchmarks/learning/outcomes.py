@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.league.manager import BOT, FINAL
+from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.manager import BOT
 from srl_agents.league.points import mean_points
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import read_lines

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from srl_agents.league.agent_names import lineage, live_key
 from srl_agents.league.arenas import Arena, Arenas
 from srl_agents.league.curricula import CurriculumSettings, FixedShares
+from srl_agents.league.evaluation_schedule import FINAL, EvaluationSchedule
 from srl_agents.league.intervals import Floats
 from srl_agents.league.lessons import Lessons
 from srl_agents.league.pair_record import PairRecord, expected_scores
@@ -24,14 +24,8 @@ from srl_agents.league.points import mean_points, seat_points
 from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp
 from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentSettings
-from srl_agents.records import Episode, MatchSpec, Purpose, Split, WeightVersion, label_of
+from srl_agents.records import Episode, MatchSpec, Purpose, WeightVersion
 
-FINAL_SEEDS = 1_000_000
-"""Eval seeds from here on are kept for final tables; looks during training use those from 0."""
-FINAL = "eval/final"
-"""Schedule of the final table; samplers never see it."""
-GATE_SEEDS, PAYOFF_SEEDS = 2_000_000, 3_000_000
-"""Eval seeds from here on are for promotion gates, and for payoffs between snapshots."""
 FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
 """Points per game: below the first an old version counts as forgotten, below the second an exploiter
 still wins, below the third a main teaches its exploiter nothing."""
@@ -81,6 +75,8 @@ class League:
         }
         self.exploiters = exploiters or ExploiterSettings()
         self._held = {name: tuple(seats) for name, seats in (held or {}).items()}
+        self.evaluation = EvaluationSchedule(self.arenas, self._held)
+        """Matches on the eval split."""
         self.mains = tuple(name for name in self.learners if self.roles[name] == "main")
         self.past: list[str] = list(self.starts)
         self.best: dict[str, str] = {name: self._starts[name] for name in self.learners}
@@ -92,8 +88,8 @@ class League:
         self._ordinals: dict[str, int] = {}
         self._frozen_at: dict[str, int] = dict.fromkeys(self.learners, 0)
         self._counted: set[str] = set()
-        self.gone: set[str] = set()
-        """Agents that are met no more."""
+        self.gone: set[tuple[str, str]] = set()
+        """(agent, environment) of agents that are met no more there."""
         self._choosers = {
             arena.title: find_sampler(own.past_sampler, own.sampler_options)
             for arena, own in ((arena, arena.opponents or opponents) for arena in arenas)
@@ -212,80 +208,6 @@ class League:
             )
         ]
 
-    def evaluation_matches(
-        self,
-        schedule: str,
-        pairings: Sequence[tuple[str, str]],
-        seeds: range,
-        purpose: Purpose = "eval",
-        *,
-        arena: Arena | None = None,
-    ) -> list[MatchSpec]:
-        """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
-
-        With more than two seats, the first agent of a pairing holds one seat and the second the
-        others; with teams, each holds its team's seats.
-        """
-        return [
-            self._match(
-                game,
-                game.options,
-                _lineup(game, a, b, turn),
-                seed,
-                split="eval",
-                purpose=purpose,
-                schedule=schedule,
-                number=number,
-            )
-            for game in (self.arenas.all if arena is None else (arena,))
-            for number, (a, b) in enumerate(pairings)
-            for seed in seeds
-            for turn in range(1 if a == b else game.seats)
-            if all(self._may_sit(name, k) for k, name in enumerate(_lineup(game, a, b, turn)))
-        ]
-
-    def round_robin(
-        self, schedule: str, agents: Sequence[str], pairs: int, *, arena: Arena | None = None
-    ) -> list[MatchSpec]:
-        """The final table of one game, or of all: every two agents meet in ``pairs`` mirrored pairs on
-        fresh eval seeds.
-
-        In cooperative games every agent meets itself too, for the table's diagonal.
-        """
-        seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
-        return [
-            match
-            for game in (self.arenas.all if arena is None else (arena,))
-            for match in self.evaluation_matches(
-                schedule, _all_pairings(game, agents), seeds, arena=game
-            )
-        ]
-
-    def gate_matches(
-        self, candidate: str, opponent: str, first: int, pairs: int
-    ) -> list[MatchSpec]:
-        """Mirrored pairs of a promotion gate, from pair ``first`` on, in every game that is trained; they
-        never feed a rating."""
-        seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
-        schedule, pairing = f"gate/{label_of(candidate)}", [(candidate, opponent)]
-        return [
-            match
-            for arena in self.arenas.trained
-            for match in self.evaluation_matches(schedule, pairing, seeds, "gate", arena=arena)
-        ]
-
-    def payoff_matches(self, version: str) -> list[MatchSpec]:
-        """Mirrored pairs of a new snapshot against the whole pool in every game that is trained, for
-        `payoff_NN`."""
-        others = [(version, other) for other in self.past if other != version]
-        seeds = range(PAYOFF_SEEDS, PAYOFF_SEEDS + self.opponents.payoff_pairs)
-        schedule = f"payoff/{label_of(version)}"
-        return [
-            match
-            for arena in self.arenas.trained
-            for match in self.evaluation_matches(schedule, others, seeds, "payoff", arena=arena)
-        ]
-
     # --- results -----------------------------------------------------------------------------
 
     def report(self, episodes: Sequence[Episode]) -> None:
@@ -323,7 +245,7 @@ class League:
             "lessons": self.lessons.state(),
             "ordinals": self._ordinals,
             "frozen_at": self._frozen_at,
-            "gone": sorted(self.gone),
+            "gone": sorted(map(list, self.gone)),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -341,7 +263,7 @@ class League:
         self.best = dict(state["best"])
         self._frozen_at = dict(state["frozen_at"])
         self._ordinals = dict(state["ordinals"])
-        self.gone = set(state["gone"])
+        self.gone = {(agent, env_id) for agent, env_id in state["gone"]}
 
     # --- who sits where ----------------------------------------------------------------------
 
@@ -358,23 +280,29 @@ class League:
         seats = [*others[:seat], self.live(learner), *others[seat:]]
         if self._held:
             seats = [
-                name if self._may_sit(name, k) else self._draw_for(rng, learner, kind, k)
+                name if self.evaluation.may_sit(name, k) else self._draw_for(rng, learner, kind, k)
                 for k, name in enumerate(seats)
             ]
         seed = int(rng.integers(2**31))
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat, arena)
+        alone = [learner] if kind == "exploit" else self.learners
+        live = {self.live(name) for name in alone}
+        options = arena.training_options(level)
         return [
-            self._match(
-                arena,
-                arena.training_options(level),
-                seats,
-                seed,
+            MatchSpec(
+                env_id=arena.env_id,
+                options=options,
+                seed=seed,
                 split="train",
+                seats=tuple(seats),
+                learner_seats=tuple(s for s, name in enumerate(seats) if name in live),
                 purpose=kind,
+                cluster=f"train/{seed}",
                 schedule=f"train/{learner}",
                 number=update * start_states + state,
                 attempt=attempt,
+                teams=arena.teams,
             )
             for attempt in attempts
         ]
@@ -388,26 +316,24 @@ class League:
             mates = [k for k, team in enumerate(arena.teams) if team == arena.teams[seat]]
             if rng.random() < 0.5:
                 for k in mates:
-                    if self._may_sit(me, k):
+                    if self.evaluation.may_sit(me, k):
                         seats[k] = me
         elif (arena.opponents or self.opponents).focal_shares:
             n = arena.seats
             held = (1, n // 2, n - 1)[int(rng.integers(3))]
             free = [k for k in range(n) if k != seat]
             for k in rng.permutation(free)[: max(0, held - 1)]:
-                if self._may_sit(me, int(k)):
+                if self.evaluation.may_sit(me, int(k)):
                     seats[int(k)] = me
         return seats
-
-    def _may_sit(self, agent: str, seat: int) -> bool:
-        """Whether an agent may hold a seat; who is no learner may hold any."""
-        return seat in self._held.get(lineage(agent), (seat,))
 
     def _draw_for(self, rng: np.random.Generator, learner: str, kind: Purpose, seat: int) -> str:
         """Somebody for a seat whose role the one who was drawn does not have: a main's live version, or in a
         match with the past a frozen one."""
-        past = [v for v in self.past if v not in self.starts and self._may_sit(v, seat)]
-        live = [self.live(name) for name in self.mains if self._may_sit(self.live(name), seat)]
+        past = [v for v in self.past if v not in self.starts and self.evaluation.may_sit(v, seat)]
+        live = [
+            self.live(name) for name in self.mains if self.evaluation.may_sit(self.live(name), seat)
+        ]
         pool = (past if kind == "past" else live) or [self.start_of(learner)]
         return pool[int(rng.integers(len(pool)))]
 
@@ -428,7 +354,8 @@ class League:
         if settings.verify:
             kinds["verify"] = settings.verify
         kinds |= {f"{BOT}{name}": weight for name, weight in settings.bots.items()}
-        kinds |= {name: w for name, w in settings.agents.items() if name not in self.gone}
+        gone = {agent for agent, env_id in self.gone if env_id == arena.env_id}
+        kinds |= {name: w for name, w in settings.agents.items() if name not in gone}
         if not any(kinds.values()):  # nobody else is left
             kinds["mirror"] = 1.0
         names, weights = list(kinds), np.array(list(kinds.values()))
@@ -534,38 +461,6 @@ class League:
         )
         return [v for v, chance in zip(self.past, chances, strict=True) if chance > 1e-3]
 
-    def _match(
-        self,
-        arena: Arena,
-        options: dict[str, Any],
-        seats: Sequence[str],
-        seed: int,
-        *,
-        split: Split,
-        purpose: Purpose,
-        schedule: str,
-        number: int,
-        attempt: int = 0,
-    ) -> MatchSpec:
-        alone = [schedule.removeprefix("train/")] if purpose == "exploit" else self.learners
-        live = {self.live(name) for name in alone}
-        return MatchSpec(
-            env_id=arena.env_id,
-            options=options,
-            seed=seed,
-            split=split,
-            seats=tuple(seats),
-            learner_seats=tuple(
-                s for s, name in enumerate(seats) if split == "train" and name in live
-            ),
-            purpose=purpose,
-            cluster=f"{split}/{seed}",
-            schedule=schedule,
-            number=number,
-            attempt=attempt,
-            teams=arena.teams,
-        )
-
     def _count_training(self, episode: Episode) -> None:
         """Points of the learning seats against the past, and of exploiters against the mains."""
         arena = self.arenas.of(episode.spec)
@@ -602,21 +497,3 @@ class League:
 
 def _mates(arena: Arena, seat: int, other: int) -> bool:
     return bool(arena.teams) and arena.teams[seat] == arena.teams[other]
-
-
-def _all_pairings(arena: Arena, agents: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two agents; with itself where all are paid alike, and both ways where one sits against many."""
-    if arena.mode == "cooperative":
-        pairings = list(combinations_with_replacement(agents, 2))
-    else:
-        pairings = list(combinations(agents, 2))
-    if arena.seats > 2 and not arena.teams:
-        pairings += [(b, a) for a, b in pairings if a != b]  # one seat, and all but one
-    return pairings
-
-
-def _lineup(arena: Arena, a: str, b: str, turn: int) -> list[str]:
-    if arena.teams:
-        first = arena.teams[turn]
-        return [a if team == first else b for team in arena.teams]
-    return [a if seat == turn else b for seat in range(arena.seats)]

@@ -55,7 +55,8 @@ class OpponentSettings:
     agents: dict[str, float] = field(default_factory=dict)
     """Model, MODEL+ADAPTER or endpoint -> weight; they never learn. See docs/guides/agents.md."""
     budgets: dict[str, BudgetSettings] = field(default_factory=dict)
-    """Of every endpoint in ``agents``: what it may be asked, after which it leaves the pool."""
+    """Of every endpoint in ``agents``: what it may be asked. It leaves a game once what is left
+    does not cover its matches, the longest game first."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)

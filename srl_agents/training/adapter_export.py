@@ -13,7 +13,7 @@ from pathlib import Path
 
 from srl_agents import checkpoints
 from srl_agents.agents.prompt_file import PROMPT, Examples, write_prompt
-from srl_agents.league.manager import FINAL
+from srl_agents.league.evaluation_schedule import FINAL
 from srl_agents.league.pairs import Pairs, head_to_head
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.policy_weights import Parameters

@@ -1,5 +1,7 @@
 """What opponents behind endpoints may still be asked and cost; who has spent its budget leaves the pool.
 
+It leaves game by game: a rest that does not cover matches of a long game may cover those of a short one.
+
 Before matches are played, the most that they can ask is taken from the budget and written down; afterwards
 the rest is given back. So a run that is killed never asks more than its budget.
 
@@ -110,25 +112,37 @@ class Budgets:
                 own.requests, own.cost = counted["requests"], counted["cost"]
                 own.dearest = counted["dearest"]
 
-    def unaffordable(self, specs: Iterable[MatchSpec]) -> list[str]:
-        """Agents whose budget does not cover all that these matches may ask."""
-        asked = self._most_asked(specs)
-        return [agent for agent, matches in asked.items() if not self._covers(agent, matches)]
+    def unaffordable(self, specs: Iterable[MatchSpec]) -> list[tuple[str, str]]:
+        """(agent, environment) of whose matches a budget does not cover all that may be asked.
+
+        Where matches of an agent are of several games, it gives up the dearest first, and as few as it must.
+        """
+        by_agent: dict[str, list[MatchSpec]] = {}
+        for spec in specs:
+            for agent in set(spec.seats) & set(self._budgets):
+                by_agent.setdefault(agent, []).append(spec)
+        return [
+            (agent, env_id)
+            for agent, own in by_agent.items()
+            for env_id in self._too_dear(agent, own)
+        ]
 
     def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
-        """The matches without those of agents whose budget does not cover all of theirs; says who that is."""
+        """The matches without those that an agent's budget does not cover; says which these are."""
         gone = self.unaffordable(specs)
-        for agent in gone:
-            self.tell(agent)
-        return [spec for spec in specs if not set(gone) & set(spec.seats)]
+        for agent, env_id in gone:
+            self.tell(agent, env_id)
+        return [
+            spec for spec in specs if not any((agent, spec.env_id) in gone for agent in spec.seats)
+        ]
 
-    def tell(self, agent: str) -> None:
-        """Say that an agent's budget is spent."""
+    def tell(self, agent: str, env_id: str) -> None:
+        """Say that an agent's budget is spent, as far as a game is concerned."""
         budget, spent = self._budgets[agent], self.spent[agent]
         cost = "" if budget.cost is None else f", {spent.paid:.4g} of {budget.cost:g} paid"
         self._say(
-            f"{agent} is no longer met: {spent.asked} of its budget of {budget.requests} requests asked"
-            f"{cost}, and what is left does not cover the next matches."
+            f"{agent} is no longer met in {env_id}: {spent.asked} of its budget of {budget.requests} "
+            f"requests asked{cost}, and what is left does not cover the next matches."
         )
 
     def take(self, specs: Iterable[MatchSpec]) -> None:
@@ -171,6 +185,19 @@ class Budgets:
                 match.requests += requests
                 match.cost += sum(costs)
         self._write()
+
+    def _too_dear(self, agent: str, specs: Sequence[MatchSpec]) -> list[str]:
+        """The games that an agent gives up, so that its budget covers its matches of the others."""
+        games = sorted(
+            {spec.env_id for spec in specs}, key=lambda env_id: (self._most[env_id], env_id)
+        )
+        left = list(games)
+        while left:
+            asked = self._most_asked(spec for spec in specs if spec.env_id in left)[agent]
+            if self._covers(agent, asked):
+                break
+            left.pop()
+        return games[len(left) :]
 
     def _taken(self, own: Spent, match_id: str, seats: Sequence[int]) -> MatchSpent:
         """What is written down before a match whose seats may ask so much."""

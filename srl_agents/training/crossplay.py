@@ -18,9 +18,9 @@ import numpy as np
 
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
+from srl_agents.league.arenas import Arenas
+from srl_agents.league.evaluation_schedule import EvaluationSchedule
 from srl_agents.league.intervals import Interval, paired_interval
-from srl_agents.league.manager import League
-from srl_agents.league.settings import OpponentSettings
 from srl_agents.recipes.game_settings import arenas_of
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -179,19 +179,13 @@ def cross_play(
 
 def _matches(recipe: LeagueRecipe, players: Mapping[str, Player], seeds: int) -> list[MatchSpec]:
     (game,) = recipe.games
-    league = League(
-        arenas=arenas_of((game,)),
-        versions={},
-        starts={},
-        opponents=OpponentSettings(),
-        seed=recipe.seed,
-        held={label: player.seats for label, player in players.items() if player.seats},
-    )
+    held = {label: player.seats for label, player in players.items() if player.seats}
+    evaluation = EvaluationSchedule(Arenas(arenas_of((game,))), held)
     pairings = list(combinations_with_replacement(players, 2))
     if game.seats > 2 and not game.teams:
         pairings += [(b, a) for a, b in pairings if a != b]
     first = range(CROSSPLAY_SEEDS, CROSSPLAY_SEEDS + seeds)
-    return league.evaluation_matches("eval/crossplay", pairings, first)
+    return evaluation.matches("eval/crossplay", pairings, first)
 
 
 def _told(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from srl_agents.credit.by_game import mean_metrics
-from srl_agents.league.manager import FINAL, League
+from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.manager import League
 from srl_agents.league.points import seat_points
 from srl_agents.records import Episode
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
@@ -30,7 +31,7 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
     specs = [
         match
         for arena in league.arenas.all
-        for match in league.evaluation_matches(
+        for match in league.evaluation.matches(
             f"eval/{done}",
             [
                 (league.live(name), other)
@@ -86,7 +87,7 @@ def final_table(parts: Parts) -> None:
     specs = [
         match
         for arena in league.arenas.all
-        for match in league.round_robin(
+        for match in league.evaluation.round_robin(
             FINAL,
             [*learners, *arena.rated_against],
             recipe.evaluation.final_pairs,

@@ -91,14 +91,14 @@ def _play_now(parts: Parts, update: Update) -> None:
 
 
 def _specs(parts: Parts, number: int, rollout: RolloutSettings) -> list[MatchSpec]:
-    """The update's matches; agents whose budget does not cover theirs leave the pool before."""
+    """The update's matches; agents whose budget does not cover theirs leave those games before."""
     while True:
         specs = parts.league.training_matches(number - 1, rollout.start_states, rollout.group_size)
         spent = parts.matches.budgets.unaffordable(specs)
         if not spent:
             return specs
-        for agent in spent:
-            parts.matches.budgets.tell(agent)
+        for agent, env_id in spent:
+            parts.matches.budgets.tell(agent, env_id)
         parts.league.gone.update(spent)
 
 

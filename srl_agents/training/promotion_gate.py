@@ -73,7 +73,7 @@ class PromotionGate:
         phase = f"gate: {label_of(candidate)} against {label_of(best)}"
         pairs = self.settings.batch_pairs
         if not self.league.arenas.cooperative:
-            played = self._play(phase, self.league.gate_matches(candidate, best, first, pairs))
+            played = self._play(phase, self.league.evaluation.gate(candidate, best, first, pairs))
             return np.array(list(self._by_seed(played, candidate).values()))
         new, old = (
             self._returns(phase, who, self._partners(learner), first, pairs)
@@ -90,7 +90,7 @@ class PromotionGate:
         specs = [
             spec
             for partner in partners
-            for spec in self.league.gate_matches(who, partner, first, pairs)
+            for spec in self.league.evaluation.gate(who, partner, first, pairs)
         ]
         return self._by_seed(self._play(phase, specs), who)
 

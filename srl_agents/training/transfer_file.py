@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srl_agents.league.manager import FINAL
+from srl_agents.league.evaluation_schedule import FINAL
 from srl_agents.league.transfer import MeasuredGame, over_games, transfer_table
 from srl_agents.records import plain_json
 from srl_agents.training.parts import Parts

@@ -212,11 +212,9 @@ class LeagueVersions:
         self._load(frozen)
         for version in dropped:
             self._retire(version)
-        if self.league.opponents.payoff_pairs:
-            episodes = self._play(
-                f"payoffs of {label_of(frozen)}", self.league.payoff_matches(frozen)
-            )
-            self.league.report(episodes)
+        if pairs := self.league.opponents.payoff_pairs:
+            specs = self.league.evaluation.payoffs(frozen, self.league.past, pairs)
+            self.league.report(self._play(f"payoffs of {label_of(frozen)}", specs))
 
     def _load(self, agent: str) -> None:
         """Let a version of the pool play what its folder holds.

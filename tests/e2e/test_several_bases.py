@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from srl_agents.checkpoints import load as load_checkpoint
-from srl_agents.league.manager import FINAL
+from srl_agents.league.evaluation_schedule import FINAL
 from srl_agents.league.store import LeagueStore
 from srl_agents.memory.devices import target_of
 from srl_agents.memory.planner import plan

@@ -119,7 +119,7 @@ def test_opponents_come_from_the_kinds_with_weight(
 
 
 def test_evaluation_is_mirrored_and_never_learns() -> None:
-    specs = make_league().evaluation_matches("eval/1", [(agent("alice", 0), "tiny")], range(5))
+    specs = make_league().evaluation.matches("eval/1", [(agent("alice", 0), "tiny")], range(5))
     by_seed: dict[int, list[tuple[str, ...]]] = {}
     for spec in specs:
         assert spec.split == "eval"
@@ -134,18 +134,20 @@ def test_evaluation_is_mirrored_and_never_learns() -> None:
 
 def test_final_seeds_were_never_looked_at() -> None:
     league = make_league()
-    looked = {s.seed for s in league.evaluation_matches("eval/1", [("a", "b")], range(500))}
-    assert not looked & {s.seed for s in league.round_robin("eval/final", ["a", "b"], 500)}
+    looked = {s.seed for s in league.evaluation.matches("eval/1", [("a", "b")], range(500))}
+    assert not looked & {
+        s.seed for s in league.evaluation.round_robin("eval/final", ["a", "b"], 500)
+    }
 
 
 def test_three_seats_rotate() -> None:
     league = make_league(seats=3)
-    specs = league.evaluation_matches("eval/1", [("a", "b")], range(1))
+    specs = league.evaluation.matches("eval/1", [("a", "b")], range(1))
     assert sorted(s.seats for s in specs) == [("a", "b", "b"), ("b", "a", "b"), ("b", "b", "a")]
 
 
 def test_a_table_of_three_seats_has_everybody_alone_and_together() -> None:
-    specs = make_league(seats=3).round_robin("eval/final", ["a", "b"], 1)
+    specs = make_league(seats=3).evaluation.round_robin("eval/final", ["a", "b"], 1)
     assert Counter(s.seats.count("a") for s in specs) == {1: 3, 2: 3}
 
 
@@ -166,7 +168,7 @@ def test_hard_opponents_are_met_more_often() -> None:
     league.versions["bob"] = named("bob", 1)
     league.freeze("bob")
     league.versions["bob"] = named("bob", 2)
-    spec = league.evaluation_matches("x", [(agent("alice", 0), "tiny")], range(1))[0]
+    spec = league.evaluation.matches("x", [(agent("alice", 0), "tiny")], range(1))[0]
     for other, outcome in (("tiny", 1.0), (agent("bob", 1), -1.0)):
         for attempt in range(20):
             played = MatchSpec(
@@ -186,7 +188,7 @@ def test_void_episodes_and_with_even_priors_evaluations_move_nothing() -> None:
     league = make_league(prior="even")
     before = json.dumps(league.state())
     train = league.training_matches(0, 4, 1)
-    evals = league.evaluation_matches("eval/1", [(agent("alice", 0), "tiny")], range(2))
+    evals = league.evaluation.matches("eval/1", [(agent("alice", 0), "tiny")], range(2))
     league.report([episode(s, (1.0, -1.0), void=True) for s in train])
     league.report([episode(s, (1.0, -1.0)) for s in evals])
     assert json.dumps(league.state()) == before
@@ -367,7 +369,7 @@ def test_cooperative_points_are_returns() -> None:
 
 
 def test_cooperative_tables_have_a_diagonal() -> None:
-    specs = make_league(mode="cooperative").round_robin("eval/final", ["a", "b"], 3)
+    specs = make_league(mode="cooperative").evaluation.round_robin("eval/final", ["a", "b"], 3)
     assert Counter(s.seats for s in specs) == {
         ("a", "a"): 3, ("b", "b"): 3, ("a", "b"): 3, ("b", "a"): 3,
     }  # fmt: skip
@@ -387,7 +389,7 @@ def test_teams_are_filled_with_itself_half_of_the_time() -> None:
     assert set(held) == {1, 2}
     assert 120 < held[1] < 280
     assert all(s.teams == (0, 0, 1, 1) for s in specs)
-    evals = league.evaluation_matches("eval/1", [("a", "b")], range(1))
+    evals = league.evaluation.matches("eval/1", [("a", "b")], range(1))
     assert {s.seats for s in evals} == {("a", "a", "b", "b"), ("b", "b", "a", "a")}
 
 
@@ -398,7 +400,7 @@ def test_payoffs_of_snapshots_decide_whom_nash_meets() -> None:
     league = make_league(mirror=0, live=0, past_sampler="nash", payoff_pairs=10)
     league.versions["bob"] = named("bob", 1)
     league.freeze("bob")
-    specs = league.payoff_matches(agent("bob", 1))
+    specs = league.evaluation.payoffs(agent("bob", 1), league.past, league.opponents.payoff_pairs)
     assert len(specs) == 20
     assert {s.purpose for s in specs} == {"payoff"}
     assert not any(s.learner_seats for s in specs)
@@ -418,7 +420,7 @@ def test_new_parts_of_the_state_survive_json() -> None:
     league.versions["alice"] = named("alice", 1)
     league.freeze("alice", 5)
     league.promote("alice")
-    specs = league.payoff_matches(agent("alice", 1))
+    specs = league.evaluation.payoffs(agent("alice", 1), league.past, league.opponents.payoff_pairs)
     league.report([episode(s, (1.0, -1.0)) for s in specs])
     other = make_league(payoff_pairs=2, **EVE)
     other.load_state(json.loads(json.dumps(league.state())))
@@ -437,13 +439,13 @@ def test_ratings_from_looks_tell_who_is_hard_before_any_game() -> None:
     league = make_league(mirror=0, live=0, past=1, prior="ratings")
     for version in (1, 2):
         league.versions["bob"] = named("bob", version)
-        looks = league.evaluation_matches(
+        looks = league.evaluation.matches(
             f"eval/{version}", [(agent("bob", version), "tiny")], range(30)
         )
         wins = (1.0, -1.0) if version == 2 else (-1.0, 1.0)
         league.report([episode(s, wins if s.seats[0] != "tiny" else wins[::-1]) for s in looks])
         league.freeze("bob", version)
-    final = league.round_robin("eval/final", [agent("bob", 1), "tiny"], 30)
+    final = league.evaluation.round_robin("eval/final", [agent("bob", 1), "tiny"], 30)
     before = json.dumps(league.state())
     league.report([episode(s, (1.0, -1.0)) for s in final])
     assert json.dumps(league.state()) == before
@@ -469,7 +471,9 @@ def test_nobody_sits_where_its_role_is_not(seed: int, held: dict[str, tuple[int,
     league.freeze("bob")
     league.versions["alice"], league.versions["bob"] = named("alice", 1), named("bob", 1)
     specs = [spec for update in range(3) for spec in league.training_matches(update, 4, 2)]
-    specs += league.round_robin("eval/final", ["tiny", agent("alice", 1), agent("bob", 1)], 2)
+    specs += league.evaluation.round_robin(
+        "eval/final", ["tiny", agent("alice", 1), agent("bob", 1)], 2
+    )
     for spec in specs:
         for seat, name in enumerate(spec.seats):
             assert seat in held.get(lineage(name), (0, 1, 2))
@@ -483,6 +487,6 @@ def test_who_left_the_pool_is_drawn_no_more_and_stays_away_after_a_resume() -> N
     opponents = {"mirror": 0.0, "live": 0.0, "past": 0.0, "agents": {"org/model": 1.0}}
     league, again = (make_league(**opponents) for _ in range(2))  # type: ignore[arg-type]
     assert all("org/model" in spec.seats for spec in league.training_matches(0, 3, 2))
-    league.gone.add("org/model")
+    league.gone.add(("org/model", "connect_four-v0"))
     again.load_state(json.loads(json.dumps(league.state())))
     assert not any("org/model" in spec.seats for spec in again.training_matches(1, 3, 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,19 @@ def test_an_endpoint_needs_a_budget_and_nobody_else_has_one() -> None:
     OpponentSettings(agents={AGENT: 1.0}, budgets={AGENT: BudgetSettings(requests=5)})
     with pytest.raises(ConfigError, match=r"budgets: \['tiny'\] are no endpoints"):
         OpponentSettings(agents={"tiny": 1.0}, budgets={"tiny": BudgetSettings(requests=5)})
+
+
+def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_path: Path) -> None:
+    told: list[str] = []
+    budgets = Budgets(
+        {AGENT: BudgetSettings(requests=10)}, tmp_path, most_replies={"nim-v0": MOST, "long-v0": 8},
+        first_cost={AGENT: 0.0}, say=told.append,
+    )  # fmt: skip
+    short, long = [match(0), match(1)], [replace(match(2), env_id="long-v0")]
+    assert budgets.unaffordable([*long, *short]) == [(AGENT, "long-v0")]
+    assert budgets.affordable([*long, *short]) == short
+    assert budgets.unaffordable(long) == []
+    budgets.take(short)
+    assert set(budgets.unaffordable([*long, match(3)])) == {(AGENT, "long-v0"), (AGENT, "nim-v0")}
+    (line,) = told
+    assert "no longer met in long-v0" in line
