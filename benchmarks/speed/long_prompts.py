@@ -122,7 +122,10 @@ def main() -> int:
         }
         print(size, json.dumps(rows[size]), flush=True)
     if options.json:
-        command = f"python -m benchmarks.speed.long_prompts {' '.join(sys.argv[1:])}"
+        command = (
+            f"python -m benchmarks.speed.long_prompts --clock {options.clock} --rounds {options.rounds} "
+            f"--long {options.long}"
+        )
         options.json.write_text(
             json.dumps({"command": command, "step_tokens": rows}, indent=1) + "\n"
         )

@@ -90,7 +90,7 @@ class Decoder:
         Raises:
             ReplyRoomError: it does.
         """
-        needed = tail_places(1, self._longest_tail(row)) + len(row.prompt)
+        needed = tail_places(1, self._longest_tail(row)) + self._tree.places(len(row.prompt))
         if needed > self._live_tokens:
             raise ReplyRoomError(
                 f"a prompt of {len(row.prompt)} tokens and a reply of up to "

@@ -159,7 +159,7 @@ class VLLMSettings(EngineSettings):
             _blocks_of(base, size),
             places=self.concurrency,
             capacity=[
-                _capacity(server if isinstance(server, str) else server.url, size)
+                capacity_of(server if isinstance(server, str) else server.url, size)
                 for server in (server, *self.urls)
             ],
             reply_blocks=lambda request: math.ceil(
@@ -196,7 +196,7 @@ def _blocks_of(base: BaseModel, size: int) -> Callable[[GenerationRequest], tupl
     return blocks
 
 
-def _capacity(url: str, size: int) -> int:
+def capacity_of(url: str, size: int) -> int:
     """Blocks that a server has memory for, as it tells; where it does not, more than anybody asks for."""
     import httpx2  # noqa: PLC0415 - with several servers alone
 

@@ -12,6 +12,7 @@ from srl_agents.engines.conducted import ConductedEngine
 from srl_agents.engines.protocol import Generation, GenerationRequest
 from srl_agents.engines.settings import ENGINE
 from srl_agents.engines.vllm_engine import VLLMEngine
+from srl_agents.engines.vllm_settings import capacity_of
 from srl_agents.models.catalog import TINY
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.transports.files import FilesTransport
@@ -141,6 +142,36 @@ def test_the_deadline_holds_while_a_request_waits_for_a_place(
         await alone.close()
 
     asyncio.run(play())
+
+
+def test_no_more_is_asked_of_a_server_than_its_cache_has_room_for(
+    stubs: list[VLLMStub], transport: FilesTransport
+) -> None:
+    """Each has room for two prompts and replies, and has places for eight."""
+    sizes = []
+    for stub, blocks_there in zip(stubs, (100, 12), strict=True):
+        stub.delay_s = 0.02
+        told = f'block_size="1",num_gpu_blocks="{blocks_there}"'
+        stub.counters += f"vllm:cache_config_info{{{told}}} 1.0\n"
+        sizes.append(capacity_of(stub.url, 1))
+    assert sizes == [100, 12]
+    assert (
+        capacity_of("http://127.0.0.1:9", 1) > 10**5
+    )  # where none answers, the first request finds out
+
+    async def play() -> None:
+        chat = ChatTokenizer.load(TINY)
+        both = ConductedEngine(
+            [engine(stub, chat, transport) for stub in stubs],
+            lambda request: [(request.key, n) for n in range(5)],  # nothing is shared
+            places=8,
+            capacity=[12, 12],
+        )
+        await asyncio.gather(*(both.generate(ask(n)) for n in range(20)))
+        await both.close()
+
+    asyncio.run(play())
+    assert [stub.at_once for stub in stubs] == [2, 2]
 
 
 def test_further_servers_need_a_first_one() -> None:
