@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,9 +17,10 @@ from pathlib import Path
 
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts.record_lines import AddedLines, add_line, read_record
-from srl_envs.errors import StoreError
+from srl_envs.errors import StoreError, file_fault
 
 _ORDER, _PLAYED = ".order.json", ".played.lines"
+_NUMBER = re.compile("[0-9]{6,}")
 Group = tuple[MatchSpec, ...]
 """The attempts of one start state: they leave the buffer together."""
 
@@ -84,11 +86,17 @@ class MatchBuffer:
     Args:
         folder: for it alone; made if absent.
         most_waiting: orders that may be there and not yet be learned from.
+
+    Raises:
+        StoreError: there cannot be such a folder.
     """
 
     def __init__(self, folder: Path, most_waiting: int) -> None:
         self.folder, self._most_waiting = folder, most_waiting
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{file_fault(error, folder)}.") from None
 
     # --- orders ------------------------------------------------------------------------------
 
@@ -121,16 +129,28 @@ class MatchBuffer:
         temporary.replace(path)
 
     def numbers(self) -> list[int]:
-        """Of the orders that are there."""
-        return sorted(int(path.name.partition(".")[0]) for path in self.folder.glob(f"*{_ORDER}"))
+        """Of the orders that are there; what somebody else put there is none."""
+        names = (path.name.removesuffix(_ORDER) for path in self.folder.glob(f"*{_ORDER}"))
+        return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
     def find(self, number: int) -> MatchOrder | None:
-        """An order, if it is there."""
+        """An order, if it is there.
+
+        Raises:
+            StoreError: something else is there.
+        """
+        path = self._path(number, _ORDER)
         try:
-            content = self._path(number, _ORDER).read_text(encoding="utf-8")
+            return read_record(MatchOrder, json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        return read_record(MatchOrder, json.loads(content))
+        except OSError as error:
+            raise StoreError(f"{file_fault(error, path)}.") from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise StoreError(
+                f"{path} is no order of matches ({type(error).__name__}: {error}). Delete it: what it asked "
+                "for is ordered again."
+            ) from None
 
     def versions(self) -> set[str]:
         """Ids of the versions that the orders name."""

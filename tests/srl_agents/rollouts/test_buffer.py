@@ -143,6 +143,20 @@ def test_torn_doubled_and_damaged_lines_cost_their_own_matches_and_no_other(
     assert found == [*written, 99, 100]
 
 
+def test_what_is_no_order_is_named_or_passed_over(tmp_path: Path) -> None:
+    buffer = MatchBuffer(tmp_path / "buffer", 3)
+    for name in ("old.order.json", "1 (copy).order.json", "-00001.order.json"):
+        (buffer.folder / name).write_text("{}")
+    assert buffer.numbers() == []
+    for content in ("", "[]", "{}", '{"number": 1, "specs": [{}]}', "[" * 100_000):
+        (buffer.folder / "000001.order.json").write_text(content)
+        with pytest.raises(StoreError, match=r"000001\.order\.json is no order"):
+            buffer.versions()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        MatchBuffer(tmp_path / "file", 3)
+
+
 def test_an_unfinished_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     add_line(path, {"number": 1})
