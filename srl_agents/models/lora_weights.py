@@ -21,7 +21,7 @@ from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
 from srl_agents.models.lora_targets import Targets, means, require_useful_rank, target_layers
-from srl_agents.models.mixed_factors import stretches, with_factors
+from srl_agents.models.mixed_factors import lowered, raised, stretches
 from srl_agents.models.playing_model import LoRAPlaying, PlayingModel, second_tree
 from srl_agents.models.policy_weights import (
     ANCHOR,
@@ -93,6 +93,8 @@ class LoRAWeights(PolicyWeights):
             for key, layer in self._layers.items()
             for part, shape in (("A", (rank, layer.in_features)), ("B", (layer.out_features, rank)))
         }
+        self._parameters: dict[str, list[torch.nn.Parameter]] = {}
+        """Of adapters that were asked for."""
         self._frozen: dict[str, Tensors] = {}
         self._lent: Tensors | None = None
         """The frozen version that forwards pass through."""
@@ -153,6 +155,7 @@ class LoRAWeights(PolicyWeights):
     def remove(self, name: str) -> None:
         """See `PolicyWeights`."""
         active = self._active
+        self._parameters.pop(name, None)
         self.model.delete_adapter(name)
         self._settle(active)
 
@@ -194,9 +197,18 @@ class LoRAWeights(PolicyWeights):
             self._set_learning(ANCHOR, learns=False)
 
     def _set_learning(self, name: str, *, learns: bool) -> None:
-        for layer in self._layers.values():
-            for part in (layer.lora_A, layer.lora_B):
-                part[name].weight.requires_grad_(learns)
+        for parameter in self._parameters_of(name):
+            parameter.requires_grad_(learns)
+
+    def _parameters_of(self, name: str) -> list[torch.nn.Parameter]:
+        """A, then B, of each layer in turn; looked up once, as looking takes longer than most uses."""
+        if name not in self._parameters:
+            self._parameters[name] = [
+                part[name].weight
+                for layer in self._layers.values()
+                for part in (layer.lora_A, layer.lora_B)
+            ]
+        return self._parameters[name]
 
     @contextmanager
     def acting(self, places: torch.Tensor) -> Iterator[None]:
@@ -273,22 +285,33 @@ class LoRAWeights(PolicyWeights):
         some = stretches(names)
         in_turn = [name for one in some for name in one.names]
         scaling = self._config.lora_alpha / self._config.r
+        own = [self._parameters_of(name) for name in in_turn]
         factors = {
-            layer: [
-                [part[name].weight for name in in_turn] for part in (layer.lora_A, layer.lora_B)
-            ]
-            for layer in self._layers.values()
+            layer: [[mine[2 * place + part] for mine in own] for part in range(2)]
+            for place, layer in enumerate(self._layers.values())
         }
+        lows: dict[Any, tuple[torch.Tensor, ...]] = {}
 
-        def add(layer: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        def lower(layer: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             places = self._required_places() if self.opening else None
-            return with_factors(
-                output, inputs[0], some, *factors[layer], scaling=scaling, places=places
+            read, lows[layer] = lowered(
+                inputs[0], some, factors[layer][0], scaling=scaling, places=places
             )
+            return read, *inputs[1:]
 
-        trained = [p for name in set(names) for p in self.trainable(name).values()]
+        def add(layer: Any, _: Any, output: torch.Tensor) -> torch.Tensor:
+            return raised(output, lows.pop(layer), some, factors[layer][1])
+
+        trained = [p for name in set(names) for p in self._parameters_of(name)]
         before = [parameter.requires_grad for parameter in trained]
-        hooks = [layer.register_forward_hook(add) for layer in self._layers.values()]
+        hooks = [
+            hook
+            for layer in self._layers.values()
+            for hook in (
+                layer.register_forward_pre_hook(lower),
+                layer.register_forward_hook(add),
+            )
+        ]
         for parameter in trained:
             parameter.requires_grad_(True)
         try:
@@ -302,11 +325,7 @@ class LoRAWeights(PolicyWeights):
 
     def trainable(self, name: str) -> dict[str, torch.nn.Parameter]:
         """See `PolicyWeights`; by PEFT's file names."""
-        return {
-            f"{key}.lora_{part}.weight": getattr(layer, f"lora_{part}")[name].weight
-            for key, layer in self._layers.items()
-            for part in ("A", "B")
-        }
+        return dict(zip(self._shapes, self._parameters_of(name), strict=True))
 
     def tensors(self, name: str) -> Tensors:
         """See `PolicyWeights`."""

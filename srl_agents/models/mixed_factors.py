@@ -2,6 +2,10 @@
 
 Neighbours with equally many rows are one batch of matrix products over their stacked factors. Two products
 per adapter and layer would be thousands of small ones, whose calls cost more than their arithmetic.
+
+What a layer reads goes through `lowered` and what it says through `raised`. On the way back the frozen layer
+has then made a tensor of the slopes of its inputs by the time the factors' part is known, and that part is
+added to it where it lies.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -49,111 +53,162 @@ def _runs(names: Sequence[str]) -> Iterator[tuple[str, int]]:
         yield name, len(list(rows))
 
 
-def with_factors(
-    output: torch.Tensor,
+def lowered(
     inputs: torch.Tensor,
     some: Sequence[Stretch],
     downs: Sequence[torch.Tensor],
-    ups: Sequence[torch.Tensor],
     *,
     scaling: float,
     places: torch.Tensor | None,
-) -> torch.Tensor:
-    """(R, L, outputs) what a layer says, plus scaling * inputs A^T B^T with each row's own A and B.
+) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    """What the frozen layer is to read, and scaling * A inputs^T with each row's own A.
 
     Args:
-        output: (R, L, outputs) of the frozen layer, a linear one; may be overwritten.
-        inputs: (R, L, inputs) of the layer.
+        inputs: (R, L, inputs) of the layer, a linear one.
         some: which rows are whose.
         downs: (rank, inputs) A of each adapter, in the order of the stretches.
-        ups: (outputs, rank) B.
         scaling: of the update.
         places: (R, L, 1) or (1, L, 1) where adapters act; everywhere if None.
+
+    Returns:
+        The inputs themselves, and (n, rank, rows of each * L) of each stretch.
     """
     how = _How(tuple(some), scaling, places)
-    told: torch.Tensor = _Factors.apply(output, inputs, how, *downs, *ups)  # type: ignore[no-untyped-call]
+    if inputs.requires_grad:
+        read, *lows = _Lowered.apply(inputs, how, *downs)  # type: ignore[no-untyped-call]
+        return read, tuple(lows)
+    # as an output of the function they would have slopes that nobody wants
+    _, *lows = _Lowered.apply(inputs, how, *downs)  # type: ignore[no-untyped-call]
+    return inputs, tuple(lows)
+
+
+def raised(
+    output: torch.Tensor,
+    lows: Sequence[torch.Tensor],
+    some: Sequence[Stretch],
+    ups: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """(R, L, outputs) what a layer says, plus what adapters add to it.
+
+    Args:
+        output: (R, L, outputs) of the frozen layer; may be overwritten.
+        lows: from `lowered`.
+        some: which rows are whose.
+        ups: (outputs, rank) B of each adapter, in the order of the stretches.
+    """
+    told: torch.Tensor = _Raised.apply(output, tuple(some), *lows, *ups)  # type: ignore[no-untyped-call]
     return told
 
 
-class _How(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _How:
     """What no gradient flows to."""
 
     some: tuple[Stretch, ...]
     scaling: float
     places: torch.Tensor | None
 
+    def scale(self, one: Stretch, low: torch.Tensor, rows: int) -> torch.Tensor:
+        """(n, rank, rows of each * L) in place: times the scaling, and 0 where no adapter acts.
 
-class _Factors(torch.autograd.Function):
-    """Keeps the inputs and (R, L, rank); factors are stacked again in the backward pass."""
+        Args:
+            one: the stretch.
+            low: to change.
+            rows: of the batch.
+        """
+        low *= self.scaling
+        if self.places is not None:
+            low *= one.of(self.places.expand(rows, -1, -1)).mT
+        return low
+
+
+class _Lowered(torch.autograd.Function):
+    """Keeps the inputs; factors are stacked again in the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: torch.Tensor, how: _How, *downs: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        kind = inputs.device.type
+        fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        ctx.how, ctx.dtype = how, fast or downs[0].dtype
+        lows = []
+        with torch.autocast(kind, enabled=False):
+            for one, down in _stacked(how.some, downs, ctx.dtype):
+                # inputs as the right factor: the other order reads them twice as slowly on a CPU
+                low = torch.bmm(down, one.of(inputs).to(ctx.dtype).mT)
+                lows.append(how.scale(one, low, len(inputs)))
+        ctx.save_for_backward(inputs, *downs)
+        return inputs, *lows
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (back, *withins), (inputs, *saved), how = slopes, ctx.saved_tensors, ctx.how
+        gradients: list[torch.Tensor] = []
+        reads = ctx.needs_input_grad[0]
+        if reads and not back.is_contiguous():
+            back = back.contiguous()
+        stacked = _stacked(how.some, saved, ctx.dtype)
+        for within, (one, down) in zip(withins, stacked, strict=True):
+            how.scale(one, within, len(inputs))
+            below = one.of(inputs).to(ctx.dtype)
+            gradients += torch.bmm(within, below).to(saved[0].dtype)
+            if reads:
+                # a linear layer's slopes of its inputs are a product that nobody else has
+                _add_product(one.of(back), within.mT, down)
+        return back if reads else None, None, *gradients
+
+
+class _Raised(torch.autograd.Function):
+    """Keeps what `_Lowered` said; factors are stacked again in the backward pass."""
 
     @staticmethod
     def forward(
         ctx: Any,
         output: torch.Tensor,
-        inputs: torch.Tensor,
-        how: _How,
+        some: tuple[Stretch, ...],
         *factors: torch.Tensor,
     ) -> torch.Tensor:
-        kind = inputs.device.type
-        fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-        ctx.how, ctx.dtype, lows = how, fast or factors[0].dtype, []
+        lows, ups = factors[: len(some)], factors[len(some) :]
         if output.is_contiguous() and not output._is_view():  # type: ignore[no-untyped-call]
             told = output  # no linear layer needs what it said on the way back
             ctx.mark_dirty(output)
         else:
             told = output.clone(memory_format=torch.contiguous_format)
-        with torch.autocast(kind, enabled=False):
-            for one, down, up in _stacked(how.some, factors, ctx.dtype):
-                low = torch.bmm(one.of(inputs).to(ctx.dtype), down.mT)
-                if how.places is not None:
-                    low *= _of_places(one, how.places, inputs)
-                lows.append(low)
-                if told.dtype == ctx.dtype:
-                    one.of(told).baddbmm_(low, up.mT, alpha=how.scaling)
-                else:
-                    part = torch.bmm(low, up.mT).to(told.dtype)
-                    one.of(told).add_(part, alpha=how.scaling)
-        ctx.save_for_backward(inputs, *lows, *factors)
+        with torch.autocast(output.device.type, enabled=False):
+            for low, (one, up) in zip(lows, _stacked(some, ups, lows[0].dtype), strict=True):
+                _add_product(one.of(told), low.mT, up.mT)
+        ctx.some = some
+        ctx.save_for_backward(*factors)
         return told
 
     @staticmethod
     def backward(ctx: Any, *incoming: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (slope,), (inputs, *saved), how = incoming, ctx.saved_tensors, ctx.how
-        lows, factors = saved[: len(how.some)], saved[len(how.some) :]
-        downs: list[torch.Tensor] = []
-        ups: list[torch.Tensor] = []
-        back = None
-        if ctx.needs_input_grad[1]:
-            back = torch.empty_like(inputs, memory_format=torch.contiguous_format)
-        stacked = _stacked(how.some, factors, ctx.dtype)
-        for low, (one, down, up) in zip(lows, stacked, strict=True):
-            above = one.of(slope).to(ctx.dtype)
-            # slopes as the right factor: the other order reads them two to three times as slowly on a CPU
-            within = torch.bmm(up.mT, above.mT).mT * how.scaling
-            if how.places is not None:
-                within *= _of_places(one, how.places, inputs)
-            below = one.of(inputs).to(ctx.dtype)
-            ups += torch.bmm((low * how.scaling).mT, above).mT.to(factors[0].dtype).contiguous()
-            downs += torch.bmm(within.mT, below).to(factors[0].dtype)
-            if back is not None:
-                one.of(back).copy_(torch.bmm(within, down))
-        return slope, back, None, *downs, *ups
+        (slope,), some, saved = incoming, ctx.some, ctx.saved_tensors
+        lows, ups = saved[: len(some)], saved[len(some) :]
+        withins: list[torch.Tensor] = []
+        gradients: list[torch.Tensor] = []
+        for low, (one, up) in zip(lows, _stacked(some, ups, lows[0].dtype), strict=True):
+            above = one.of(slope).to(low.dtype)
+            withins.append(torch.bmm(up.mT, above.mT))
+            gradients += torch.bmm(low, above).mT.to(ups[0].dtype).contiguous()
+        return slope, None, *withins, *gradients
+
+
+def _add_product(rows: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Add left @ right, computed in their own type, to rows."""
+    if rows.dtype == left.dtype:
+        rows.baddbmm_(left, right)
+    else:
+        rows += torch.bmm(left, right).to(rows.dtype)
 
 
 def _stacked(
-    some: Sequence[Stretch],
-    factors: list[torch.Tensor] | tuple[torch.Tensor, ...],
-    dtype: torch.dtype,
-) -> Iterator[tuple[Stretch, torch.Tensor, torch.Tensor]]:
-    """Each stretch with its (n, rank, inputs) and (n, outputs, rank)."""
-    downs, ups = factors[: len(factors) // 2], factors[len(factors) // 2 :]
+    some: Sequence[Stretch], factors: Sequence[torch.Tensor], dtype: torch.dtype
+) -> Iterator[tuple[Stretch, torch.Tensor]]:
+    """Each stretch with the factors of its adapters."""
     start = 0
     for one in some:
-        own = slice(start, start + len(one.names))
-        yield one, torch.stack(downs[own]).to(dtype), torch.stack(ups[own]).to(dtype)
-        start = own.stop
-
-
-def _of_places(one: Stretch, places: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-    """(n, rows of each * L, 1) where the stretch's adapters act."""
-    return one.of(places.expand(len(inputs), -1, -1))
+        stop = start + len(one.names)
+        yield one, torch.stack(tuple(factors[start:stop])).to(dtype)
+        start = stop

@@ -77,7 +77,8 @@ def mixed_gradients(
     for name, batch in batches.items():
         learners[name].begin(batch)
     first = next(iter(learners.values()))
-    first.base.model.train()  # once for all, as it walks over the modules of all adapters
+    if not first.base.model.training:
+        first.base.model.train()  # walks over the modules of all adapters
     for waiting in _passes(learners, batches):
         # factors of neighbours with equally many rows are one product
         parts = sorted(waiting, key=len)
