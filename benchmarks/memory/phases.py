@@ -21,6 +21,7 @@ from rich.console import Console
 from benchmarks.memory.child_peaks import in_child
 from srl_agents.memory.phase_manager import TRACE
 from srl_agents.metrics import ConsoleView
+from srl_agents.models.host_allocator import return_large_blocks
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
 from srl_envs.settings import build
@@ -53,6 +54,7 @@ def recipe_of(options: argparse.Namespace, budget_gib: float | None) -> LeagueRe
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """One run in this process; its trace."""
+    return_large_blocks()  # as `srl train` does
     recipe = recipe_of(options, options.budget_gib)
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(options.runs or scratch) / ("free" if options.budget_gib is None else "bound")

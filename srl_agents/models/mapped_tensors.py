@@ -39,6 +39,8 @@ class MappedTensors:
             file.truncate(self.bytes)
             self._map = mmap.mmap(file.fileno(), self.bytes)
         for tensor, start in zip(tensors, starts, strict=True):
+            if not tensor.numel():
+                continue
             place = torch.frombuffer(
                 self._map, dtype=tensor.dtype, count=tensor.numel(), offset=start
             ).view(tensor.shape)

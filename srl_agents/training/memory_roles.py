@@ -21,6 +21,7 @@ from srl_envs.errors import ConfigError
 _PLAY = frozenset({"base", "versions", "engine"})
 _READ = frozenset({"base", "adapters", "critic"})
 _JUDGE = frozenset({"base", "reward model"})
+_KEPT = frozenset({"adapters", "critic", "optimizer state", "reward model", "reward optimizer"})
 NEEDS = {
     "play": _PLAY,
     "judge": _JUDGE,
@@ -32,9 +33,8 @@ NEEDS = {
     "publish": frozenset({"adapters", "versions"}),
     "look": _PLAY,
     "snapshot": _PLAY | {"adapters"},
-    "checkpoint": frozenset(
-        {"adapters", "critic", "optimizer state", "reward model", "reward optimizer"}
-    ),
+    "checkpoint": _KEPT,
+    "hold": _KEPT,
 }
 """Phase -> what it touches."""
 IN_TURN = ("credit", "gradients")

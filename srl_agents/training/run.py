@@ -186,7 +186,11 @@ class LeagueTraining:
         written = checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done
         small = all(base.parameters == "lora" for base in recipe.bases)
         if recipe.survival.hold_last_update and small and not written:
-            self._held = state.gather(self.parts, self.done, update.score).copied()
+            on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
+            bound = recipe.memory.budget_gib is not None and on_host
+            with self.parts.memory.phase("hold"):
+                gathered = state.gather(self.parts, self.done, update.score)
+                self._held = gathered.copied(self.parts.folder if bound else None)
 
     def keep_last(self, *, before: int) -> str:
         """Make the last whole update a checkpoint, if it is none yet.

@@ -9,6 +9,7 @@ from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import Checkpoint
+from srl_agents.models.mapped_tensors import MappedTensors
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.parts import Parts
 from srl_agents.training.run_folder import CHECKPOINTS
@@ -31,13 +32,26 @@ class Gathered:
     score: float | None
     """Of the learners in this update's look, if there was one."""
 
-    def copied(self) -> Gathered:
-        """The same in memory of its own, which later updates do not change."""
-        tensors = {
-            name: {key: tensor.detach().to("cpu", copy=True) for key, tensor in group.items()}
+    def copied(self, folder: Path | None = None) -> Gathered:
+        """The same where later updates do not change it.
+
+        Args:
+            folder: of a file for the copy, which then takes no memory until it is read; memory if absent.
+        """
+        own = {
+            name: {key: tensor.detach().cpu() for key, tensor in group.items()}
             for name, group in self.tensors.items()
         }
-        return replace(self, tensors=tensors, state=copy.deepcopy(self.state))
+        if folder is not None:
+            MappedTensors(
+                [tensor for group in own.values() for tensor in group.values()], folder
+            ).leave_memory()
+        else:
+            own = {
+                name: {key: tensor.clone() for key, tensor in group.items()}
+                for name, group in own.items()
+            }
+        return replace(self, tensors=own, state=copy.deepcopy(self.state))
 
     def write(self, recipe: LeagueRecipe, folder: Path) -> Path:
         """Make it a checkpoint of the run in a folder; returns the checkpoint's."""
