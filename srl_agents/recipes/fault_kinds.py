@@ -106,7 +106,8 @@ FAULTS: Mapping[str, FaultKind] = {
         may=_OUTSIDE,
     ),
     "reward_collapsed": FaultKind(
-        what="for reward_patience updates the reward is below its lowest by more than its whole range",
+        what="for reward_patience updates the reward is as low as it ever was, and below the twice as many "
+        "updates before by more than their range; until it is back",
         cause="steps that broke the learner, or opponents that it cannot answer",
         fix=f"{_CALMER}; look at opponents and at srl report",
         policy="roll_back",

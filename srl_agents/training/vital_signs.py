@@ -14,7 +14,7 @@ _ENOUGH = 4
 _KEPT = 200
 """Numbers of each kind that are remembered."""
 _LEAST_DROP = 0.1
-"""Of reward, where it never moved before."""
+"""Of reward, where it did not move before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +44,10 @@ class _Past:
     """Updates in a row."""
     first_weights: float = 0.0
     """Norm of the weights; 0 before it is known."""
+    fell_from: float | None = None
+    """Reward that would end a collapse; None where there is none."""
+    fell_in: int = 0
+    """Update in which it began."""
 
 
 class VitalSigns:
@@ -141,17 +145,21 @@ class VitalSigns:
     def _reward(self, past: _Past, update: int, name: str) -> Finding | None:
         patience = self._settings.reward_patience
         before, recent = past.rewards[:-patience], past.rewards[-patience:]
-        if len(before) < 2 * patience:
-            return None
-        drop = max(max(before) - min(before), _LEAST_DROP)
-        if max(recent) >= min(before) - drop:
+        usual = before[-2 * patience :]
+        if past.fell_from is not None and max(recent) >= past.fell_from:
+            past.fell_from = None
+        if past.fell_from is None and len(usual) == 2 * patience:
+            limit = min(usual) - max(max(usual) - min(usual), _LEAST_DROP)
+            # a fall to what was seen before comes from stronger opponents or harder levels
+            if max(recent) < limit and max(recent) <= min(before):
+                past.fell_from, past.fell_in = limit, update - patience + 1
+        if past.fell_from is None:
             return None
         told = (
-            f"at most {max(recent):.3g} in {patience} updates, and {min(before):.3g} or more before"
+            f"at most {max(recent):.3g} in {patience} updates, and above {past.fell_from:.3g} until "
+            f"update {past.fell_in}"
         )
-        return Finding(
-            fault="reward_collapsed", told=told, learner=name, since=update - patience + 1
-        )
+        return Finding(fault="reward_collapsed", told=told, learner=name, since=past.fell_in)
 
     def state(self) -> dict[str, Any]:
         """JSON values."""

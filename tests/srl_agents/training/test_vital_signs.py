@@ -66,11 +66,29 @@ def test_weights_entropy_and_reward_are_judged_over_updates() -> None:
     assert (found.fault, found.since) == ("reward_collapsed", 5)
 
 
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=60))
-def test_rewards_within_the_range_seen_first_are_no_collapse(rewards: list[float]) -> None:
+def collapses(rewards: list[float]) -> list[int]:
+    """Updates, from 1, after which a collapse of the reward is told."""
     seen = VitalSigns(SurvivalSettings(), ["alice"])
-    for number, reward in enumerate([-1.0, 1.0, *rewards], 1):
-        assert seen.after_update(number, "alice", {"reward": reward}, 1.0) == []
+    found = [
+        seen.after_update(number, "alice", {"reward": reward}, 1.0)
+        for number, reward in enumerate(rewards, 1)
+    ]
+    return [number for number, findings in enumerate(found, 1) if findings]
+
+
+@given(st.lists(st.floats(0, 0.1), max_size=60), st.floats(0, 0.02))
+def test_noise_and_a_slow_decline_are_no_collapse(noise: list[float], slope: float) -> None:
+    assert collapses(noise) == []
+    assert collapses([1.0 - slope * number for number in range(60)]) == []
+
+
+def test_a_learner_that_forgets_all_it_learned_has_collapsed_until_it_is_back() -> None:
+    climb = [0.0, 0.1, 0.3, 0.6, *[0.9, 0.95] * 5]
+    assert collapses([*climb, *[0.0] * 8, *[0.9] * 3]) == [19, 20, 21, 22]
+
+
+def test_a_harder_level_is_no_collapse() -> None:
+    assert collapses([0.1, *[0.9] * 12, *[0.3] * 8]) == []
 
 
 def test_a_resumed_run_remembers_what_is_usual() -> None:
