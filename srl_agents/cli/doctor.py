@@ -50,7 +50,13 @@ def _run(folder: Path, as_json: bool) -> int:
 
     if not (folder / RECIPE).is_file():
         raise ConfigError(f"{folder} holds no run. Give the folder that `srl train` named.")
-    found = diagnose(folder, read_yaml(folder / RECIPE))
+    recipe = read_yaml(folder / RECIPE)
+    if "agents" in recipe:
+        raise ConfigError(
+            f"{folder} is a run of agents that play and do not learn, which has no metrics. "
+            f"`srl league status {folder}` says where it stands."
+        )
+    found = diagnose(folder, recipe)
     if as_json:
         print(plain_json([asdict(one) for one in found], indent=1))
     elif not found:

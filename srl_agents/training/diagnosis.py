@@ -5,7 +5,6 @@ Arithmetic on the records that every run writes; nothing is loaded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.recipes.fault_kinds import FAULTS
-from srl_agents.training.survival import EVENTS
+from srl_agents.training.survival import read_events
 
 _RECENT = 5
 """Updates that say how a run is now."""
@@ -61,10 +60,8 @@ def diagnose(folder: Path, recipe: Mapping[str, Any]) -> list[Complaint]:
 
 def _of_faults(folder: Path, updates: int) -> Iterator[Complaint]:
     """What the run met; the last attempt's faults are likelier to matter than old ones."""
-    path = folder / EVENTS
-    events = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     last: dict[tuple[str, str], dict[str, Any]] = {}
-    for event in events:
+    for event in read_events(folder):
         last[event["fault"], event["learner"]] = event
     for (fault, learner), event in last.items():
         ended = event["policy"] == "stop"

@@ -99,8 +99,11 @@ def keep_changes(folder: Path, changes: Sequence[Change], after: int) -> None:
     """
     if changes:
         told = {c.key: {"there": c.there, "here": c.here, "effect": c.effect} for c in changes}
-        with (folder / CHANGES).open("a") as file:
-            file.write(plain_json({"after": after, "changes": told}) + "\n")
+        path = folder / CHANGES
+        before = path.read_text() if path.is_file() else ""
+        work = path.with_suffix(".tmp")
+        work.write_text(before + plain_json({"after": after, "changes": told}) + "\n")
+        work.replace(path)  # a full disk leaves no part of a line
 
 
 def changed_before(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.fault_kinds import FAULTS, Policy
 from srl_agents.recipes.survival_settings import SurvivalSettings
 from srl_agents.records import plain_json
@@ -165,14 +166,18 @@ class RolledBack:
 def play_halved_after(folder: Path) -> int:
     """The last update in which play went on with half as much at once, so that it rounds differently; 0 if
     it never did."""
-    path = folder / EVENTS
-    lines = path.read_text().splitlines() if path.is_file() else []
-    events = map(json.loads, lines)
-    return max((e["update"] for e in events if e["policy"] == "halve_play"), default=0)
+    return max((e["update"] for e in read_events(folder) if e["policy"] == "halve_play"), default=0)
 
 
 def write_event(folder: Path, update: int, finding: Finding, policy: Policy) -> None:
     """Append a line about a fault to the run's `EVENTS`."""
     line = {"update": update, "policy": policy, **asdict(finding), "time": round(time.time(), 3)}
-    with (folder / EVENTS).open("a") as file:
-        file.write(plain_json(line) + "\n")
+    with (folder / EVENTS).open("ab+") as file:
+        file.seek(max(file.tell() - 1, 0))
+        torn = file.read() not in (b"", b"\n")  # a full disk took a part of a line
+        file.write(("\n" * torn + plain_json(line) + "\n").encode())
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's `EVENTS`, but for those that were cut off."""
+    return read_lines(folder / EVENTS)

@@ -9,6 +9,8 @@ import pytest
 
 from srl_agents.cli.doctor import main
 from srl_agents.training.diagnosis import diagnose
+from srl_agents.training.survival import EVENTS, write_event
+from srl_agents.training.vital_signs import Finding
 from srl_envs.errors import ConfigError
 
 HEALTHY = {"reward": 0.1, "invalid_share": 0.02, "flat_groups": 0.3, "rows": 64.0, "entropy": 1.0}
@@ -65,6 +67,25 @@ def test_the_fault_that_stopped_a_run_comes_first(
     first, second = json.loads(capsys.readouterr().out)
     assert first["what"] == "disk_full in update 13 (stop): no room"
     assert first["likelihood"] > second["likelihood"]
+
+
+def test_a_fault_is_read_though_a_full_disk_cut_the_line_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_with(tmp_path)
+    (tmp_path / EVENTS).write_text('{"update": 12, "policy": "st')
+    assert main([str(tmp_path)]) == 0
+    write_event(tmp_path, 13, Finding(fault="disk_full", told="no room"), "stop")
+    with pytest.warns(UserWarning, match="left out line 1"):
+        assert main([str(tmp_path), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out.partition("\n")[2])
+    assert [one["what"] for one in found] == ["disk_full in update 13 (stop): no room"]
+
+
+def test_agents_that_do_not_learn_have_no_metrics_to_read(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("agents: ['bot:weak', 'bot:strong']")
+    with pytest.raises(ConfigError, match="srl league status"):
+        main([str(tmp_path)])
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
