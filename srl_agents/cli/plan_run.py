@@ -82,6 +82,13 @@ def plan_of(
         raise ConfigError(f"{name} has agents that play and no learners: there is nothing to plan.")
     described = describe(recipe, accelerator=target.accelerator)
     if prompt_tokens is not None:
+        context = min(base.model.context for base in described.bases)
+        room = context - described.traffic.reply_tokens
+        if prompt_tokens > room:
+            raise ConfigError(
+                f"prompt_tokens={prompt_tokens}: a context of {context} tokens has room for {room} and a "
+                f"reply of {described.traffic.reply_tokens}."
+            )
         longer = replace(
             described.traffic,
             prompt_tokens=prompt_tokens,

@@ -76,6 +76,11 @@ def test_a_model_that_nobody_knows_is_refused_with_the_nearest(tmp_path: Path) -
         describe(load(LeagueRecipe, path), accelerator=True)
 
 
+def test_prompts_that_the_models_context_has_no_room_for_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"4096 tokens has room for 4088 and a reply of 8"):
+        plan_of("quickstart-tiny", target_of("4GB"), prompt_tokens=4089)
+
+
 def test_a_run_that_cannot_fit_is_refused_before_it_loads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
