@@ -229,7 +229,8 @@ def adapter_shape(folder: Path) -> Shape:
         config = json.loads((folder / _CONFIG).read_text())
         shape = int(config["r"]), float(config["lora_alpha"])
     except FileNotFoundError:
-        beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        around = folder.parent.iterdir() if folder.parent.is_dir() else ()
+        beside = [path.name for path in around if path.name != folder.name]
         what = "holds no adapter" if folder.is_dir() else "is not there"
         raise UnknownPolicyError(
             f"{folder} is no adapter folder: it {what}.{nearest(folder.name, beside)} It must hold {_CONFIG} "
