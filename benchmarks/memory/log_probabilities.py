@@ -3,10 +3,10 @@
     python -m benchmarks.memory.log_probabilities [--tokens 2048] [--json FILE]
 
 ``head`` is the output head alone: hidden states of ``--tokens`` tokens, their log-probabilities and the
-gradient back to the states; the head is frozen, as beside LoRA. ``learner`` is a whole GRPO gradient of 8
-rows of 192 prompt and 64 reply tokens on a model of two layers, which TRL's head reads at every position on a
-CPU. Every way runs in a process of its own, in turn, on one torch thread. Seconds are CPU seconds of the
-median repetition; memory is the peak of the process above what it held before.
+gradient back to the states; the head is frozen, as beside LoRA. ``learner`` is a whole GRPO gradient of
+``--rows`` rows of 192 prompt and 64 reply tokens on a model of two layers, which TRL's head reads at every
+position on a CPU. Every way runs in a process of its own, in turn, on one torch thread. Seconds are CPU
+seconds of the median repetition; memory is the peak of the process above what it held before.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ def head_way(way: str, tokens: int) -> Callable[[], torch.Tensor]:
     return gradient
 
 
-def learner_way(way: str, folder: Path) -> Callable[[], torch.Tensor]:
+def learner_way(way: str, folder: Path, rows: int) -> Callable[[], torch.Tensor]:
     """A function that computes one gradient of a learner and returns its norm."""
     base = BaseModel.load(folder, device="cpu")
-    settings = GRPOSettings(log_probabilities=way, micro_batch_rows=8)  # type: ignore[arg-type]
+    settings = GRPOSettings(log_probabilities=way, micro_batch_rows=rows)  # type: ignore[arg-type]
     learner = GRPOLearner("learner", base, settings, temperature=1.0, seed=0)
     rng = np.random.default_rng(0)
-    prompts, replies = np.ones((8, 192), dtype=bool), np.ones((8, 64), dtype=bool)
+    prompts, replies = np.ones((rows, 192), dtype=bool), np.ones((rows, 64), dtype=bool)
     batch = TrainingBatch(
         learner="learner",
-        versions=(WeightVersion("learner", 0, "0123456789abcdef"),) * 8,
+        versions=(WeightVersion("learner", 0, "0123456789abcdef"),) * rows,
         prompt_ids_RP=rng.integers(3, 300, size=prompts.shape),
         prompt_mask_RP=prompts,
         completion_ids_RT=rng.integers(3, 300, size=replies.shape),
         completion_mask_RT=replies,
         learned_RT=replies,
         logprobs_RT=np.full(replies.shape, -12.0, dtype=np.float32),
-        advantages_RT=np.repeat(rng.normal(size=(8, 1)), 64, axis=1).astype(np.float32),
+        advantages_RT=np.repeat(rng.normal(size=(rows, 1)), 64, axis=1).astype(np.float32),
     )
     # on policy, so that no ratio is clipped
     batch.logprobs_RT[:] = learner.token_logprobs(batch, "learner")
@@ -92,7 +92,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     if options.part == "head":
         work = head_way(options.way, options.tokens)
     else:
-        work = learner_way(options.way, Path(options.folder))
+        work = learner_way(options.way, Path(options.folder), options.rows)
     if options.part == "learner":
         work()  # the probe and TRL's first pass
     held = status_mib("VmRSS")
@@ -115,6 +115,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--json", help="also write the numbers to this file")
     parser.add_argument("--part", choices=list(WAYS), help=argparse.SUPPRESS)
@@ -129,7 +130,11 @@ def main() -> None:
         random_model.build(
             Path(folder), kind="qwen2", hidden=WIDTH, vocab=VOCABULARY, tied=True, context=512
         )
-        shared = ["--tokens", str(options.tokens), "--repetitions", str(options.repetitions)]
+        shared = [
+            part
+            for key in ("tokens", "rows", "repetitions")
+            for part in (f"--{key}", str(getattr(options, key)))
+        ]
         for part, ways in WAYS.items():
             for way in ways:
                 told = ["--part", part, "--way", way, "--folder", folder]
@@ -141,7 +146,8 @@ def main() -> None:
                     flush=True,
                 )
     if options.json:
-        result = {"vocabulary": VOCABULARY, "width": WIDTH, "tokens": options.tokens, **found}
+        shape = {"vocabulary": VOCABULARY, "width": WIDTH}
+        result = shape | {"tokens": options.tokens, "rows": options.rows, **found}
         Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
 
 
