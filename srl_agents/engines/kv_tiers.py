@@ -179,7 +179,7 @@ class KVTiers:
 
         Args:
             name: of its tokens, their owner and all before them.
-            kv: (layers, 2, K, `BLOCK`, D).
+            kv: (layers, 2, K, `BLOCK`, D), or what `EightBits.pack` makes of that.
         """
         self._shape = tuple(kv.shape), kv.dtype
         self._watch(name)
@@ -203,7 +203,8 @@ class KVTiers:
             device: to bring them to.
 
         Returns:
-            (layers, 2, K, blocks times `BLOCK`, D), or None if the first block is not to be had.
+            (layers, 2, K, blocks times `BLOCK`, D), as they were put, or None if the first block is not to
+            be had.
         """
         began_s, found = self._clock(), []
         for name in names:

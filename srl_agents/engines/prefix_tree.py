@@ -42,7 +42,7 @@ class Node:
     computed: int = 0
     """Tokens from the first on whose keys and values are there."""
     packed: torch.Tensor | None = None
-    """The same in 8 bits, once nobody has read them for a while."""
+    """The same in 8 bits, from the end of the first step in which no row held it."""
     branch: Hashable = None
     """Under which its parent has it: its first token, or who reads from there on and that token."""
     children: dict[Hashable, Node] = field(default_factory=dict)
