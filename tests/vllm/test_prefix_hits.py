@@ -36,9 +36,10 @@ def test_two_servers_keep_nearly_all_hits_that_one_without_limit_would_have(tmp_
         "connect_four-v0",
         blocks=600,
         states=2,
-        attempts=2,
+        attempts=4,
         folder=tmp_path,
         servers=2,
     )
     assert all(found["queries_by_server"])
-    assert found["share_of_possible"] >= 0.95
+    assert found["batches_missed"] == 0
+    assert found["share_of_possible"] >= 0.97
