@@ -52,7 +52,7 @@ def test_public_suites_at_their_own_length(env_id: str) -> None:
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "public_suites"])
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())
 def test_environment_keeps_the_contract_for_long(env_id: str, check: str) -> None:
-    CHECKS[check](env_id, 2 if env_id in EPISODES else 12)
+    CHECKS[check](env_id, 2 if env_id in EPISODES else 8)
 
 
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())

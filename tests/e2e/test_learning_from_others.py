@@ -24,7 +24,7 @@ name: others
 model: tiny
 env: connect_four-v0
 env_options: {rows: 4, cols: 4, k: 3}
-updates: 3
+updates: 2
 learners: [alice, bob]
 prompt: {examples: [{observation: a board, reply: "<action>1</action>"}]}
 lora: {rank: 2, alpha: 4}
@@ -32,8 +32,8 @@ rollout: {start_states: 2, group_size: 4, max_new_tokens: 6}
 opponents: {mirror: 1, live: 1, past: 0}
 training: {learning_rate: 0.01}
 evaluation: {every: 0, final_pairs: 1, bots: []}
-snapshot_every: 3
-checkpoint_every: 2
+snapshot_every: 2
+checkpoint_every: 1
 """
 DPO = "training={algorithm: dpo, learning_rate: 0.003, optimizer: adamw_8bit, reference: start}"
 SETTINGS = {
@@ -53,7 +53,7 @@ METRICS = {
 
 
 def state(run: Path) -> dict[str, Any]:
-    last = run / "checkpoints/step-00000003"
+    last = run / "checkpoints/step-00000002"
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
     metrics = metrics_of(run)
@@ -74,7 +74,7 @@ def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) ->
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE)
     recipe = load(LeagueRecipe, path, SETTINGS[kind])
-    training = train_run(recipe, tmp_path / "whole", 3, killed=tmp_path / "run")
+    training = train_run(recipe, tmp_path / "whole", 2, killed=tmp_path / "run")
     train_run(recipe, tmp_path / "run")
     whole = state(tmp_path / "whole")
     assert state(tmp_path / "run") == whole

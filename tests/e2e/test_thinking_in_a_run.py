@@ -37,7 +37,7 @@ prompt:
   template_arguments: {{enable_thinking: true}}
   thoughts: {{budget: 12}}
   memory: {{tokens: 200, thoughts: {remembers}}}
-rollout: {{start_states: 2, group_size: 4, max_new_tokens: 6, order: {order}}}
+rollout: {{start_states: {states}, group_size: 4, max_new_tokens: 6, order: {order}}}
 opponents: {{mirror: 1, live: 0, past: 0}}
 training: {{algorithm: {algorithm}, learning_rate: 0.01}}
 credit: {{train_thoughts: {train}, level: turn}}
@@ -83,15 +83,14 @@ def trained(folder: Path, **said: Any) -> tuple[LeagueRecipe, Heard, Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("order", "algorithm", "train", "remembers"),
-    [("exact", "grpo", "true", "false"), ("free", "ppo", "false", "true")],
+    ("order", "algorithm", "train", "remembers", "states"),
+    [("exact", "grpo", "true", "false", 2), ("free", "ppo", "false", "true", 1)],
 )
 def test_a_model_that_thinks_is_trained_as_the_recipe_says(
-    tmp_path: Path, order: str, algorithm: str, train: str, remembers: str
+    tmp_path: Path, order: str, algorithm: str, train: str, remembers: str, states: int
 ) -> None:
-    recipe, heard, run = trained(
-        tmp_path, order=order, algorithm=algorithm, train=train, remembers=remembers
-    )
+    said = {"order": order, "algorithm": algorithm, "train": train, "remembers": remembers}
+    recipe, heard, run = trained(tmp_path, states=states, **said)
     chat = ChatTokenizer.load(tmp_path / "model", recipe.prompt.whole())
     forced = 0
     for episode in heard.episodes:

@@ -30,7 +30,7 @@ env_options: {{rows: 4, cols: 4, k: 3}}
 updates: {UPDATES}
 learners: [alice, bob]
 lora: {{rank: 2, alpha: 4}}
-rollout: {{start_states: 2, group_size: 3, max_new_tokens: 6}}
+rollout: {{start_states: 1, group_size: 4, max_new_tokens: 6}}
 opponents: {{mirror: 1, live: 1, past: 1}}
 training: {{optimizer: sgd, learning_rate: 0.3, max_grad_norm: 0}}
 evaluation: {{every: 2, pairs: 1, final_pairs: 1, bots: [random]}}

@@ -23,7 +23,7 @@ env_options: {{hands: 1}}
 updates: 2
 learners: [alice]
 lora: {{rank: 8, alpha: 16}}
-rollout: {{start_states: 2, group_size: 4, max_new_tokens: 24}}
+rollout: {{start_states: 1, group_size: 4, max_new_tokens: 24}}
 opponents: {{mirror: 1, live: 0, past: 0}}
 training: {{learning_rate: 1.0e-4}}
 evaluation: {{every: 0, final_pairs: 1, bots: []}}
@@ -47,9 +47,7 @@ def test_imitation_makes_replies_legal_and_survives_a_kill(tmp_path: Path) -> No
     model = random_model.build(tmp_path / "model", context=1024)
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE.format(model=model))
-    cold = train(
-        load(LeagueRecipe, path, ["updates=1", "rollout.start_states=1"]), tmp_path / "cold"
-    )
+    cold = train(load(LeagueRecipe, path, ["updates=1"]), tmp_path / "cold")
     assert cold[0]["invalid_share"] > 0.9  # a random model writes noise
 
     recipe = load(LeagueRecipe, path, [WARM])

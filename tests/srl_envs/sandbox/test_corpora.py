@@ -110,9 +110,9 @@ def humaneval() -> Iterator[tuple[str, str, str, str]]:
             yield task["task_id"], task["prompt"], task["canonical_solution"], tests
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
-def test_humaneval_solutions_pass_their_own_tests(executor: CodeExecutor, every: int) -> None:
-    for name, prompt, solution, tests in list(humaneval())[::every]:
+def test_humaneval_solutions_pass_their_own_tests(executor: CodeExecutor) -> None:
+    """Some; the tests of recorded tasks check all, as rows of a game."""
+    for name, prompt, solution, tests in list(humaneval())[::8]:
         outcome = executor.run_asserts(prompt + solution, tests)
         assert outcome.passed is True, (name, outcome)
 
