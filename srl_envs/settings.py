@@ -52,6 +52,7 @@ def _plain(value: Any) -> Any:
 def _convert(value: Any, kind: Any, place: str) -> Any:
     origin = typing.get_origin(kind)
     if kind is Any:
+        _refuse_not_finite(value, place)
         return value
     if origin is Annotated:
         inner, *notes = typing.get_args(kind)
@@ -148,6 +149,18 @@ def _literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
         hint = nearest(value, map(str, allowed)) if isinstance(value, str) else ""
         raise ConfigError(f"{place}: {value!r} is not one of {', '.join(map(str, allowed))}.{hint}")
     return value
+
+
+def _refuse_not_finite(value: Any, place: str) -> None:
+    """Options whose kind only somebody else knows are numbers that JSON can hold, too."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{place}: {value} is no finite number.")
+    if isinstance(value, dict):
+        for key, own in value.items():
+            _refuse_not_finite(own, f"{place}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for number, own in enumerate(value):
+            _refuse_not_finite(own, f"{place}[{number}]")
 
 
 def _scalar(value: Any, kind: type, place: str) -> Any:

@@ -4,7 +4,7 @@
 
 Each case is a run of its own in a process of its own, interleaved over the repetitions. Memory is the largest
 resident set of the process. ``ms per learner-token`` is the wall time of the updates after the first, which
-warms up, over the tokens that learners wrote in training in these updates.
+warms up, over the tokens that learners wrote in these updates: play, credit and learning, and no looks.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ def child(case: str, updates: int) -> dict[str, Any]:
             for _ in range(updates - 1):
                 training.take_update()
             seconds = time.monotonic() - started
+            first = recipe.rollout.start_states
             played = [
                 (spec, result)
                 for spec, result in training.parts.store.matches(split="train")
-                if spec.schedule.startswith("train/")
+                if spec.schedule.startswith("train/") and spec.number >= first
             ]
         finally:
             training.close()
@@ -93,7 +94,7 @@ def child(case: str, updates: int) -> dict[str, Any]:
     return {
         "case": case,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "ms_per_learner_token": 1000 * seconds / (tokens * (updates - 1) / updates),
+        "ms_per_learner_token": 1000 * seconds / tokens,
         "learner_tokens": tokens,
     }
 
@@ -103,8 +104,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write every run there")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.updates < 2:
+        parser.error("--updates: 2 or more, for the first warms up.")
     if options.case:
         print(json.dumps(child(options.case, options.updates)))
         return
@@ -115,6 +119,8 @@ def main() -> None:
             asked = [*command, "--updates", str(options.updates), "--case", case]
             done = subprocess.run(asked, check=True, capture_output=True, text=True)
             found[case].append(json.loads(done.stdout.splitlines()[-1]))
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     for case, own in found.items():
         peak = median(one["peak_mib"] for one in own)
         pace = median(one["ms_per_learner_token"] for one in own)

@@ -19,6 +19,7 @@ from srl_envs.errors import ConfigError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from srl_agents.agents.grammar import ModelName
     from srl_agents.agents.players import ModelPolicy
     from srl_agents.exports.inspect_run import Measured, Plan
 
@@ -26,8 +27,8 @@ DESCRIPTION = """Measure agents on public collections and on games, through Insp
 
 An agent is a model, a model with an adapter, or an endpoint: smollm2-135m, tiny+runs/a/adapters/alice,
 openai:MODEL@URL. Tasks are collections (gsm8k, math, humaneval, mbpp: JSONL files under --data) and ids of
-environments, played against --opponents. All agents see the same samples; the table tells what each gains
-over the first, sample by sample, with 95 % intervals.
+environments, played against --opponents. All agents see the same samples; the table tells what each adapter
+gains over its own model, and everybody else over the first, sample by sample, with 95 % intervals.
 
 Inspect runs in its own Python: --python, SRL_INSPECT_PYTHON, or this one if it has inspect_ai.
 
@@ -37,7 +38,7 @@ Examples:
   srl eval --run runs/quickstart-tiny-seed0 --tasks connect_four-v0 --opponents middle
 """
 RESULTS = "eval.json"
-_ADAPTERS, _RECIPE = "adapters", "recipe.yaml"
+_ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class EvalOptions:
     agents: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[AGENT ...]")
     ] = ()
-    """The first is the one that others are compared with."""
+    """The first is what others are compared with, but for adapters whose own model is there."""
     run: Path | None = None
-    """Folder of a run: its base and its learners' last adapters are measured, and `srl report` shows it."""
+    """Folder of a run: its bases, behind their prompts, and its learners' last adapters are measured, and
+    `srl report` shows it."""
     data: Path = Path("data")
     """Folder with the files of collections."""
     limit: int = 100
@@ -105,21 +107,32 @@ def main(argv: list[str]) -> int:
 
 
 def of_run(folder: Path) -> list[str]:
-    """The base of a run, then every learner's last adapter.
+    """What the learners of a run began as, each base behind its prompt, with their last adapters after it.
 
     Raises:
-        ConfigError: it is no run, or it has no adapters yet.
+        ConfigError: it is no run of learners, or it has no adapters yet.
     """
-    from srl_agents.yaml_files import read_yaml
+    from srl_agents.agents.grammar import ModelName
+    from srl_agents.recipes.recipe_kinds import read_recipe
+    from srl_agents.recipes.settings import LeagueRecipe
 
-    recipe = read_yaml(folder / _RECIPE)
-    found = sorted(path.parent for path in (folder / _ADAPTERS).glob("*/adapter_config.json"))
-    last = [path for path in found if not path.name.endswith("-best")]
-    if not last:
+    path = folder / _RECIPE
+    recipe = read_recipe(path) if path.is_file() else None
+    if not isinstance(recipe, LeagueRecipe):
+        raise ConfigError(f"{folder} holds no run of learners.")
+    agents: list[ModelName] = []
+    for base in recipe.bases:
+        learned = [folder / _ADAPTERS / name for name in base.learners]
+        last = [path for path in learned if (path / "adapter_config.json").is_file()]
+        if last:
+            prompt = str(last[0]) if (last[0] / _PROMPT).is_file() else ""
+            agents.append(ModelName(model=base.model, prompt=prompt))
+            agents += [ModelName(model=base.model, adapter=str(own)) for own in last]
+    if not agents:
         raise ConfigError(
             f"{folder / _ADAPTERS} holds no adapter; has the run ended? It learns adapters only."
         )
-    return [str(recipe["model"]), *(f"{recipe['model']}+{path}" for path in last)]
+    return [str(agent) for agent in agents]
 
 
 def planned(options: EvalOptions) -> Plan:
@@ -165,11 +178,14 @@ def planned(options: EvalOptions) -> Plan:
 
 
 def table(results: Sequence[Measured]) -> list[dict[str, Any]]:
-    """One row per task and agent; the first agent of a task is what others are compared with."""
-    first: dict[str, Measured] = {}
+    """One row per task and agent.
+
+    An adapter is compared with its own model where that is measured without one; everybody else with the
+    first agent of the task.
+    """
     rows = []
     for found in results:
-        base = first.setdefault(found.task, found)
+        base = _compared_with(found, [own for own in results if own.task == found.task])
         gain, gain_half = (None, None) if base is found else found.gain_over(base)
         rows.append(
             {
@@ -179,11 +195,29 @@ def table(results: Sequence[Measured]) -> list[dict[str, Any]]:
                 "half_width": _finite(found.half_width),
                 "samples": len(found.samples),
                 "void": found.void,
+                "over": None if base is found else base.agent,
                 "gain": _finite(gain),
                 "gain_half_width": _finite(gain_half),
             }
         )
     return rows
+
+
+def _compared_with(found: Measured, same_task: Sequence[Measured]) -> Measured:
+    mine = _model_of(found.agent)
+    if mine is not None and mine.adapter:
+        for other in same_task:
+            theirs = _model_of(other.agent)
+            if theirs is not None and theirs.model == mine.model and not theirs.adapter:
+                return other
+    return same_task[0]
+
+
+def _model_of(agent: str) -> ModelName | None:
+    from srl_agents.agents.grammar import ModelName, parse
+
+    name = parse(agent)
+    return name if isinstance(name, ModelName) else None
 
 
 def _measured(
@@ -245,7 +279,7 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
     shown = Table()
-    for name in ("task", "agent", "score", "gain over the first", "samples", "void"):
+    for name in ("task", "agent", "score", "gain", "samples", "void"):
         shown.add_column(name)
     for row in rows:
         gain = (

@@ -15,13 +15,14 @@ from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:  # torch comes with it
+    from srl_agents.league.intervals import Interval
     from srl_agents.training.crossplay import CrossPlay
 
 DESCRIPTION = """Let the exported learners of two or more runs of one game play each other on eval seeds.
 
 A cell is the mean outcome of the row's player in matches with the column's, with a 95 % interval over seeds.
-In a cooperative game the line below is the point: what a run's own learners reach together, and what learners
-reach with strangers from other runs.
+In a cooperative game the lines below are the point: what a run's own learners reach together, what learners
+reach with strangers from other runs, and how much more both are than what the bases they began as reach.
 
 Examples:
   srl league crossplay runs/quickstart-tiny-seed0 runs/quickstart-tiny-seed1
@@ -86,11 +87,18 @@ def show(found: CrossPlay) -> None:
             row, *("" if c is None else f"{c.estimate:+.2f} ±{c.half_width:.2f}" for c in cells)
         )
     Console().print(table)
-    for name, cell in (("of one run", found.together), ("strangers", found.strangers)):
+    blocks = {"of one run": found.together, "strangers": found.strangers, "starts": found.starts}
+    for name, cell in blocks.items():
         if cell is not None:
-            print(
-                f"{name}: {cell.estimate:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}] per match and seat"
-            )
+            print(f"{name}: {_text(cell)} per match and seat")
+    for name, cell in found.team_gains.items():
+        print(f"{name}, more than starts: {_text(cell)}")
+    for label, cell in found.gains.items():
+        print(f"{label}, more than its start with the same others: {_text(cell)} of a return")
+
+
+def _text(cell: Interval) -> str:
+    return f"{cell.estimate:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
 
 
 def figure(found: CrossPlay) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from srl_agents.agents.grammar import BOT, BotName, EndpointName, HumanName, parse
+from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
 from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
@@ -55,8 +55,8 @@ class OpponentSettings:
     agents: dict[str, float] = field(default_factory=dict)
     """Model, MODEL+ADAPTER or endpoint -> weight; they never learn. See docs/guides/agents.md."""
     budgets: dict[str, BudgetSettings] = field(default_factory=dict)
-    """Of every endpoint in ``agents``: what it may be asked. It leaves a game once what is left
-    does not cover its matches, the longest game first."""
+    """Of every endpoint here or in ``evaluation.agents``: what it may be asked. It leaves a game once what is
+    left does not cover its matches, the longest game first."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +88,6 @@ class OpponentSettings:
             "bots: 'held_out' is for rating only; train against another bot.",
         )
         _check_agents(self.agents)
-        self._check_budgets()
         try:
             find_sampler(self.past_sampler, self.sampler_options)
         except ConfigError as error:
@@ -100,21 +99,6 @@ class OpponentSettings:
             self.payoff_pairs > 0 or not (self.past_sampler == "nash" or self.retention.support),
             "past_sampler='nash' and retention.support look at payoffs between snapshots, which "
             "are not played: set payoff_pairs, for example to 10.",
-        )
-
-    def _check_budgets(self) -> None:
-        """Every endpoint has a budget, and nobody else."""
-        served = [text for text in self.agents if isinstance(parse(text), EndpointName)]
-        for text in served:
-            require(
-                text in self.budgets,
-                f"agents: {text!r} is an endpoint without a budget, and training asks thousands of times. "
-                f"Say how often, `budgets: {{{text!r}: {{requests: 1000}}}}`, and with `cost` for how much.",
-            )
-        strangers = [text for text in self.budgets if text not in served]
-        require(
-            not strangers,
-            f"budgets: {strangers} are no endpoints of `agents`, and cost nothing; leave them out.",
         )
 
 

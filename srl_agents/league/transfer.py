@@ -1,7 +1,7 @@
 """Trained on some games, measured on all: what each learner gained over its start, game by game.
 
 A *return* is (1 + outcome) / 2, in [0, 1]. Learner and start are compared with the same opponents, or
-partners, on the same seeds, so the table means the same in games of every mode.
+partners, in the same seats on the same seeds, so the table means the same in games of every mode.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def transfer_table(games: Sequence[MeasuredGame], starts: Mapping[str, str]) -> 
                 continue
             now_K = np.array([np.mean(own[key]) for key in common])
             then_K = np.array([np.mean(before[key]) for key in common])
-            clusters = np.array([cluster for cluster, _ in common])
+            clusters = np.array([cluster for cluster, _, _ in common])
             rows.append(
                 Gain(
                     learner=learner,
@@ -133,9 +133,13 @@ def on_one_scale(games: Mapping[str, Pairs]) -> Pairs:
     return Pairs.of(rows)
 
 
-def _returns(results: Sequence[SeatedResult], agent: str) -> dict[tuple[str, str], list[float]]:
-    """(Seed, opponent) -> the agent's mean return in each match of the two."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+_Met = tuple[str, str, tuple[int, ...]]
+"""Seed, opponent, and the agent's seats."""
+
+
+def _returns(results: Sequence[SeatedResult], agent: str) -> dict[_Met, list[float]]:
+    """The agent's mean return in each match that it had with one other."""
+    found: dict[_Met, list[float]] = defaultdict(list)
     for result in results:
         others = set(result.seats) - {agent}
         if agent in result.seats and len(others) == 1:
@@ -144,5 +148,6 @@ def _returns(results: Sequence[SeatedResult], agent: str) -> dict[tuple[str, str
                 for seat, outcome in zip(result.seats, result.outcomes, strict=True)
                 if seat == agent
             ]
-            found[result.cluster, others.pop()].append(float(np.mean(mine)))
+            held = tuple(seat for seat, name in enumerate(result.seats) if name == agent)
+            found[result.cluster, others.pop(), held].append(float(np.mean(mine)))
     return found

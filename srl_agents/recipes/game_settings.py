@@ -145,7 +145,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
     known = spec(entry.env)
     around = _around(entry.env, entry.env_options, entry.wrappers)
     seats, mode = around.seats, known.mode
-    _check_teams(entry.teams, seats)
+    _check_teams(known.id, entry.teams, seats, mode)
     levels = []
     for number, level in enumerate(entry.levels):
         options = {**entry.env_options, **level}
@@ -159,6 +159,11 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
             f"that are paid {list(around.paid)}: a level changes neither.",
         )
         levels.append(match_options(options, around.wrappers))
+        require(
+            levels.index(levels[-1]) == number,
+            f"levels[{number}]: the same as levels[{levels.index(levels[-1])}], so what is learned at one "
+            "would count as the other's; leave one out.",
+        )
     rewards = shared.rewards if entry.rewards is None else entry.rewards
     if rewards is not None:
         rewards.check(
@@ -269,7 +274,12 @@ def _credit(entry: GameSettings, shared: Shared, mode: Mode) -> CreditSettings:
     return shared.credit
 
 
-def _check_teams(teams: tuple[int, ...], seats: int) -> None:
+def _check_teams(env_id: str, teams: tuple[int, ...], seats: int, mode: Mode) -> None:
+    require(
+        not teams or mode != "cooperative",
+        f"teams={list(teams)}: in {env_id} all seats are paid alike, so they are one team already; "
+        "leave it out.",
+    )
     sizes = {teams.count(team) for team in teams}
     require(
         not teams or (len(teams) == seats and len(sizes) == 1 and len(set(teams)) > 1),

@@ -60,6 +60,11 @@ def check_recipe(recipe: LeagueRecipe) -> None:
             f"sharing: learners of coordination kind {recipe.coordination.kind!r} are equal for ever, "
             "and have nothing to show each other; leave out one of the two.",
         )
+    both = sorted({base.name for base in recipe.bases} & set(recipe.learners))
+    require(
+        not both,
+        f"learners: {both} are names of bases, too, and agents are called by either; rename the learner.",
+    )
     unknown = [name for name in recipe.roles if name not in recipe.learners]
     require(not unknown, f"roles: {unknown} are no learners; there are {recipe.learners}.")
     require(
@@ -94,7 +99,7 @@ def _check_environments(recipe: LeagueRecipe) -> None:
         not recipe.seats or not recipe.environments,
         "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
     )
-    _check_seats(recipe, games[0].seats)
+    _check_seats(recipe, games[0])
     Arenas(arenas_of(games))  # refuses two games that cannot be told apart
     require(
         not recipe.curriculum.needs_levels or any(game.levels for game in games),
@@ -124,13 +129,43 @@ def _check_environments(recipe: LeagueRecipe) -> None:
         )
         for game in games:
             known_name(name, game.env_id)
-    for agent, budget in recipe.opponents.budgets.items():
-        served = parse(agent)
+    _check_budgets(recipe)
+
+
+def _check_budgets(recipe: LeagueRecipe) -> None:
+    """Every endpoint has a budget that lets it be met, in training or in a look, and nobody else has one."""
+    budgets = recipe.opponents.budgets
+    served = [text for text in recipe.guests if isinstance(parse(text), EndpointName)]
+    strangers = [text for text in budgets if text not in served]
+    require(
+        not strangers,
+        f"opponents.budgets: {strangers} are no endpoints of opponents.agents or evaluation.agents, and cost "
+        "nothing; leave them out.",
+    )
+    for text in served:
+        require(
+            text in budgets,
+            f"agents: {text!r} is an endpoint without a budget, and a run asks thousands of times. Say "
+            f"how often, `opponents: {{budgets: {{{text!r}: {{requests: 1000}}}}}}`, and with `cost` for how "
+            "much.",
+        )
+        trains = text in recipe.opponents.agents
+        attempts = recipe.rollout.group_size if trains else 1
+        games = [game for game in recipe.games if game.weight > 0 or not trains]
+        shortest = min(games, key=lambda game: game.most_replies * (game.seats - 1))
+        least = attempts * shortest.most_replies * (shortest.seats - 1)
+        budget = budgets[text]
+        require(
+            budget.requests >= least,
+            f"opponents.budgets: {text!r}: requests={budget.requests} would never be asked: {attempts} "
+            f"attempts at one start state of {shortest.name} may ask {least} times. Use {least} or more.",
+        )
+        endpoint = parse(text)
         require(
             budget.cost is None
-            or not isinstance(served, EndpointName)
-            or find_model(served.url, served.model).price is not None,
-            f"opponents.budgets: {agent!r}: what it costs is not known. Name a price file in the "
+            or not isinstance(endpoint, EndpointName)
+            or find_model(endpoint.url, endpoint.model).price is not None,
+            f"opponents.budgets: {text!r}: what it costs is not known. Name a price file in the "
             "providers file (docs/guides/endpoints.md), or leave out cost.",
         )
 
@@ -406,8 +441,9 @@ def _plan(recipe: LeagueRecipe, base: Base, game: Game) -> Plan:
     )
 
 
-def _check_seats(recipe: LeagueRecipe, seats: int) -> None:
-    """Every seat of the game has a main that may hold it."""
+def _check_seats(recipe: LeagueRecipe, game: Game) -> None:
+    """Every seat of the game has a main that may hold it, and who has seats has those of a team."""
+    seats, teams = game.seats, game.teams
     strangers = [name for name in recipe.seats if name not in recipe.learners]
     require(
         not strangers, f"seats: {strangers} are no learners; there are {list(recipe.learners)}."
@@ -415,12 +451,22 @@ def _check_seats(recipe: LeagueRecipe, seats: int) -> None:
     for name, held in recipe.seats.items():
         require(
             bool(held) and set(held) <= set(range(seats)) and len(set(held)) == len(held),
-            f"seats.{name}={list(held)}: {recipe.games[0].env_id} has seats 0 to {seats - 1}; name "
-            "one or more, each once.",
+            f"seats.{name}={list(held)}: {game.env_id} has seats 0 to {seats - 1}; name one or more, "
+            "each once.",
+        )
+        whole = [
+            team
+            for team in set(teams)
+            if set(held) >= {s for s in range(seats) if teams[s] == team}
+        ]
+        require(
+            not teams or bool(whole),
+            f"seats.{name}={list(held)}: with teams={list(teams)} learners are measured in all seats of a "
+            "team, and these are no whole one. Name every seat of a team, or leave out one of the two.",
         )
     mains = [name for name in recipe.learners if recipe.roles.get(name, "main") == "main"]
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]
     require(
         not empty,
-        f"seats: no main may hold seat {empty} of {recipe.games[0].env_id}; name a learner for each seat.",
+        f"seats: no main may hold seat {empty} of {game.env_id}; name a learner for each seat.",
     )

@@ -1,7 +1,8 @@
 """Learners of independent runs play each other: every two of them, in all seats, on seeds that nobody saw.
 
 A pair that was trained together may have a language of its own. Whether a learner plays with strangers shows
-where runs meet: the matrix beside its blocks of one run each.
+where runs meet: the matrix beside its blocks of one run each. The bases that learners began as sit at
+the same tables, in the same seats on the same seeds, so what training was worth stands there too.
 Source: the measure, "Other-Play" for zero-shot coordination, arXiv:2003.02979.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,18 @@ from typing import Any
 import numpy as np
 
 from srl_agents.agents.grammar import ModelName
+from srl_agents.agents.prompt_file import PROMPT
 from srl_agents.agents.resolver import Candidate, Playing, close_engines, find, seat
 from srl_agents.league.arenas import Arenas
 from srl_agents.league.evaluation_schedule import EvaluationSchedule
+from srl_agents.league.focal_returns import SeatedResult
 from srl_agents.league.intervals import Interval, paired_interval
+from srl_agents.league.transfer import MeasuredGame, transfer_table
+from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.game_settings import arenas_of
 from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, MatchSpec
+from srl_agents.records import Episode, MatchSpec, canonical_json
 from srl_agents.rollouts import Rollouts
 from srl_agents.training.adapter_export import FOLDERS
 from srl_agents.training.run_folder import RECIPE
@@ -37,20 +42,24 @@ CROSSPLAY_SEEDS = 4_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Player:
-    """A learner of a run."""
+    """A learner of a run, or what learners began as."""
 
     run: str
-    """Name of the run's folder."""
+    """Name of the run's folder; empty for a start."""
     learner: str
+    """Its name; of a start that of the base."""
     agent: str
     """As `srl_agents.agents.grammar` writes it."""
     seats: tuple[int, ...]
     """That it may hold; empty for all."""
 
+    start: str = ""
+    """Label of the start that it began as; empty for a start."""
+
     @property
     def label(self) -> str:
         """Unique among the players."""
-        return f"{self.run}:{self.learner}"
+        return f"{self.run}:{self.learner}" if self.run else f"start:{self.learner}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +76,14 @@ class CrossPlay:
     """Mean outcome of a match whose players are of one run."""
     strangers: Interval | None
     """Of one whose players are of two runs."""
+    starts: Interval | None
+    """Of one that starts play among themselves."""
+    gains: Mapping[str, Interval]
+    """Learner's label -> what its seats got more than its start did in the same seats, with the same
+    others on the same seeds; in returns, (1 + outcome) / 2."""
+    team_gains: Mapping[str, Interval]
+    """``together`` and ``strangers`` -> mean outcome more than ``starts``, seed by seed; none in a
+    competitive game, where what one wins the other loses."""
 
     def numbers(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -79,11 +96,14 @@ class CrossPlay:
             ],
             "together": self.together and _numbers(self.together),
             "strangers": self.strangers and _numbers(self.strangers),
+            "starts": self.starts and _numbers(self.starts),
+            "gains": {label: _numbers(gain) for label, gain in self.gains.items()},
+            "team_gains": {name: _numbers(gain) for name, gain in self.team_gains.items()},
         }
 
 
 def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
-    """The exported learners of runs, and the recipe of the first.
+    """The exported learners of runs, what they began as, and the recipe of the first.
 
     Raises:
         ConfigError: fewer than two runs, or two folders of one name; a folder holds no run or exported
@@ -95,6 +115,7 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
         raise ConfigError("two runs have folders of one name, by which players are called.")
     recipes: list[LeagueRecipe] = []
     players: list[Player] = []
+    starts: dict[tuple[str, str], Player] = {}
     for run in runs:
         if not (run / RECIPE).is_file():
             raise ConfigError(f"{run} holds no run.")
@@ -103,6 +124,7 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
             raise ConfigError(f"{run} has agents that play and no learners.")
         recipes.append(recipe)
         for base in recipe.bases:
+            start = _start_of(base, run, starts)
             for learner in base.learners:
                 folder = run / FOLDERS[base.parameters] / learner
                 if not folder.is_dir():
@@ -115,7 +137,13 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
                 )
                 held = recipe.seats.get(learner, ())
                 players.append(
-                    Player(run=run.name, learner=learner, agent=str(name), seats=tuple(held))
+                    Player(
+                        run=run.name,
+                        learner=learner,
+                        agent=str(name),
+                        seats=tuple(held),
+                        start=start.label,
+                    )
                 )
     first = recipes[0]
     for run, recipe in zip(runs, recipes, strict=True):
@@ -127,7 +155,21 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
                 f"{run} plays {games}, and {runs[0]} {game.env_id} with {game.options}: only runs of one "
                 "game meet."
             )
-    return first, players
+    return first, [*players, *starts.values()]
+
+
+def _start_of(base: Base, run: Path, starts: dict[tuple[str, str], Player]) -> Player:
+    """What the learners of a base began as, behind the base's prompt; one player for all that begin alike."""
+    key = (base.model, canonical_json(asdict(base.prompt)))
+    if key not in starts:
+        names = {start.learner for start in starts.values()}
+        own = base.name if base.name not in names else f"{run.name}/{base.name}"
+        folder = run / FOLDERS[base.parameters] / base.learners[0]
+        prompt = str(folder) if (folder / PROMPT).is_file() else ""
+        starts[key] = Player(
+            run="", learner=own, agent=str(ModelName(model=base.model, prompt=prompt)), seats=()
+        )
+    return starts[key]
 
 
 def cross_play(
@@ -192,25 +234,61 @@ def _told(
     recipe: LeagueRecipe, players: Mapping[str, Player], episodes: Sequence[Episode]
 ) -> CrossPlay:
     cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    blocks: dict[bool, list[tuple[float, str]]] = {True: [], False: []}
+    blocks: dict[str, list[tuple[float, str]]] = {
+        name: [] for name in ("together", "strangers", "starts")
+    }
+    results: list[SeatedResult] = []
     for episode in episodes:
         spec, outcomes = episode.spec, episode.result().outcomes
+        results.append(SeatedResult(spec.seats, outcomes, spec.cluster))
         names = list(dict.fromkeys(spec.seats))
         for a in names:
             own = [o for o, name in zip(outcomes, spec.seats, strict=True) if name == a]
             for b in [name for name in names if name != a] or [a]:
                 cells.setdefault((a, b), []).append((float(np.mean(own)), spec.cluster))
-        one_run = len({players[name].run for name in names}) == 1
-        blocks[one_run].append((float(np.mean(outcomes)), spec.cluster))
+        block = _block({players[name].run for name in names})
+        if block:
+            blocks[block].append((float(np.mean(outcomes)), spec.cluster))
     (game,) = recipe.games
+    measured = MeasuredGame(name=game.name, mode=game.mode, trained=True, results=results)
+    begun = {label: player.start for label, player in players.items() if player.start}
+    found = {name: _interval(values) if values else None for name, values in blocks.items()}
     return CrossPlay(
         env_id=game.env_id,
         mode=game.mode,
         labels=tuple(players),
         cells={pair: _interval(values) for pair, values in cells.items()},
-        together=_interval(blocks[True]) if blocks[True] else None,
-        strangers=_interval(blocks[False]) if blocks[False] else None,
+        together=found["together"],
+        strangers=found["strangers"],
+        starts=found["starts"],
+        gains={gain.learner: gain.gain for gain in transfer_table([measured], begun)},
+        team_gains={} if game.mode == "competitive" else _team_gains(blocks),
     )
+
+
+def _block(runs: set[str]) -> str:
+    """Which mean a match is part of, by the runs of its players; none where starts and learners meet."""
+    if "" in runs:
+        return "starts" if len(runs) == 1 else ""
+    return "together" if len(runs) == 1 else "strangers"
+
+
+def _team_gains(blocks: Mapping[str, Sequence[tuple[float, str]]]) -> dict[str, Interval]:
+    """Differences to what starts reach among themselves, of each seed's mean."""
+    start = _by_seed(blocks["starts"])
+    gains = {}
+    for name in ("together", "strangers"):
+        own = _by_seed(blocks[name])
+        if common := sorted(own.keys() & start.keys()):
+            gains[name] = _interval([(own[seed] - start[seed], seed) for seed in common])
+    return gains
+
+
+def _by_seed(values: Sequence[tuple[float, str]]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for value, seed in values:
+        found.setdefault(seed, []).append(value)
+    return {seed: float(np.mean(own)) for seed, own in found.items()}
 
 
 def _interval(values: Sequence[tuple[float, str]]) -> Interval:

@@ -8,8 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
+from srl_agents.checkpoints import load as load_checkpoint
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.recipes.loading import load
@@ -37,6 +39,26 @@ asynchronous: {ahead: 1, max_staleness: 1, refill_limit: 2}
 transport: {kind: files}
 evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 2
+checkpoint_every: 1
+"""
+SEVERAL = """
+name: beside
+model: tiny
+environments:
+  - {env: connect_four-v0, env_options: {rows: 4, cols: 4, k: 3}, levels: [{cols: 5}, {}]}
+  - {env: nim-v0, bots: {random: 1}}
+curriculum: {kind: difficulty, raise_at: 0.01, lower_at: 0.0, games: 1}
+updates: 4
+learners: [alice, bob]
+lora: {rank: 2, alpha: 4}
+rollout: {start_states: 2, group_size: 2, max_new_tokens: 4, order: exact}
+opponents: {mirror: 0, live: 0, past: 1}
+training: {learning_rate: 0.003}
+asynchronous: {ahead: 1, max_staleness: 1}
+transport: {kind: files}
+survival: {allow_nothing_learned: true}
+evaluation: {every: 0, final_pairs: 1, bots: []}
+snapshot_every: 1
 checkpoint_every: 1
 """
 MATCHES = 2 * 1 * 3
@@ -118,3 +140,32 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
             assert values["rows_too_old"] == 0, learner
             assert values["version_lag/max"] <= age
     assert buffer.numbers() == []
+
+
+def test_games_and_levels_that_a_curriculum_draws_ahead_are_drawn_alike_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "r.yaml").write_text(SEVERAL)
+    killed = start_function(train_until_killed, (tmp_path / "killed",), tmp_path / "log")
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
+    for name in ("whole", "killed"):
+        go_on(tmp_path / name, Killing())
+
+    runs = [tmp_path / name / "run" for name in ("whole", "killed")]
+    one, other = (load_checkpoint(run / "checkpoints/step-00000004") for run in runs)
+    assert one.state == other.state
+    assert all(
+        torch.equal(tensor, other.tensors[group][key])
+        for group, own in one.tensors.items()
+        for key, tensor in own.items()
+    )
+    matches = []
+    for run in runs:
+        with LeagueStore(run / "league.db", mode="read") as store:
+            matches.append(store.content_digest())
+            played = {(s.env_id, s.options.get("cols")) for s, _ in store.matches(split="train")}
+    assert matches[0] == matches[1]
+    assert played == {("connect_four-v0", 5), ("connect_four-v0", 4), ("nim-v0", None)}

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.recipes.loading import load
+from srl_agents.league.agent_names import lineage
+from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.crossplay import players_of
+from srl_agents.training.crossplay import cross_play, players_of
 from srl_envs.errors import ConfigError
 from tests.training_runs import train_run
 
@@ -49,7 +51,8 @@ def test_learners_of_runs_with_two_bases_meet_in_their_seats(
     asked = ["league", "crossplay", *map(str, runs), "--seeds", "3", "--json", "--plot", str(plot)]
     assert main(asked) == 0
     told = json.loads(capsys.readouterr().out)
-    met = {(cell["row"], cell["column"]): cell for cell in told["cells"]}
+    cells = {(cell["row"], cell["column"]): cell for cell in told["cells"]}
+    met = {pair: cell for pair, cell in cells.items() if "start" not in " ".join(pair)}
     assert {tuple(sorted(pair)) for pair in met} == {
         tuple(sorted((f"run{a}:alice", f"run{b}:bob"))) for a in (0, 1) for b in (0, 1)
     }
@@ -57,7 +60,48 @@ def test_learners_of_runs_with_two_bases_meet_in_their_seats(
         assert cell["mean"] == pytest.approx(-met[b, a]["mean"])
         assert cell["seeds"] == 3
     assert told["together"]["seeds"] == told["strangers"]["seeds"] == 3
-    assert plot.read_text().count("<rect") == len(met)
+    assert told["starts"]["seeds"] == 3
+    # one start for both runs, though each begins anew
+    assert [name for name in told["players"] if name.startswith("start")] == [
+        "start:deep",
+        "start:shallow",
+    ]
+    assert set(told["gains"]) == {name for name in told["players"] if name.startswith("run")}
+    assert not told["team_gains"], "what one wins here the other loses"
+    assert plot.read_text().count("<rect") == len(cells)
+
+
+@pytest.mark.slow
+def test_a_pair_of_roles_is_told_what_it_is_worth_to_strangers_and_more_than_its_start(
+    tmp_path: Path,
+) -> None:
+    """The shipped recipe of partners, short: each learner and its past stay in their seat."""
+    short = (
+        "updates=1",
+        "rollout={start_states: 1, group_size: 2, max_new_tokens: 4}",
+        "opponents.past=1",
+        "evaluation.final_pairs=1",
+        "survival={allow_nothing_learned: true}",
+    )
+    runs = [tmp_path / "one", tmp_path / "two"]
+    for seed, run in enumerate(runs):
+        train_run(load(LeagueRecipe, find_recipe("roles-hanabi"), [*short, f"seed={seed}"]), run)
+        with LeagueStore(run / "league.db", mode="read") as store:
+            seats = {
+                (seat, lineage(a)) for s, _ in store.matches() for seat, a in enumerate(s.seats)
+            }
+        assert not seats & {(1, "alice"), (0, "bob")}
+    recipe, players = players_of(runs)
+    assert [player.label for player in players] == [
+        "one:alice", "one:bob", "two:alice", "two:bob", "start:tiny",
+    ]  # fmt: skip
+    found = cross_play(recipe, players, 2)
+    assert set(found.team_gains) == {"together", "strangers"}
+    assert set(found.gains) == {player.label for player in players[:4]}
+    assert found.starts is not None
+    assert found.strangers is not None
+    gain = found.strangers.estimate - found.starts.estimate
+    assert found.team_gains["strangers"].estimate == pytest.approx(gain)
 
 
 def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:

@@ -210,7 +210,9 @@ def test_who_cannot_be_an_opponent_is_named_before_a_model_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     agent = agent.format(base=base, adapter=adapter)
-    budget = f", budgets: {{'{agent}': {{requests: 9}}}}" if agent.startswith("openai:m@") else ""
+    budget = (
+        f", budgets: {{'{agent}': {{requests: 1000}}}}" if agent.startswith("openai:m@") else ""
+    )
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         TRAINING.format(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.agents.players import ModelPolicy
-from srl_agents.cli.eval import EvalOptions, planned, table
+from srl_agents.cli.eval import EvalOptions, of_run, planned, table
 from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import ScriptedEngine
 from srl_agents.exports.inspect_run import PYTHON, Measured, interpreter, measure
@@ -39,6 +39,28 @@ def test_gains_are_taken_sample_by_sample_and_games_by_seed() -> None:
     assert (first["score"], first["gain"], first["half_width"]) == (0.0, None, 0.0)
     assert (second["gain"], second["gain_half_width"]) == (1.0, 0.0)  # equal in both seeds
     assert second["samples"] == 5
+
+
+def test_the_adapters_of_a_run_are_compared_with_their_own_base_behind_its_prompt(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(
+        "name: a\nenv: nim-v0\nmodels:\n  deep: {model: tiny, learners: [alice]}\n"
+        "  shallow: {model: tiny-shallow, learners: [bob]}\n"
+    )
+    for name in ("alice", "bob", "bob-best"):
+        (tmp_path / "adapters" / name).mkdir(parents=True)
+        (tmp_path / "adapters" / name / "adapter_config.json").touch()
+    (tmp_path / "adapters/bob/prompt.json").touch()
+    alice, bob = (tmp_path / "adapters" / name for name in ("alice", "bob"))
+    agents = of_run(tmp_path)
+    assert agents == [
+        "tiny", f"tiny+{alice}", f"tiny-shallow?prompt={bob}", f"tiny-shallow+{bob}",
+    ]  # fmt: skip
+    scores = [Measured(agent, "gsm8k", {"x": k, "y": k}) for k, agent in enumerate(agents)]
+    assert [row["over"] for row in table(scores)] == [None, "tiny", "tiny", agents[2]]
+    with pytest.raises(ConfigError, match="holds no run of learners"):
+        of_run(tmp_path / "adapters")
 
 
 def test_one_sample_has_no_interval() -> None:

@@ -46,3 +46,13 @@ def test_one_scale_over_games_knows_that_a_bot_is_somebody_else_in_each() -> Non
     together = on_one_scale({"easy": pairs(1.0), "hard": pairs(0.0)})
     table = rate(together)
     assert table.agents == ("bot:random in hard", "alice", "bot:random in easy")
+
+
+def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
+    """The start sits everywhere, and the other seat is worth more: that is no loss of the learner's."""
+    results = [SeatedResult(("alice@3", "bot:random"), (0.2, -0.2), "seed 0")]
+    results += [SeatedResult(("tiny", "bot:random"), (0.0, 0.0), "seed 0")]
+    results += [SeatedResult(("bot:random", "tiny"), (-1.0, 1.0), "seed 0")]
+    only = MeasuredGame(name="x", mode="competitive", trained=True, results=results)
+    (row,) = transfer_table([only], {"alice@3": "tiny"})
+    assert (row.gain.estimate, row.start_score) == (pytest.approx(0.1), pytest.approx(0.5))

@@ -53,6 +53,12 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
         ("environments=[{env: nim-v0}, {env: nim-v0}]", "more than once"),
         ("environments=[{env: nim-v0}, {env: nim-v0, name: x}]", "same game with the same"),
         ("environments=[{env: nim-v0, teams: [0, 0, 1, 1]}]", "one team per seat of 2"),
+        ("environments=[{env: hanabi_mini-v0, teams: [0, 1]}]", "one team already"),
+        ("environments=[{env: nim-v0, env_options: {heaps: .nan}}]", "heaps: nan is no finite"),
+        (
+            "environments=[{env: nim-v0, levels: [{}, {heaps: 3}, {}]}]",
+            "levels[2]: the same as levels[0]",
+        ),
         ("environments=[{env: nim-v0, bots: {stron: 1}}]", "no bot 'stron'"),
         ("environments=[{env: nim-v0, rated_against: [nobody]}]", "no bot 'nobody'"),
         ("environments=[{env: nim-v0, levels: [{heaps: 99}]}]", "levels"),

@@ -207,6 +207,30 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             "reward_model.gradient_checkpointing",
         ),
         (("roles={bob: main_exploiter}", "coordination={kind: federated}"), "would mix the two"),
+        (("learners=[alice, tiny]",), "names of bases, too"),
+        (
+            (
+                "env=public_goods-v0",
+                "env_options={}",
+                "evaluation.bots=[]",
+                "opponents.bots={}",
+                "teams=[0, 0, 1, 1]",
+                "seats={alice: [0, 2], bob: [1, 3]}",
+            ),
+            "no whole one",
+        ),
+        (
+            ("evaluation.agents=[openai:m@http://127.0.0.1:9/v1]",),
+            "is an endpoint without a budget",
+        ),
+        (
+            (
+                "evaluation.agents=[openai:m@http://127.0.0.1:9/v1]",
+                "opponents.budgets={'openai:m@http://127.0.0.1:9/v1': {requests: 5}}",
+            ),
+            "requests=5 would never be asked",
+        ),
+        (("opponents.budgets={tiny-shallow: {requests: 5}}",), "are no endpoints"),
         (("training={loss_type: rloo}",), "set credit.estimator"),
         (("training={algorithm: dpo}", "credit.normalise=agent"), "not by how much"),
         (

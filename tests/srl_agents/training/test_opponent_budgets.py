@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_agents.league.settings import BudgetSettings, OpponentSettings
+from srl_agents.league.settings import BudgetSettings
 from srl_agents.records import Episode, MatchSpec, Served, Trajectory, Turn
 from srl_agents.training.budgets import SPENT, Budgets
-from srl_envs.errors import ConfigError
 
 AGENT = "openai:m@http://127.0.0.1:1/v1"
 MOST = 4
@@ -140,14 +139,6 @@ def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_
             assert 0 <= resumed.spent[AGENT].asked - undisturbed.spent[AGENT].asked <= cut_off
         else:  # what a kill cut off may have been asked twice, and is missing at the end
             assert undisturbed.spent[AGENT].asked + MOST * 4 + cut_off > requests
-
-
-def test_an_endpoint_needs_a_budget_and_nobody_else_has_one() -> None:
-    with pytest.raises(ConfigError, match=r"is an endpoint without a budget"):
-        OpponentSettings(agents={AGENT: 1.0})
-    OpponentSettings(agents={AGENT: 1.0}, budgets={AGENT: BudgetSettings(requests=5)})
-    with pytest.raises(ConfigError, match=r"budgets: \['tiny'\] are no endpoints"):
-        OpponentSettings(agents={"tiny": 1.0}, budgets={"tiny": BudgetSettings(requests=5)})
 
 
 def test_a_rest_that_is_too_small_for_a_long_game_is_spent_in_a_short_one(tmp_path: Path) -> None:
