@@ -149,24 +149,23 @@ def _check_budgets(recipe: LeagueRecipe) -> None:
             f"how often, `opponents: {{budgets: {{{text!r}: {{requests: 1000}}}}}}`, and with `cost` for how "
             "much.",
         )
-        trains = text in recipe.opponents.agents
-        attempts = recipe.rollout.group_size if trains else 1
-        games = [game for game in recipe.games if game.weight > 0 or not trains]
-        shortest = min(games, key=lambda game: game.most_replies * (game.seats - 1))
-        least = attempts * shortest.most_replies * (shortest.seats - 1)
-        budget = budgets[text]
-        require(
-            budget.requests >= least,
-            f"opponents.budgets: {text!r}: requests={budget.requests} would never be asked: {attempts} "
-            f"attempts at one start state of {shortest.name} may ask {least} times. Use {least} or more.",
-        )
-        endpoint = parse(text)
+        budget, endpoint = budgets[text], parse(text)
         require(
             budget.cost is None
             or not isinstance(endpoint, EndpointName)
             or find_model(endpoint.url, endpoint.model).price is not None,
             f"opponents.budgets: {text!r}: what it costs is not known. Name a price file in the "
             "providers file (docs/guides/endpoints.md), or leave out cost.",
+        )
+        trains = text in recipe.opponents.agents
+        attempts = recipe.rollout.group_size if trains else 1
+        games = [game for game in recipe.games if game.weight > 0 or not trains]
+        shortest = min(games, key=lambda game: game.most_replies * (game.seats - 1))
+        least = attempts * shortest.most_replies * (shortest.seats - 1)
+        require(
+            budget.requests >= least,
+            f"opponents.budgets: {text!r}: requests={budget.requests} would never be asked: {attempts} "
+            f"attempts at one start state of {shortest.name} may ask {least} times. Use {least} or more.",
         )
 
 

@@ -131,6 +131,7 @@ def test_bases_that_take_turns_in_memory_learn_the_same(tmp_path: Path) -> None:
         ),
         (("model=tiny",), "model: .*one of the two"),
         (("models.shallow.learners=[alice]",), "a name twice"),
+        (("models.shallow.learners=[deep]",), "names of bases, too"),
         (("models.shallow.model=tyni",), "models.shallow: no model 'tyni'"),
         (("models.shallow.parameters=full",), "models.shallow: lora: with parameters 'full'"),
         (("sharing.kind=dpo",), "sharing.kind 'dpo', models"),

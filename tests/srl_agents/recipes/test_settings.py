@@ -207,7 +207,6 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             "reward_model.gradient_checkpointing",
         ),
         (("roles={bob: main_exploiter}", "coordination={kind: federated}"), "would mix the two"),
-        (("learners=[alice, tiny]",), "names of bases, too"),
         (
             (
                 "env=public_goods-v0",
