@@ -427,6 +427,7 @@ class TransformersEngine:
         self._asleep = asleep
         if asleep:
             self._decoder.waiting.extend(self._decoder.clear())
+        self._model.rest(asleep=asleep)
 
     def _give_up(self) -> None:
         self._fail(ModelError(f"the engine of {self.base.name} was closed; make another one."))

@@ -94,6 +94,10 @@ class _CPULinear(torch.nn.Linear):
         weight = self.weight.detach()
         self._packed = (torch.ops.mkldnn._reorder_linear_weight(weight), self.weight._version)
 
+    def unpack(self) -> None:
+        """Let go of the copy."""
+        self._packed = None
+
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(..., outputs)."""
         if not self.packs or inputs.dtype != torch.float32:
@@ -107,15 +111,17 @@ class _CPULinear(torch.nn.Linear):
         return out
 
 
-def _pack(tree: Any) -> None:
-    """Pack all linear layers, where the copy is a small part of the machine's memory.
+def _pack(tree: Any) -> list[_CPULinear]:
+    """Pack all linear layers, where the copy is a small part of the machine's memory; returns those.
 
     Of all memory and not of what is free, because a layout changes the rounding.
     """
     layers = [m for m in tree.modules() if isinstance(m, _CPULinear) and m.packs]
-    if sum(m.weight.nbytes for m in layers) <= PACKED_SHARE * memory_of(tree.device).total:
-        for layer in layers:
-            layer.pack()
+    if sum(m.weight.nbytes for m in layers) > PACKED_SHARE * memory_of(tree.device).total:
+        return []
+    for layer in layers:
+        layer.pack()
+    return layers
 
 
 class PlayingModel(ABC):
@@ -158,6 +164,10 @@ class PlayingModel(ABC):
     def fit_together(self, names: set[str | None]) -> bool:
         """Whether memory allows to play these versions in turn, step by step."""
         return True
+
+    def rest(self, *, asleep: bool) -> None:
+        """Do without copies of the base's weights until waking, which makes them again, bit for bit."""
+        return
 
     @abstractmethod
     def _enter(self, owners: Sequence[tuple[str | None, int]]) -> None:
@@ -220,8 +230,7 @@ class LoRAPlaying(PlayingModel):
         packs: bool,
     ) -> None:
         super().__init__(tree)
-        if packs:
-            _pack(tree)
+        self._packed = _pack(tree) if packs else []
         self._tensors, self._file_name, self._scaling = tensors, file_name, scaling
         self._linears: dict[str, _RowLinear] = {}
         for name in targets:
@@ -231,6 +240,14 @@ class LoRAPlaying(PlayingModel):
             self._linears[name] = linear
         self._chosen: dict[str, int] = {}
         self._rank = 0
+
+    def rest(self, *, asleep: bool) -> None:
+        """See `PlayingModel`; the base must be in memory."""
+        for layer in self._packed:
+            if asleep:
+                layer.unpack()
+            else:
+                layer.pack()
 
     @property
     def chosen(self) -> frozenset[str]:
