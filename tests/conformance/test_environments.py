@@ -23,7 +23,7 @@ def _sandboxes() -> Iterator[None]:
 
 QUICK = ("contract", "views", "splits", "hidden_information", "hidden_replies", "numeric")
 """Checks that the fast tests make of games that run programs. The others take seconds each, and
-`test_environment_keeps_the_contract_for_long` makes them all."""
+`test_environment_that_runs_programs_keeps_the_rest_of_the_contract` makes them."""
 
 LONG = ("strength", "exploits", "subprocess")
 """Checks that take a third of the time of all; the fast tests make them in one game, the slow ones in all."""
@@ -50,9 +50,18 @@ def test_public_suites_at_their_own_length(env_id: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "public_suites"])
-@pytest.mark.parametrize("env_id", srl_envs.list_envs())
+@pytest.mark.parametrize("env_id", [name for name in srl_envs.list_envs() if name not in EPISODES])
 def test_environment_keeps_the_contract_for_long(env_id: str, check: str) -> None:
-    CHECKS[check](env_id, 2 if env_id in EPISODES else 8)
+    CHECKS[check](env_id, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [n for n in CHECKS if n not in (*QUICK, "public_suites")])
+@pytest.mark.parametrize("env_id", EPISODES)
+def test_environment_that_runs_programs_keeps_the_rest_of_the_contract(
+    env_id: str, check: str
+) -> None:
+    CHECKS[check](env_id, 2 if check == "strength" else EPISODES[env_id])  # no deviation of one
 
 
 @pytest.mark.parametrize("env_id", srl_envs.list_envs())
