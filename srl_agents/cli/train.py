@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ Examples:
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 """
+
+
+_ANSWER_S = 5.0
+"""In which the head of a cluster answers."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ def train(options: TrainOptions) -> int:
 
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
     from srl_agents.training.init_adapters import check_init_adapters
+    from srl_agents.training.recorded_games import WARM_START, recorded_games
     from srl_agents.training.run_folder import check_folder
 
     if options.profile:  # read when torch is loaded: else its profiler writes into the progress
@@ -85,6 +91,8 @@ def train(options: TrainOptions) -> int:
     folder = options.out or resumed or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     check_folder(recipe, folder)
     check_init_adapters(recipe, folder)
+    if not (folder / WARM_START).is_dir():
+        recorded_games(recipe)
     _import_training()
     plan_first(recipe, force=options.force)
 
@@ -177,6 +185,7 @@ def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
         )
     if options.ray is not None and not options.dry_run:
         recipe = load(LeagueRecipe, path or find_recipe(options.recipe), overrides + on_ray(recipe))
+        require_answer(options.ray)
     check_installed(recipe)
     return recipe, given if path else None
 
@@ -234,6 +243,26 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
     if not recipe.carrier.crosses_processes:
         added.append("transport.kind=files")
     return added
+
+
+def require_answer(address: str) -> None:
+    """See that somebody answers at the address of a cluster; Ray itself would try for minutes.
+
+    Raises:
+        ConfigError: nobody does, or it is no address.
+    """
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise ConfigError(f"--ray {address}: use auto, local, or HOST:PORT of the cluster's head.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+    except OSError as error:
+        raise ConfigError(
+            f"--ray {address}: no cluster answers ({error.strerror or error}). Start one with "
+            "`ray start --head`, or give --ray local."
+        ) from None
 
 
 def _say_where(folder: Path, exported: str) -> None:

@@ -46,7 +46,7 @@ from srl_agents.training.matches import Matches
 from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.memory_roles import make_phase_manager
 from srl_agents.training.plan_target import checkpointing_by_plan
-from srl_agents.training.recorded_games import recorded_games
+from srl_agents.training.recorded_games import WARM_START, recorded_games
 from srl_agents.training.run_changes import changed_before, keep_changes, repeats_since
 from srl_agents.training.run_folder import (
     CHECKPOINTS,
@@ -82,7 +82,7 @@ from srl_agents.training.survival import RolledBack, Survival, play_halved_after
 from srl_agents.training.system_meter import SystemMeter
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
-from srl_agents.training.warm_start import WARM_START, warm_start
+from srl_agents.training.warm_start import warm_start
 from srl_agents.training.wrapped_bots import require_played
 from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ConfigError

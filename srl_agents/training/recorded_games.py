@@ -19,6 +19,8 @@ from srl_envs.errors import ConfigError, PolicyError, TranscriptError
 from srl_envs.making import make
 from srl_envs.registry import Policy
 
+WARM_START = "warm_start"
+"""Folder in a run's folder; where it is, no demonstration is needed any more."""
 RECORDED = "recorded"
 """Who plays the seats of a recorded game that are imitated."""
 _ANYBODY = "anybody"

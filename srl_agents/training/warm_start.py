@@ -27,10 +27,10 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.sharing.demonstrations import Demonstration, DemonstrationBatch
 from srl_agents.trainers.sft import SFTLearner
 from srl_agents.training.bases import LoadedBase, below
-from srl_agents.training.recorded_games import RECORDED, recorded_games
+from srl_agents.training.recorded_games import RECORDED, WARM_START, recorded_games
 from srl_envs.errors import ConfigError
 
-WARM_START, REPORT = "warm_start", "report.json"
+REPORT = "report.json"
 _STREAM = 0x5F7
 """Sets the draws of a warm start apart from others with the run's seed."""
 

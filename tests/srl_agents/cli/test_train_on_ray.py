@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.cli.train import on_ray
+from srl_agents.cli.train import on_ray, require_answer
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
@@ -53,3 +53,17 @@ def test_a_recipe_gets_what_workers_need_and_keeps_what_it_says(
     for wrong in ("workers=0", "lease_s=0", "cpus=-1", "cpus=0"):
         with pytest.raises(ConfigError, match=f"ray.{wrong.partition('=')[0]}"):
             load(LeagueRecipe, turns, [f"ray.{wrong}"])
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1:1", "no cluster answers"),
+        ("127.0.0.1", "HOST:PORT"),
+        ("host:99999", "HOST:PORT"),
+        ("", "HOST:PORT"),
+    ],
+)
+def test_an_address_at_which_nobody_answers_is_the_users_mistake(address: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        require_answer(address)
