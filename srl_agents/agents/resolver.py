@@ -203,11 +203,17 @@ def check_adapter(name: ModelName) -> Shape:
     """
     folder = Path(name.adapter).expanduser()
     shape = adapter_shape(folder)
-    width, inputs = _hidden_size(name.model), _adapter_inputs(folder)
+    width, inputs = _config_number(name.model, "hidden_size"), _adapter_inputs(folder)
     if width is not None and inputs is not None and width != inputs:
         raise ConfigError(
             f"{folder} is an adapter of another model: it reads {inputs} values per token, and "
             f"{name.model} has {width}. Name the model that it was trained on."
+        )
+    blocks, deepest = _config_number(name.model, "num_hidden_layers"), _deepest_block(folder)
+    if blocks is not None and deepest >= blocks:
+        raise ConfigError(
+            f"{folder} is an adapter of another model: it changes block {deepest + 1}, and {name.model} has "
+            f"{blocks}. Name the model that it was trained on."
         )
     return shape
 
@@ -352,14 +358,14 @@ def _prompt_of(name: ModelName | EndpointName, folder: Path | None) -> PromptSet
     return NO_PROMPT if folder is None else read_prompt(folder)
 
 
-def _hidden_size(model: str) -> int | None:
-    """Values per token of a model that is on this machine already; None where that is unknown."""
+def _config_number(model: str, key: str) -> int | None:
+    """A number of the configuration of a model that is on this machine already; None where it is unknown."""
     from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
 
     folder = catalog.local_folder(model)
     try:
         config = json.loads(((folder or Path()) / "config.json").read_text())
-        return int(config.get("text_config", config)["hidden_size"])
+        return int(config.get("text_config", config)[key])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -368,6 +374,12 @@ def _adapter_inputs(folder: Path) -> int | None:
     """Values per token that an adapter's attention reads; None where the file does not say."""
     layers = _first_factors(folder)
     return next((inputs for layer, inputs in layers.items() if layer.endswith("q_proj")), None)
+
+
+def _deepest_block(folder: Path) -> int:
+    """Number of the last block that an adapter has factors in; -1 where none has a number."""
+    found = (re.search(r"\.layers\.(\d+)\.", layer) for layer in _first_factors(folder))
+    return max((int(match[1]) for match in found if match), default=-1)
 
 
 def adapter_layers(folder: Path) -> tuple[str, ...]:

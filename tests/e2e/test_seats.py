@@ -200,6 +200,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
         ("tinny", "Did you mean 'tiny'"),
         ("tiny+nowhere", "no adapter folder"),
         ("tiny+{adapter}", "an adapter of another model: it reads 64 values per token"),
+        ("{shallow}+{adapter}", "an adapter of another model: it changes block"),
         ("openai:m", "write openai:MODEL@URL"),
         ("openai:m@http://127.0.0.1:9/v1", "does not answer"),
         ("{base}", "is what learners start as"),
@@ -209,7 +210,10 @@ def test_who_cannot_be_an_opponent_is_named_before_a_model_is_loaded(
     agent: str, words: str, base: Path, adapter: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    agent = agent.format(base=base, adapter=adapter)
+    shallow = tmp_path / "shallow"
+    if "{shallow}" in agent:
+        random_model.build(shallow, layers=1, context=2048)
+    agent = agent.format(base=base, adapter=adapter, shallow=shallow)
     budget = (
         f", budgets: {{'{agent}': {{requests: 1000}}}}" if agent.startswith("openai:m@") else ""
     )
