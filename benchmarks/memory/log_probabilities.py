@@ -24,8 +24,10 @@ import torch
 from trl.kernels import ChunkedLogProbFunction
 
 from benchmarks.memory.child_peaks import forget_peak, in_child, status_mib
+from srl_agents.memory.phase_manager import give_back_free_memory
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel, limit_threads
+from srl_agents.models.host_allocator import return_large_blocks
 from srl_agents.records import TrainingBatch, WeightVersion
 from srl_agents.trainers.grpo import GRPOLearner
 from srl_agents.trainers.grpo_settings import GRPOSettings
@@ -89,12 +91,14 @@ def learner_way(way: str, folder: Path, rows: int) -> Callable[[], torch.Tensor]
 def measure(options: argparse.Namespace) -> dict[str, float]:
     """One way, in this process."""
     limit_threads()
+    return_large_blocks()  # as `srl train` does
     if options.part == "head":
         work = head_way(options.way, options.tokens)
     else:
         work = learner_way(options.way, Path(options.folder), options.rows)
     if options.part == "learner":
         work()  # the probe and TRL's first pass
+    give_back_free_memory()
     held = status_mib("VmRSS")
     forget_peak()
     seconds = []
