@@ -21,6 +21,13 @@ _LARGEST_BODY = 4_000_000
 _WORD_BYTES = 8
 
 
+class _Server(ThreadingHTTPServer):
+    """Inspect opens a connection per sample, all at once; the standard library lets five of them wait."""
+
+    request_queue_size = 1024
+    daemon_threads = True
+
+
 class ReplyServer:
     """Answers ``POST /reply {"text": ...}`` on 127.0.0.1 for whoever knows the secret.
 
@@ -41,8 +48,7 @@ class ReplyServer:
         self._asked: Counter[bytes] = Counter()
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._threads = [
             threading.Thread(target=self._loop.run_forever, name="replies", daemon=True),
             threading.Thread(target=self._server.serve_forever, name="reply-server", daemon=True),
