@@ -22,7 +22,7 @@ import numpy as np
 import srl_envs
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.exports.reply_server import ReplyServer
-from srl_agents.league.intervals import t_quantile
+from srl_agents.league.intervals import paired_interval
 from srl_envs.errors import ConfigError, ModelError
 
 PYTHON = "SRL_INSPECT_PYTHON"
@@ -208,6 +208,6 @@ def _clustered(samples: Mapping[str, float]) -> list[float]:
 
 
 def _half_width(values: Sequence[float]) -> float:
-    if len(values) < 2:  # one value has no spread
+    if not values:
         return math.inf
-    return t_quantile(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return paired_interval(np.array(values), np.arange(len(values))).half_width

@@ -36,8 +36,10 @@ def test_gains_are_taken_sample_by_sample_and_games_by_seed() -> None:
         "alice", "nim-v0", {"0/0": 1.0, "0/1": 1.0, "1/0": 1.0, "1/1": 1.0, "2/0": 1.0}
     )
     first, second = table([before, after])
-    assert (first["score"], first["gain"], first["half_width"]) == (0.0, None, 0.0)
-    assert (second["gain"], second["gain_half_width"]) == (1.0, 0.0)  # equal in both seeds
+    assert (first["score"], first["gain"]) == (0.0, None)
+    assert second["gain"] == 1.0
+    # equal in both seeds, which says little of others
+    assert first["half_width"] == second["gain_half_width"] == pytest.approx(1.684, abs=1e-3)
     assert second["samples"] == 5
 
 
