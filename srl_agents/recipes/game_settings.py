@@ -207,9 +207,15 @@ def check_games(games: tuple[Game, ...]) -> None:
     """What no game shows alone.
 
     Raises:
-        ConfigError: two have one name, or none is trained.
+        ConfigError: two have one name, none is trained, or one has a single seat.
     """
     names = [game.name for game in games]
+    alone = [game.name for game in games if game.seats < 2]
+    require(
+        not alone,
+        f"environments: {', '.join(alone)} has one seat, and a league rates agents by the matches that they "
+        "play with others. Leave it out, or train on it through another trainer (docs/guides/neighbours.md).",
+    )
     twice = sorted({name for name in names if names.count(name) > 1})
     require(
         not twice,
