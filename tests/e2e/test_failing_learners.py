@@ -187,13 +187,17 @@ def test_empty_replies_are_counted_and_named(tmp_path: Path) -> None:
 def test_a_learner_that_never_plays_stays_and_moves_nobody(
     tmp_path: Path, coordination: str
 ) -> None:
-    alone = "rollout.batch_rows=1"  # rounding does not depend on who else is in a batch
+    # a pass over one learner rounds otherwise than one over two, and Adam would make much of it
+    alike = (
+        "rollout.batch_rows=1",
+        "training={optimizer: sgd, learning_rate: 0.3, max_grad_norm: 0}",
+    )
     settings = (
         () if "independent" in coordination else ("coordination={kind: federated, every: 9}",)
     )
-    whole = Run(tmp_path / "whole", *settings, alone)
+    whole = Run(tmp_path / "whole", *settings, *alike)
     whole.train()
-    run = Run(tmp_path / "run", f"coordination={coordination}", alone)
+    run = Run(tmp_path / "run", f"coordination={coordination}", *alike)
     matches: Matches = run.training.parts.league.training_matches
 
     def without_alice(update: int, start_states: int, attempts: int) -> list[MatchSpec]:
@@ -207,7 +211,9 @@ def test_a_learner_that_never_plays_stays_and_moves_nobody(
     assert not equal(expected, run.first["bob"])
     if "independent" in coordination:
         assert equal(run.weights()["alice"], run.first["alice"])
-        assert equal(run.weights()["bob"], expected)
+        bob = run.weights()["bob"]
+        for key, tensor in expected.items():
+            torch.testing.assert_close(bob[key], tensor, atol=1e-6, rtol=0)
         return
     # alice brought no rows, so the common part is bob's alone
     for name in ("alice", "bob"):
