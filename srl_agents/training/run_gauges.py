@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srl_agents.metrics.prometheus import Gauge
-from srl_agents.training.run_watch import RunState
+from srl_agents.training.run_watch import RunState, under
 
 
 def gauges_of(state: RunState) -> list[Gauge]:
@@ -75,11 +75,7 @@ def gauges_of(state: RunState) -> list[Gauge]:
             "srl_conductor_requests",
             "Requests of the last update, by the engine that they went to",
             "instance",
-            {
-                k.removeprefix("requests/"): v
-                for k, v in state.conductor.items()
-                if k.startswith("requests/")
-            },
+            under("requests/", state.conductor),
         ),
         Gauge(
             name="srl_conductor_known_block_share",
@@ -95,11 +91,7 @@ def gauges_of(state: RunState) -> list[Gauge]:
             "srl_prompt_tokens",
             "Of the last update, by where their keys and values came from",
             "source",
-            {
-                k.removeprefix("prompt_tokens/"): v
-                for k, v in state.cache.items()
-                if k.startswith("prompt_tokens/")
-            },
+            under("prompt_tokens/", state.cache),
         ),
         each(
             "srl_cache_hit_share",
@@ -115,11 +107,7 @@ def gauges_of(state: RunState) -> list[Gauge]:
             "srl_cache_blocks",
             "Of vLLM's prefix cache, that came and went in the last update",
             "event",
-            {
-                k.removeprefix("cache_blocks/"): v
-                for k, v in state.cache.items()
-                if k.startswith("cache_blocks/")
-            },
+            under("cache_blocks/", state.cache),
         ),
         each("srl_phase_share", "Of the last update's time", "phase", state.phases),
         each("srl_tokens_per_second", "In the last update", "work", state.rates),

@@ -106,7 +106,7 @@ _SECONDS = {
 _RATES = {"tokens_per_s": "play", "train_tokens_per_s": "learning"}
 
 
-def _under(prefix: str, numbers: Numbers) -> Numbers:
+def under(prefix: str, numbers: Numbers) -> Numbers:
     """Those whose names begin so, without that."""
     return {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
 
@@ -151,8 +151,8 @@ class RunWatch:
                 for name, values in last["learners"].items()
                 if "version_lag" in values
             },
-            phases=_under("phase/", run),
-            conductor=_under("conductor/", run),
+            phases=under("phase/", run),
+            conductor=under("conductor/", run),
             cache={
                 key: value
                 for key, value in run.items()
