@@ -381,7 +381,7 @@ def test_tokens_of_a_reply_that_nobody_waited_for_count_against_the_limit() -> N
     ):
         with pytest.raises(LostReplyError, match="1 slow"):
             ask(engine)
-        counter = next(iter(engine._line.counters.values()))  # type: ignore[union-attr]
+        counter = engine._line.counters[engine.settings.account]  # type: ignore[union-attr]
         assert counter.limit._wait_s(150) > 60
 
 
