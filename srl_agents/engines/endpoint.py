@@ -114,6 +114,7 @@ class EndpointEngine:
         self._joined: Future[Counter] | None = None
         self._closed = False
         self._awake = asyncio.Event()
+        """Waited for in the line's thread, so set there, too."""
         self._awake.set()
         self._places = asyncio.Semaphore(settings.concurrency)
         self._length_name = _LENGTH_NAMES[bool(settings.max_thought_tokens)]
@@ -161,7 +162,6 @@ class EndpointEngine:
         )
         try:
             async with asyncio.timeout(request.deadline_s):
-                await self._awake.wait()
                 found = self._journaled(asked.request)
                 if found is None:
                     found = await self._wait(self._start(asked))
@@ -195,17 +195,19 @@ class EndpointEngine:
         """Nothing is installed, so nothing is forgotten."""
 
     async def sleep(self) -> None:
-        """Send nothing until `wake`; there is no memory to give back."""
+        """Send nothing until `wake`, whatever waits; there is no memory to give back."""
         self._awake.clear()
 
     async def wake(self) -> None:
         """The inverse of `sleep`."""
-        self._awake.set()
+        if self._line is None:
+            self._awake.set()
+        else:
+            await asyncio.wrap_future(self._line.send(self._rouse()))
 
     async def close(self) -> None:
         """See `Engine`. With a journal, what is under way is waited for, as it is paid for already."""
         self._closed = True
-        self._awake.set()
         line, self._line = self._line, None
         if line is not None:
             await asyncio.wrap_future(line.send(self._end(line)))
@@ -213,6 +215,7 @@ class EndpointEngine:
 
     async def _end(self, line: Line) -> None:
         """In the line's thread."""
+        await self._rouse()
         drained = self._journal is not None
         for asked in [*self._under_way]:
             if not (asked.sent and drained):
@@ -225,6 +228,10 @@ class EndpointEngine:
         await asyncio.gather(*waiting, return_exceptions=True)
         if self._joined is not None:
             await line.part(self.settings.account)
+
+    async def _rouse(self) -> None:
+        """In the line's thread."""
+        self._awake.set()
 
     # --- in the caller's thread -------------------------------------------------------------
 
@@ -314,6 +321,7 @@ class EndpointEngine:
             self._secret,
             counter,
             line.gate(self._in_flight),
+            awake=self._awake,
             closing=lambda: self._closed,
         )
         async with self._places:

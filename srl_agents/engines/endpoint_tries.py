@@ -98,6 +98,7 @@ class Tries:
         secret: its key.
         counter: connections and limits of its account.
         gate: places that all endpoints share.
+        awake: nothing is sent while it is not set; this time counts against no deadline of a reply.
         closing: whether to begin no further try.
         clock, sleep, draw: of time and jitter; ``draw`` gives a number from 0 to 1.
     """
@@ -109,12 +110,14 @@ class Tries:
         counter: Counter,
         gate: asyncio.Semaphore,
         *,
+        awake: asyncio.Event,
         closing: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         draw: Callable[[], float] | None = None,
     ) -> None:
         self._settings, self._secret, self._counter, self._gate = settings, secret, counter, gate
+        self._awake = awake
         self._closing, self._clock, self._sleep = closing, clock, sleep
         self._draw = np.random.default_rng().random if draw is None else draw
 
@@ -141,9 +144,13 @@ class Tries:
         failed: list[Failure] = []
         until_s = None
         while True:
+            slept_s = await self._sleep_over()
+            until_s = None if until_s is None else until_s + slept_s
             await self._counter.limit.admit(tokens)
             until_s = self._clock() + self._settings.deadline_s if until_s is None else until_s
             outcome = await self._once(body, tokens, until_s, begun)
+            if outcome is None:
+                continue
             if isinstance(outcome, Completion):
                 return _after(outcome, failed)
             failed.append(outcome)
@@ -161,9 +168,16 @@ class Tries:
                 raise LostReplyError(self._lost(failed))
             await self._sleep(pause_s)
 
+    async def _sleep_over(self) -> float:
+        """Seconds until the engine was awake."""
+        begun_s = self._clock()
+        await self._awake.wait()
+        return self._clock() - begun_s
+
     async def _once(
         self, body: dict[str, Any], tokens: int, until_s: float, begun: Callable[[], object]
-    ) -> Completion | Failure:
+    ) -> Completion | Failure | None:
+        """What one try came to; None where the engine was put to sleep before it was sent."""
         used, limit_s = 0, self._settings.timeout_s
         try:
             async with self._counter.places, self._gate:
@@ -175,6 +189,8 @@ class Tries:
                         "a reply were over",
                     )
                 limit_s = min(self._settings.timeout_s, left_s)
+                if not self._awake.is_set():
+                    return None
                 begun()
                 used = tokens  # whoever stops waiting does not hear what was counted
                 async with asyncio.timeout(limit_s):

@@ -372,6 +372,27 @@ def test_a_reply_whose_time_is_over_before_its_turn_is_not_asked_for() -> None:
         assert len(server.requests) == 1
 
 
+def test_a_retry_waits_while_the_engine_sleeps_and_its_deadline_waits_too() -> None:
+    with (
+        chat_server(refusals=[(500, "oops")]) as server,
+        an_engine(server, deadline_s=0.7) as engine,
+    ):
+
+        async def nap() -> Generation:
+            asked = asyncio.create_task(
+                engine.generate(GenerationRequest(observation="Hello", version=None, key=(0,)))
+            )
+            while not server.requests:
+                await asyncio.sleep(0.005)
+            await engine.sleep()
+            await asyncio.sleep(0.9)
+            assert len(server.requests) == 1
+            await engine.wake()
+            return await asked
+
+        assert asyncio.run(nap()).text == "<action>bet</action>"
+
+
 def test_tokens_of_a_reply_that_nobody_waited_for_count_against_the_limit() -> None:
     """The provider may have counted them: at one a second, 150 are a long wait."""
     account = {"tokens_per_minute": 60.0}
