@@ -229,6 +229,11 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
         raise ConfigError(
             f"--ray, placement={recipe.placement!r}: every worker has a base of its own. Use 'disaggregated'."
         )
+    if recipe.opponents.agents:
+        raise ConfigError(
+            f"--ray, opponents.agents={', '.join(recipe.opponents.agents)}: workers of a cluster have the "
+            "league's own players and bots alone. Leave out one of the two."
+        )
     own = recipe.asynchronous
     added = ["placement=disaggregated"] if recipe.placement == "auto" else []
     if own is None:

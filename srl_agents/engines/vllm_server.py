@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import httpx2
 
 from srl_agents.engines.kv_events import KVEvents
+from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
@@ -33,8 +33,6 @@ _PROBE_S = 60.0
 """For the interpreter to look what is installed."""
 _CPU_TOKENS = 8192
 """Of prompts in one step on a CPU, at least the longest prompt."""
-_TAIL = 15
-"""Last lines of the server's log in our messages."""
 _FIRST_REQUEST = {
     "model": BASE,
     "token_ids": [1],
@@ -145,6 +143,8 @@ class VLLMServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._log_from = 0
+        """Bytes of the log before the last start."""
 
     @property
     def pid(self) -> int | None:
@@ -156,7 +156,7 @@ class VLLMServer:
         """Start it and wait for its first reply.
 
         Raises:
-            ModelError: it ended before that; the text has the end of its log.
+            ModelError: it ended before that; the text has the cause from its log.
             DeadlineError: it took longer than ``start_timeout_s``.
         """
         with self._lock:
@@ -177,7 +177,7 @@ class VLLMServer:
                 return
             if self.starts > self.settings.restarts:
                 raise ModelError(
-                    f"the vLLM server died {self.starts} times; see {self.log}.\n{self._tail()}"
+                    f"the vLLM server died {self.starts} times; see {self.log}.\n{self._cause()}"
                 )
             self._say(
                 f"the vLLM server died; starting it again ({self.starts} of {self.settings.restarts})"
@@ -202,6 +202,7 @@ class VLLMServer:
             _end(self._process)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            self._log_from = log.tell()
             self._process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.PIPE,
@@ -263,24 +264,19 @@ class VLLMServer:
         with httpx2.Client(base_url=self.url, trust_env=False) as client:
             while True:
                 if self.pid is None:
-                    raise ModelError(f"the vLLM server ended; see {self.log}.\n{self._tail()}")
+                    raise ModelError(f"the vLLM server ended; see {self.log}.\n{self._cause()}")
                 left = end - time.monotonic()
                 if left <= 0:
                     raise DeadlineError(
                         f"the vLLM server gave no reply within {self.settings.start_timeout_s:g} s of its "
-                        f"start; see {self.log}, or raise start_timeout_s.\n{self._tail()}"
+                        f"start; see {self.log}, or raise start_timeout_s.\n{self._cause()}"
                     )
                 if _serves(client, left):
                     return
                 time.sleep(min(0.2, left))
 
-    def _tail(self) -> str:
-        try:
-            with self.log.open("rb") as file:
-                lines = deque(file, maxlen=_TAIL)
-        except OSError:
-            return ""
-        return b"".join(lines).decode(errors="replace").rstrip()
+    def _cause(self) -> str:
+        return cause_of(self.log, self._log_from)
 
 
 _ENDS_WITH_PARENT = """

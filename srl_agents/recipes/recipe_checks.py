@@ -360,10 +360,6 @@ def _check_generation(recipe: LeagueRecipe, generation: GenerationSettings) -> N
         "out, or set transport.kind to 'files'.",
     )
     require(
-        not recipe.opponents.agents,
-        f"{here}, opponents.agents: guests play in the process that trains. Leave out one of the two.",
-    )
-    require(
         recipe.training.learns_rows,
         f"{here}, training.algorithm={recipe.training.algorithm!r}: it learns no rows whose age could be "
         "bounded. Use 'grpo' or 'ppo'.",
@@ -395,15 +391,10 @@ def _check_several(recipe: LeagueRecipe) -> None:
     """What is of one base alone is refused with several, by name."""
     if len(recipe.bases) == 1:
         return
-    for section, there in (
-        ("asynchronous", recipe.asynchronous is not None),
-        ("reward_model", recipe.reward_model is not None),
-        ("placement='disaggregated'", recipe.generation is not None),
-    ):
-        require(
-            not there,
-            f"{section}, models: it works on the tokens of one base. Leave out one of the two.",
-        )
+    require(
+        recipe.reward_model is None,
+        "reward_model, models: it works on the tokens of one base. Leave out one of the two.",
+    )
     require(
         recipe.sharing is None or recipe.sharing.kind != "dpo",
         "sharing.kind 'dpo', models: pairs are tokens of one base. Share 'sft' or 'demonstrations', as "

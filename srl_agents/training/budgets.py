@@ -93,6 +93,8 @@ class Budgets:
         self.spent = {
             agent: _read(told.get(agent), first_cost.get(agent, 0.0)) for agent in budgets
         }
+        self._counted: dict[tuple[str, str], tuple[int, float]] = {}
+        """(agent, match) -> requests and cost as which a match that is played is counted."""
         if not repeatable:
             for own in self.spent.values():
                 own.requests, own.cost = own.asked, own.paid
@@ -127,6 +129,21 @@ class Budgets:
             for env_id in self._too_dear(agent, own)
         ]
 
+    def draw(
+        self, draw: Callable[[], list[MatchSpec]], gone: set[tuple[str, str]]
+    ) -> list[MatchSpec]:
+        """Matches that budgets cover; agents whose budget does not cover theirs leave those games before.
+
+        Args:
+            draw: the matches as they are without those who have left.
+            gone: (agent, environment) of who has left what; grows.
+        """
+        while spent := self.unaffordable(specs := draw()):
+            for agent, env_id in spent:
+                self.tell(agent, env_id)
+            gone.update(spent)
+        return specs
+
     def affordable(self, specs: Sequence[MatchSpec]) -> list[MatchSpec]:
         """The matches without those that an agent's budget does not cover; says which these are."""
         gone = self.unaffordable(specs)
@@ -150,9 +167,10 @@ class Budgets:
         for agent, matches in self._most_asked(specs).items():
             own = self.spent[agent]
             for match_id, seats in matches.items():
-                own.requests += sum(seats)
-                own.cost += sum(seats) * own.dearest
+                most = sum(seats), sum(seats) * own.dearest
+                own.requests, own.cost = own.requests + most[0], own.cost + most[1]
                 own.matches[match_id] = self._taken(own, match_id, seats)
+                self._counted[agent, match_id] = most
         self._write()
 
     def give_back(self, specs: Iterable[MatchSpec], episodes: Iterable[Episode]) -> None:
@@ -164,12 +182,12 @@ class Budgets:
         """
         for agent, matches in self._most_asked(specs).items():
             own = self.spent[agent]
-            for match_id, seats in matches.items():
-                own.requests -= sum(seats)
-                own.cost -= sum(seats) * own.dearest
-                own.matches[match_id] = replace(
-                    own.matches[match_id], requests=0, cost=0.0, open=False
-                )
+            for match_id in matches:
+                match = own.matches[match_id]
+                # taken in an earlier life of the run: counted as the file has it
+                most = self._counted.pop((agent, match_id), (match.requests, match.cost))
+                own.requests, own.cost = own.requests - most[0], own.cost - most[1]
+                own.matches[match_id] = replace(match, requests=0, cost=0.0, open=False)
         for episode in episodes:
             for trajectory in episode.trajectories:
                 agent_spent = self.spent.get(trajectory.policy)

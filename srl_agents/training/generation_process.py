@@ -1,4 +1,4 @@
-"""The process that plays for later updates: its own copy of the base, its own engine, orders from a folder.
+"""The process that plays for later updates: its own copies of the bases and engines, orders from a folder.
 
     python -m srl_agents.training.generation_process RUN_FOLDER
 
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,9 @@ from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
 from srl_agents.rollouts.leases import due
-from srl_agents.training.run_folder import BUFFER, RECIPE, SHARED_BASE, VERSIONS
+from srl_agents.training.bases import LoadedBase, PlayingBase, below, site_of
+from srl_agents.training.guests import seat_loaded, seat_served
+from srl_agents.training.run_folder import BUFFER, RECIPE, REPLIES_AHEAD, VERSIONS
 from srl_agents.training.single_parts import (
     load_bases,
     make_engine,
@@ -62,11 +65,11 @@ class NewestPolicy(ModelPolicy):
 
 
 class Generator:
-    """Plays the orders of a buffer, one after the other, in the event loop of its engine.
+    """Plays the orders of a buffer, one after the other, in the event loop of its engines.
 
     Args:
         buffer: has the orders and gets the matches.
-        engine: takes the orders' versions.
+        engine_of: learner -> the engine that takes its versions.
         rollouts: plays; looks policies up in ``policies`` and what they are drawn as in ``drawn_as``.
         policies: agent id -> policy; gets those of each order.
         drawn_as: likewise, with their labels.
@@ -77,7 +80,7 @@ class Generator:
     def __init__(
         self,
         buffer: MatchBuffer,
-        engine: Engine,
+        engine_of: Callable[[str], Engine],
         rollouts: Rollouts,
         *,
         policies: dict[str, Policy],
@@ -86,7 +89,7 @@ class Generator:
         part_matches: int = 0,
     ) -> None:
         self._part_matches = part_matches
-        self._buffer, self._engine, self._rollouts = buffer, engine, rollouts
+        self._buffer, self._engine_of, self._rollouts = buffer, engine_of, rollouts
         self._policies, self._drawn_as, self._switch = policies, drawn_as, switch
         self._always = dict(policies)
         self._newest: dict[str, ModelPolicy] = {}
@@ -173,7 +176,7 @@ class Generator:
         """Install the versions of an order, and let its learners write if nobody newer does."""
         for update in order.updates:
             if str(update.version) not in self._installed:
-                await self._engine.install(update)
+                await self._engine_of(update.version.learner).install(update)
                 self._installed[str(update.version)] = update
         if order.number >= self._seen:
             self._seen = order.number
@@ -190,7 +193,7 @@ class Generator:
             self._drawn_as[name] = update.version.label
             if self._switch and name in order.players:
                 self._policies[name] = NewestPolicy(
-                    self._engine,
+                    self._engine_of(update.version.learner),
                     update.version,
                     update.shown,
                     learner=order.players[name],
@@ -198,7 +201,8 @@ class Generator:
                 )
 
     def _policy_of(self, update: WeightUpdate) -> ModelPolicy:
-        return ModelPolicy(self._engine, update.version, update.shown)
+        engine = self._engine_of(update.version.learner)
+        return ModelPolicy(engine, update.version, update.shown)
 
     async def _retire(self) -> None:
         """Forget versions that no order will need and that no longer write."""
@@ -206,7 +210,8 @@ class Generator:
         stay = {name for order in orders if order is not None for name in order.versions}
         stay |= {str(policy.version) for policy in self._newest.values()}
         for name in [name for name in self._installed if name not in stay]:
-            await self._engine.retire(self._installed.pop(name).version)
+            version = self._installed.pop(name).version
+            await self._engine_of(version.learner).retire(version)
             self._drawn_as.pop(name, None)
 
 
@@ -216,19 +221,21 @@ def generate(folder: Path) -> None:
     settings = recipe.generation
     if settings is None:
         raise ValueError(f"the run in {folder} plays by itself.")
-    shared = folder / SHARED_BASE if recipe.bases[0].placement == "hybrid" else None
-    (base,) = load_bases(recipe, "" if recipe.engine.samples_base else "cpu", shared)
-    transport = recipe.carrier.make_transport(folder / VERSIONS, whole_weights=False)
-    engine = make_engine(recipe, base, transport, folder, recipe.engine)
-    policies: dict[str, Policy] = {base.name: ModelPolicy(engine)}
-    policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}
-    drawn_as = {base.name: base.name}
 
     def meet(finding: Finding) -> None:
         sys.stderr.write(in_words(finding) + "\n")  # the run keeps it in its log
         write_event(folder, generator.order, finding, "halve_play")
 
-    with asyncio.Runner() as loop:
+    with ExitStack() as opened:
+        names = tuple(recipe.opponents.agents)
+        guests = seat_served(recipe, names, folder / REPLIES_AHEAD, opened)
+        bases = tuple(_playing(recipe, base, folder) for base in load_bases(recipe, beside=folder))
+        guests |= seat_loaded(recipe, names, bases)
+        policies: dict[str, Policy] = {base.name: ModelPolicy(base.engine) for base in bases}
+        policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(recipe.games)}
+        policies |= {name: guest.policy for name, guest in guests.items()}
+        drawn_as = {base.name: base.name for base in bases}
+        loop = opened.enter_context(asyncio.Runner())
         rollouts = Rollouts(
             policies,
             root_seed=recipe.seed,
@@ -242,7 +249,7 @@ def generate(folder: Path) -> None:
         )
         generator = Generator(
             MatchBuffer(folder / BUFFER, settings.ahead + 1),
-            engine,
+            lambda learner: site_of(bases, learner).engine,
             rollouts,
             policies=policies,
             drawn_as=drawn_as,
@@ -250,6 +257,20 @@ def generate(folder: Path) -> None:
             part_matches=settings.part_matches,
         )
         loop.run(generator.run())
+
+
+def _playing(recipe: LeagueRecipe, base: LoadedBase, folder: Path) -> PlayingBase:
+    """A base with what samples its versions here."""
+    home = below(folder / VERSIONS, base.settings)
+    transport = recipe.carrier.make_transport(home, whole_weights=False)
+    engine = make_engine(recipe, base, transport, folder, base.settings.engine)
+    return PlayingBase(
+        settings=base.settings,
+        model=base.model,
+        engine=engine,
+        transport=transport,
+        played=base.model,
+    )
 
 
 def end_with_parent() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from srl_agents.agents.grammar import EndpointName
 from srl_agents.agents.resolver import Asking, Candidate, EngineKey, Playing, Seated, find, seat
-from srl_agents.engines.reply_journal import REPLIES, ReplyJournal
+from srl_agents.engines.reply_journal import ReplyJournal
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
@@ -18,44 +18,48 @@ from srl_agents.training.single_parts import sampling_of
 
 
 def seat_served(
-    recipe: LeagueRecipe, folder: Path, say: Callable[[str], None], opened: ExitStack
+    recipe: LeagueRecipe, names: Collection[str], journal: Path, opened: ExitStack
 ) -> dict[str, Seated]:
     """Guests behind endpoints, each of which has answered; ask before anything slow.
 
-    What they answer is kept in the run's folder before it is used, so a run that is killed and goes on
-    asks, and pays, for nothing twice.
+    What they answer is kept before it is used, so a run that is killed and goes on asks, and pays, for
+    nothing twice.
 
     Args:
         recipe: of the run.
-        folder: of the run; made where there are such guests.
-        say: shows a line.
-        opened: closes the journal of replies, behind the engines.
+        names: of all guests of this process.
+        journal: file that replies are kept in, of this process alone; made where there are such guests.
+        opened: closes it, behind the engines.
 
     Raises:
         ModelError: an endpoint does not answer.
         StoreError: the journal cannot be read or written.
     """
-    served = {k: c for k, c in _candidates(recipe).items() if isinstance(c.name, EndpointName)}
-    if set(served) & set(recipe.opponents.agents):
-        say(
-            "opponents behind endpoints draw random numbers of their own: this run cannot be repeated "
-            "bit for bit."
-        )
+    candidates = _candidates(recipe, names)
+    served = {k: c for k, c in candidates.items() if isinstance(c.name, EndpointName)}
     if not served:
         return {}
-    folder.mkdir(parents=True, exist_ok=True)
-    journal = ReplyJournal(folder / REPLIES)
-    opened.callback(journal.close)
-    return seat(served, _playing(recipe, Asking(journal=journal)))
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    kept = ReplyJournal(journal)
+    opened.callback(kept.close)
+    return seat(served, _playing(recipe, Asking(journal=kept)))
 
 
-def seat_loaded(recipe: LeagueRecipe, bases: Sequence[PlayingBase]) -> dict[str, Seated]:
+def seat_loaded(
+    recipe: LeagueRecipe, names: Collection[str], bases: Sequence[PlayingBase]
+) -> dict[str, Seated]:
     """Guests whose weights are loaded here; those of a base of the run share its embedded engine.
+
+    Args:
+        recipe: of the run.
+        names: of all guests of this process.
+        bases: of this process.
 
     Raises:
         ModelError: a model or an adapter cannot be loaded.
     """
-    loaded = {k: c for k, c in _candidates(recipe).items() if not isinstance(c.name, EndpointName)}
+    candidates = _candidates(recipe, names)
+    loaded = {k: c for k, c in candidates.items() if not isinstance(c.name, EndpointName)}
     own: dict[EngineKey, TransformersEngine] = {}
     for base in bases:
         had, engine = base.settings, base.engine
@@ -81,8 +85,8 @@ def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:
         )
 
 
-def _candidates(recipe: LeagueRecipe) -> dict[str, Candidate]:
-    return {name: find(name, recipe.games[0].env_id) for name in recipe.guests}
+def _candidates(recipe: LeagueRecipe, names: Collection[str]) -> dict[str, Candidate]:
+    return {name: find(name, recipe.games[0].env_id) for name in names}
 
 
 def _playing(recipe: LeagueRecipe, asking: Asking) -> Playing:

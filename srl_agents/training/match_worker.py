@@ -24,6 +24,7 @@ from srl_agents.recipes.game_settings import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
 from srl_agents.rollouts import Rollouts
+from srl_agents.training.bases import LoadedBase, PlayingBase, site_of
 from srl_agents.training.single_parts import load_bases, make_engine
 from srl_agents.transports.shared import SharedTransport
 from srl_agents.transports.updates import DTYPES
@@ -74,15 +75,14 @@ class MatchWorker:
         """
         own = build(LeagueRecipe, self._recipe, "recipe of the run")
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="srl-worker-")))
-        (base,) = load_bases(own)
         self._weights = SharedTransport()
         self._loop = asyncio.Runner()
         self._opened.callback(self._loop.close)
-        self._engine = make_engine(own, base, self._weights, folder, own.engine)
-        self._opened.callback(lambda: self._loop.run(self._engine.close()))
-        self._policies: dict[str, Policy] = {base.name: ModelPolicy(self._engine)}
+        bases = tuple(self._playing(own, base, folder) for base in load_bases(own))
+        self._bases = bases
+        self._policies: dict[str, Policy] = {base.name: ModelPolicy(base.engine) for base in bases}
         self._policies |= {f"{BOT}{bot}": ScriptedPolicy(bot) for bot in bots_of(own.games)}
-        self._drawn_as = {base.name: base.name}
+        self._drawn_as = {base.name: base.name for base in bases}
         self._installed: dict[str, WeightVersion] = {}
         self._rollouts = self._opened.enter_context(
             Rollouts(
@@ -117,18 +117,20 @@ class MatchWorker:
             ModelError: bytes are not those of their version, down to the last bit.
         """
         for name in [name for name in self._installed if name not in keep]:
-            self._loop.run(self._engine.retire(self._installed.pop(name)))
+            version = self._installed.pop(name)
+            self._loop.run(site_of(self._bases, version.learner).engine.retire(version))
             self._policies.pop(name, None)
             self._drawn_as.pop(name, None)
         for update, own in zip(updates, arrays, strict=True):
             held = self._weights.publish(
                 update.version, from_arrays(update, own), update.previous, update.shown
             )
-            self._loop.run(self._engine.install(held))
+            engine = site_of(self._bases, update.version.learner).engine
+            self._loop.run(engine.install(held))
             self._weights.release(update.version)
             name = str(update.version)
             self._installed[name] = update.version
-            self._policies[name] = ModelPolicy(self._engine, update.version, update.shown)
+            self._policies[name] = ModelPolicy(engine, update.version, update.shown)
             self._drawn_as[name] = update.version.label
 
     def play(self, specs: Sequence[MatchSpec]) -> list[Episode]:
@@ -138,3 +140,15 @@ class MatchWorker:
     def close(self) -> None:
         """Give back what it holds."""
         self._opened.close()
+
+    def _playing(self, recipe: LeagueRecipe, base: LoadedBase, folder: Path) -> PlayingBase:
+        """A base with what samples its versions here."""
+        engine = make_engine(recipe, base, self._weights, folder, base.settings.engine)
+        self._opened.callback(lambda: self._loop.run(engine.close()))
+        return PlayingBase(
+            settings=base.settings,
+            model=base.model,
+            engine=engine,
+            transport=self._weights,
+            played=base.model,
+        )

@@ -7,16 +7,16 @@ schedule follows from the seed and the results, never from the clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from srl_agents.league.manager import League
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.records import Episode, WeightUpdate
+from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played, left, needed
+from srl_agents.training.budgets import Budgets
 from srl_agents.training.supervised import Supervised
-from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ModelError
 
 _LOOK_S = 0.02
@@ -41,7 +41,9 @@ class MatchesAhead:
         league: schedules.
         buffer: between the two processes.
         process: plays; started already.
-        transport: releases what the buffer no longer names.
+        open_update: raises `ModelError` where a version's weights are gone.
+        settle: releases versions that the buffer no longer names.
+        budgets: of those who are asked for money.
         installed: agent id -> where its weights are, of all versions that may play now.
         view: shows progress.
     """
@@ -53,14 +55,17 @@ class MatchesAhead:
         *,
         buffer: MatchBuffer,
         process: Supervised,
-        transport: HeldTransport,
+        open_update: Callable[[WeightUpdate], object],
+        settle: Callable[[], object],
+        budgets: Budgets,
         installed: Mapping[str, WeightUpdate],
         view: ConsoleView,
     ) -> None:
         if recipe.generation is None:
             raise ValueError("no other process plays in this recipe.")
         self._settings, self._recipe, self._league = recipe.generation, recipe, league
-        self._buffer, self._process, self._transport = buffer, process, transport
+        self._buffer, self._process = buffer, process
+        self._open_update, self._settle, self._budgets = open_update, settle, budgets
         self._installed, self._view = installed, view
         self._readers: dict[int, Played] = {}
         self._kept: set[int] = set()
@@ -88,6 +93,7 @@ class MatchesAhead:
         if order is None:
             raise ModelError(f"the order of update {number} is gone from {self._buffer.folder}.")
         played = self._wait_for(order)
+        self._budgets.give_back((*order.specs, *order.spares), played.episodes.values())
         ended_s = time.monotonic()
         chosen = needed(order, played.episodes)
         metrics = self._seconds(number, began_s, ended_s)
@@ -112,7 +118,7 @@ class MatchesAhead:
     def acknowledge(self, done: int) -> None:
         """A checkpoint holds what was learned up to an update: its matches may go."""
         self._buffer.acknowledge(done)
-        self._transport.settle()
+        self._settle()
         for number in [n for n in self._readers if n <= done]:
             del self._readers[number]
 
@@ -132,15 +138,20 @@ class MatchesAhead:
         if known is not None and self._playable(known):
             return
         rollout, league = self._recipe.rollout, self._league
-        specs = league.training_matches(number - 1, rollout.start_states, rollout.group_size)
-        spares = league.spare_matches(
-            number - 1, rollout.start_states, rollout.group_size, self._settings.refill_limit
-        )
-        names = dict.fromkeys(seat for spec in (*specs, *spares) for seat in spec.seats)
+        shape = number - 1, rollout.start_states, rollout.group_size
+        specs: list[MatchSpec] = []
+
+        def draw() -> list[MatchSpec]:
+            specs[:] = league.training_matches(*shape)
+            return [*specs, *league.spare_matches(*shape, self._settings.refill_limit)]
+
+        drawn = self._budgets.draw(draw, league.gone)
+        self._budgets.take(drawn)
+        names = dict.fromkeys(seat for spec in drawn for seat in spec.seats)
         order = MatchOrder(
             number=number,
             specs=tuple(specs),
-            spares=tuple(spares),
+            spares=tuple(drawn[len(specs) :]),
             players={league.live(name): name for name in league.learners},
             updates=tuple(
                 self._installed[name]
@@ -158,7 +169,7 @@ class MatchesAhead:
             return True
         try:
             for update in order.updates:
-                self._transport.open(update)
+                self._open_update(update)
         except ModelError:
             return False
         return True

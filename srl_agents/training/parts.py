@@ -7,7 +7,6 @@ and how. `Parts` adds who plays: versions need the learners' weights to have nam
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -22,14 +21,15 @@ from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.by_game import CreditByGame
 from srl_agents.engines.protocol import Engine, RepeatableEngine
+from srl_agents.engines.reply_journal import REPLIES
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
 from srl_agents.memory.phase_manager import PhaseManager
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.trackers import Tracker, require_trackers
 from srl_agents.models.base_model import device_named
-from srl_agents.models.shared_base import share_weights
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.records import WeightUpdate
 from srl_agents.rewards.game_rewards import RewardsByGame
 from srl_agents.rewards.learned_reward import LearnedReward
 from srl_agents.rollouts import Rollouts
@@ -37,7 +37,9 @@ from srl_agents.rollouts.buffer import MatchBuffer
 from srl_agents.rollouts.counterfactual import Replays
 from srl_agents.trainers.algorithms import AlgorithmSettings
 from srl_agents.trainers.experience import Experience
-from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of
+from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of, site_of
+from srl_agents.training.budgets import Budgets
+from srl_agents.training.generation_start import start_generation
 from srl_agents.training.groups import CoordinationGroups, coordination_of, said_of_groups
 from srl_agents.training.guests import seat_loaded, seat_served, tell_store
 from srl_agents.training.idle import IdleLearners
@@ -51,7 +53,6 @@ from srl_agents.training.run_changes import changed_before, keep_changes, repeat
 from srl_agents.training.run_folder import (
     CHECKPOINTS,
     RECIPE,
-    SHARED_BASE,
     changes_of,
     check_folder,
     write_recipe,
@@ -86,9 +87,6 @@ from srl_agents.training.warm_start import warm_start
 from srl_agents.training.wrapped_bots import require_played
 from srl_agents.transports.held import HeldTransport
 from srl_envs.errors import ConfigError
-
-GENERATION_LOG = "generation.log"
-"""What the generation process says, in a run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,18 +217,19 @@ def _on_ground(
         for tracker in begin_trackers(recipe, folder, own):
             opened.callback(tracker.close)
             trackers.append(tracker)
-    served = seat_served(recipe, folder, view.say, opened)
+    served = seat_served(recipe, recipe.guests, folder / REPLIES, opened)
+    if set(served) & set(recipe.opponents.agents):
+        view.say(
+            "opponents behind endpoints draw random numbers of their own: this run cannot be repeated bit "
+            "for bit."
+        )
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
     checkpointing = checkpointing_by_plan(recipe)
     mesh = processes.mesh(device_named(recipe.device).type) if recipe.memory.sharded else None
     bases = load_bases(recipe, mesh=mesh)
     if told := said_of_groups(recipe):
         view.say(told)
-    if recipe.memory.tf32 and all(base.model.device.type == "cpu" for base in bases):
-        view.say("memory.tf32: this run has no GPU, where alone it changes anything")
-    for base in recipe.bases:
-        if base.placed_by:
-            view.say(f"placement of {base.name}: {base.placement} ({base.placed_by})")
+    _say_where(recipe, bases, view)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
     exact = recipe.rollout.order == "exact" and recipe.generation is None
@@ -247,11 +246,20 @@ def _on_ground(
         trackers=tuple(trackers),
         served=served,
         bases=bases,
-        process=_start_generation(recipe, bases, folder, view, opened, cluster=cluster),
+        process=start_generation(recipe, bases, folder, view, opened, cluster=cluster),
         checkpointing=checkpointing,
         asks_again=asks_again,
         repeatable=asks_again and not served,
     )
+
+
+def _say_where(recipe: LeagueRecipe, bases: tuple[LoadedBase, ...], view: ConsoleView) -> None:
+    """What was decided for the recipe about its devices."""
+    if recipe.memory.tf32 and all(base.model.device.type == "cpu" for base in bases):
+        view.say("memory.tf32: this run has no GPU, where alone it changes anything")
+    for base in recipe.bases:
+        if base.placed_by:
+            view.say(f"placement of {base.name}: {base.placement} ({base.placed_by})")
 
 
 def _change(recipe: LeagueRecipe, folder: Path, view: ConsoleView) -> bool:
@@ -341,13 +349,14 @@ def _with_players(learning: Learning) -> Parts:
     learning.opened.callback(loop.close)
     buffer = make_buffer(recipe, learning.folder)
     named = () if buffer is None else buffer.versions()
-    held: HeldTransport | None = None
+    held: list[HeldTransport] = []
     playing: list[PlayingBase] = []
     for base in learning.bases:
         transport = make_transport(recipe, base.settings, learning.folder, named)
         learning.opened.callback(transport.close)
         if buffer is not None:
-            transport = held = HeldTransport(transport, buffer.versions)
+            transport = HeldTransport(transport, buffer.versions)
+            held.append(transport)
         own = base.settings.engine
         settings = own if buffer is None else own.beside_generation()
         played = load_base(recipe, base.settings) if base.settings.copied else base.model
@@ -380,7 +389,7 @@ def _with_players(learning: Learning) -> Parts:
     )
     learning.opened.callback(rollouts.close)
     return _with_versions(
-        learning, _Playing(tuple(playing), loop, policies, drawn_as, held, buffer), rollouts
+        learning, _Playing(tuple(playing), loop, policies, drawn_as, tuple(held), buffer), rollouts
     )
 
 
@@ -392,8 +401,8 @@ class _Playing:
     loop: asyncio.Runner
     policies: dict[str, Policy]
     drawn_as: dict[str, str]
-    held: HeldTransport | None
-    """The transport, where another process plays."""
+    held: tuple[HeldTransport, ...]
+    """The bases' transports, where another process plays."""
     buffer: MatchBuffer | None
 
 
@@ -434,7 +443,7 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         versions=versions,
         idle=IdleLearners(view.say, together=recipe.coordination.stays_equal),
         meter=SystemMeter(devices_of(learning.bases), learning.opened),
-        ahead=_ahead(learning, playing, league, versions),
+        ahead=_ahead(learning, playing, league, versions, matches.budgets),
         memory=make_phase_manager(
             playing.bases,
             learning.learners,
@@ -458,53 +467,34 @@ def _whole(bases: tuple[PlayingBase, ...]) -> Iterator[None]:
 
 
 def _ahead(
-    learning: Learning, playing: _Playing, league: League, versions: LeagueVersions
+    learning: Learning,
+    playing: _Playing,
+    league: League,
+    versions: LeagueVersions,
+    budgets: Budgets,
 ) -> MatchesAhead | None:
     """The trainer's side of generation in another process, if there is one."""
-    if learning.process is None or playing.buffer is None or playing.held is None:
+    if learning.process is None or playing.buffer is None:
         return None
+
+    def open_update(update: WeightUpdate) -> None:
+        site_of(playing.bases, update.version.learner).transport.open(update)
+
+    def settle() -> None:
+        for transport in playing.held:
+            transport.settle()
+
     return MatchesAhead(
         learning.recipe,
         league,
         buffer=playing.buffer,
         process=learning.process,
-        transport=playing.held,
+        open_update=open_update,
+        settle=settle,
+        budgets=budgets,
         installed=versions.installed,
         view=learning.view,
     )
-
-
-def _start_generation(
-    recipe: LeagueRecipe,
-    bases: tuple[LoadedBase, ...],
-    folder: Path,
-    view: ConsoleView,
-    opened: ExitStack,
-    *,
-    cluster: str,
-) -> Supervised | None:
-    """The process that plays what is learned from, or has a cluster play, if the recipe wants one."""
-    settings = recipe.generation
-    if settings is None:
-        return None
-    command = ["srl_agents.training.generation_process", str(folder)]
-    if cluster:
-        command = ["srl_agents.training.ray_generation", str(folder), cluster]
-    elif bases[0].settings.placement == "hybrid":
-        shared = folder / SHARED_BASE
-        share_weights(bases[0].model, shared)
-        opened.callback(partial(shared.unlink, missing_ok=True))
-    process = Supervised(
-        "the generation process",
-        [sys.executable, "-m", *command],
-        folder / GENERATION_LOG,
-        patience_s=settings.patience_s,
-        restarts=settings.restarts,
-        say=view.say,
-    )
-    opened.callback(process.close)
-    process.start()
-    return process
 
 
 def _close(loop: asyncio.Runner, engine: Engine) -> None:
@@ -515,7 +505,8 @@ def _guests(
     learning: Learning, playing: Sequence[PlayingBase], loop: asyncio.Runner
 ) -> dict[str, Policy]:
     """Policies of those whom learners meet and that are no part of the league, by agent id."""
-    guests = {**learning.served, **seat_loaded(learning.recipe, playing)}
+    recipe = learning.recipe
+    guests = {**learning.served, **seat_loaded(recipe, recipe.guests, playing)}
     learning.opened.callback(lambda: loop.run(close_engines(g.policy for g in guests.values())))
     tell_store(learning.store, guests)
     return {name: guest.policy for name, guest in guests.items()}

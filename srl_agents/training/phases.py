@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from srl_agents.metrics import Record, Sink
 from srl_agents.metrics.reward_statistics import reward_statistics
 from srl_agents.models.device_memory import allocated_gb
-from srl_agents.recipes.rollout_settings import RolloutSettings
-from srl_agents.records import Episode, MatchSpec, TrainingBatch
+from srl_agents.records import Episode, TrainingBatch
 from srl_agents.rewards.learned_reward import rule_reward
 from srl_agents.trainers.learner import Batch
 from srl_agents.training import evaluation, state
@@ -83,23 +82,16 @@ def play(parts: Parts, update: Update) -> None:
 def _play_now(parts: Parts, update: Update) -> None:
     """With the versions that are installed."""
     rollout = parts.recipe.rollout
-    specs = _specs(parts, update.number, rollout)
+    specs = parts.matches.budgets.draw(
+        lambda: parts.league.training_matches(
+            update.number - 1, rollout.start_states, rollout.group_size
+        ),
+        parts.league.gone,
+    )
     update.players = {parts.league.live(name): name for name in parts.learners}
     started = time.monotonic()
     update.episodes = parts.matches.play(f"update {update.number}: playing", specs)
     update.run["generate_s"] = time.monotonic() - started
-
-
-def _specs(parts: Parts, number: int, rollout: RolloutSettings) -> list[MatchSpec]:
-    """The update's matches; agents whose budget does not cover theirs leave those games before."""
-    while True:
-        specs = parts.league.training_matches(number - 1, rollout.start_states, rollout.group_size)
-        spent = parts.matches.budgets.unaffordable(specs)
-        if not spent:
-            return specs
-        for agent, env_id in spent:
-            parts.matches.budgets.tell(agent, env_id)
-        parts.league.gone.update(spent)
 
 
 def _take(parts: Parts, update: Update, ahead: MatchesAhead) -> None:

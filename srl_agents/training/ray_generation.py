@@ -17,13 +17,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import ray
+import torch
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group
 from ray.util.scheduling_strategies import (
@@ -37,11 +38,11 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played
 from srl_agents.rollouts.leases import Leases, due
+from srl_agents.training.bases import below
 from srl_agents.training.generation_process import end_with_parent
 from srl_agents.training.match_worker import MatchWorker, to_arrays
 from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS, WORKERS
 from srl_agents.training.supervised import USER_ERROR
-from srl_agents.transports.protocol import Transport
 from srl_envs.errors import ConfigError, ModelError, SRLError
 from srl_envs.settings import dump
 
@@ -79,7 +80,7 @@ class RayGeneration:
     Args:
         recipe: of the run.
         buffer: has the orders and gets the matches.
-        transport: opens the versions that orders name.
+        open_update: gives the weights of versions that orders name.
         group: placement group with one bundle per worker.
         state: file that tells who does what.
     """
@@ -88,14 +89,14 @@ class RayGeneration:
         self,
         recipe: LeagueRecipe,
         buffer: MatchBuffer,
-        transport: Transport,
+        open_update: Callable[[WeightUpdate], Mapping[str, torch.Tensor]],
         group: PlacementGroup,
         state: Path,
     ) -> None:
         if recipe.generation is None:
             raise ConfigError("no other process plays in this recipe.")
         self._settings, self._part = recipe.ray, recipe.generation.part_matches
-        self._buffer, self._transport, self._group = buffer, transport, group
+        self._buffer, self._open_update, self._group = buffer, open_update, group
         self._state, self._said_s, self._changed = state, 0.0, True
         self._recipe = ray.put(dump(recipe))
         self._leases = Leases(self._settings.lease_s, self._settings.deaths)
@@ -156,7 +157,7 @@ class RayGeneration:
         """Reference to a version in the object store, which sends it once to each node."""
         name = str(update.version)
         if name not in self._weights:
-            self._weights[name] = ray.put(to_arrays(self._transport.open(update)))
+            self._weights[name] = ray.put(to_arrays(self._open_update(update)))
         return self._weights[name]
 
     # --- workers -----------------------------------------------------------------------------
@@ -432,10 +433,20 @@ def generate(folder: Path, address: str) -> None:
     recipe = load(LeagueRecipe, folder / RECIPE)
     if recipe.generation is None:
         raise ConfigError(f"the run in {folder} plays by itself.")
-    transport = recipe.carrier.make_transport(folder / VERSIONS, whole_weights=False)
+    opens = {
+        learner: recipe.carrier.make_transport(
+            below(folder / VERSIONS, base), whole_weights=False
+        ).open
+        for base in recipe.bases
+        for learner in base.learners
+    }
     buffer = MatchBuffer(folder / BUFFER, recipe.generation.ahead + 1)
     with cluster(address, recipe.ray) as group:
-        RayGeneration(recipe, buffer, transport, group, folder / WORKERS).run()
+
+        def open_update(update: WeightUpdate) -> Mapping[str, torch.Tensor]:
+            return opens[update.version.learner](update)
+
+        RayGeneration(recipe, buffer, open_update, group, folder / WORKERS).run()
 
 
 if __name__ == "__main__":

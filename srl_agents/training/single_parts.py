@@ -36,7 +36,7 @@ from srl_agents.trainers.experience import Experience, Teachers
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training.bases import LoadedBase, below, starts_of
 from srl_agents.training.budgets import Budgets
-from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, STORE, VERSIONS
+from srl_agents.training.run_folder import BUFFER, CHECKPOINTS, SHARED_BASE, STORE, VERSIONS
 from srl_agents.training.sharing_rounds import Sharing
 from srl_agents.training.vital_signs import Finding
 from srl_agents.transports.protocol import Transport
@@ -46,30 +46,36 @@ Learners = dict[str, AdapterLearner[Any]]
 
 
 def load_bases(
-    recipe: LeagueRecipe,
-    device: str = "",
-    weights: Path | None = None,
-    mesh: DeviceMesh | None = None,
+    recipe: LeagueRecipe, *, mesh: DeviceMesh | None = None, beside: Path | None = None
 ) -> tuple[LoadedBase, ...]:
     """The models that learners are adapters of.
 
     Args:
         recipe: of the run.
-        device: where their weights are; empty takes the recipe's.
-        weights: file in which another process shares those of the only base.
         mesh: processes that divide their layers.
+        beside: folder of the run, for a process that only plays. Weights that the trainer shares there
+            are mapped, and a model that its engine does not sample with stays on the CPU.
 
     Raises:
         ConfigError: a reply alone would fill the context of one.
         ModelError: one cannot be fetched or loaded.
     """
-    bases = tuple(
-        LoadedBase(settings=base, model=load_base(recipe, base, device, weights, mesh))
-        for base in recipe.bases
-    )
+    bases = []
+    for base in recipe.bases:
+        device, weights = "", None
+        if beside is not None:
+            device = "" if base.engine.samples_base else "cpu"
+            weights = shared_weights(beside, base)
+        model = load_base(recipe, base, device, weights, mesh)
+        bases.append(LoadedBase(settings=base, model=model))
     if any(base.model.device.type == "cuda" for base in bases):
         allow_tf32(recipe.memory.tf32)
-    return bases
+    return tuple(bases)
+
+
+def shared_weights(folder: Path, base: Base) -> Path | None:
+    """File in a run's folder through which its processes share a base, if its placement wants that."""
+    return below(folder, base) / SHARED_BASE if base.placement == "hybrid" else None
 
 
 def load_base(

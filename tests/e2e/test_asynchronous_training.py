@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -18,6 +19,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.rollouts.buffer import MatchBuffer, left
 from srl_agents.training.run import LeagueTraining
+from tests.chat_server import MODEL, chat_server
 from tests.forked_commands import start_function
 from tests.training_runs import metrics_of
 
@@ -61,6 +63,9 @@ evaluation: {every: 0, final_pairs: 1, bots: []}
 snapshot_every: 1
 checkpoint_every: 1
 """
+GUEST = """
+opponents: {{mirror: 0, live: 1, past: 0, agents: {{"{agent}": 1}}, budgets: {{"{agent}": {{requests: 60}}}}}}
+"""
 MATCHES = 2 * 1 * 3
 """Of one update, without what flat groups were replaced by."""
 
@@ -101,6 +106,31 @@ def go_on(folder: Path, view: Killing) -> LeagueTraining:
 
 def train_until_killed(folder: Path) -> None:
     go_on(folder, Killing(own_after=2))
+
+
+def test_an_endpoint_that_is_met_ahead_is_asked_no_more_than_its_budget_whoever_is_killed(
+    tmp_path: Path,
+) -> None:
+    with chat_server(reply=lambda _: "<action>1</action>") as server:
+        agent = f"openai:{MODEL}@{server.url}"
+        lines = [line for line in RECIPE.splitlines() if not line.startswith("opponents")]
+        (tmp_path / "r.yaml").write_text("\n".join(lines) + GUEST.format(agent=agent))
+        killed = start_function(train_until_killed, (tmp_path,), tmp_path / "log")
+        killed.join()
+        assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
+        training = go_on(tmp_path, Killing(generation_in=3))
+        asked = len(server.requests)
+    run = tmp_path / "run"
+    spent = json.loads((run / "budgets.json").read_text())[agent]
+    processes = 2 + 3
+    """Each has asked for one token before it began."""
+    assert 0 < asked - processes <= spent["requests"] <= 60
+    assert all(not match["open"] for match in spent["matches"].values())
+    with LeagueStore(run / "league.db", mode="read") as store:
+        met = [spec for spec, _ in store.matches(split="train") if agent in spec.seats]
+    assert met
+    assert {spec.match_id for spec in met} <= set(spent["matches"])
+    assert training.parts.league.gone, "the budget was never short"
 
 
 def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ Train = Callable[..., tuple[dict[str, torch.Tensor], object]]
 def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Trains a placement; returns both adapters and what every match came to."""
 
-    def trained(*settings: str) -> tuple[dict[str, torch.Tensor], object]:
+    def trained(*settings: str, recipe: str = RECIPE) -> tuple[dict[str, torch.Tensor], object]:
         folder = tmp_path_factory.mktemp("placed")
-        (folder / "r.yaml").write_text(RECIPE)
+        (folder / "r.yaml").write_text(recipe)
         run = folder / "run"
         train_run(load(LeagueRecipe, folder / "r.yaml", ("device=cpu", *settings)), run)
         weights = {
@@ -78,6 +78,16 @@ def test_synchronous_placements_are_one_run(train: Train) -> None:
         ("placement=disaggregated",),
     ):
         assert same(here, train(*settings)), settings
+
+
+def test_two_bases_that_another_process_plays_are_one_run(train: Train) -> None:
+    one = "model: tiny\n", "learners: [alice, bob]\n"
+    two = "models: {deep: {model: tiny, learners: [alice]}, flat: {model: tiny-shallow, learners: [bob]}}\n"
+    several = RECIPE.replace(one[0], two).replace(one[1], "")
+    here = train(recipe=several)
+    assert same(here, train("placement=disaggregated", recipe=several))
+    beside = train(BESIDE, "placement=disaggregated", recipe=several)
+    assert same(beside, train(BESIDE, "placement=hybrid", recipe=several))
 
 
 def test_asynchronous_placements_are_one_run(train: Train) -> None:

@@ -374,7 +374,7 @@ def test_a_reply_whose_time_is_over_before_its_turn_is_not_asked_for() -> None:
 
 def test_a_retry_waits_while_the_engine_sleeps_and_its_deadline_waits_too() -> None:
     with (
-        chat_server(refusals=[(500, "oops")]) as server,
+        chat_server(refusals=[(500, "oops")], answer_headers={"Retry-After": "0.2"}) as server,
         an_engine(server, deadline_s=0.7) as engine,
     ):
 

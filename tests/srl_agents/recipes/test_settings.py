@@ -80,7 +80,6 @@ def test_what_is_meant_for_adapters_is_refused_of_whole_weights(
         ("sharing={kind: demonstrations}", "asynchronous, sharing"),
         ("parameters=full", "asynchronous, parameters='full'"),
         ("transport={kind: shared}", r"asynchronous, transport\.kind='shared'"),
-        ("opponents.agents={smollm2-135m: 1}", r"asynchronous, opponents\.agents"),
         ("training={algorithm: dpo}", r"asynchronous, training\.algorithm='dpo'"),
         ("training.iterations=5", "rows 5 steps old, and max_staleness=4"),
         ("asynchronous.in_flight=switch", r"Set rollout\.order to 'free'"),

@@ -89,7 +89,9 @@ def test_a_version_that_arrives_writes_the_next_turns_of_matches_in_flight(
         )  # fmt: skip
         policies: dict[str, Policy] = {"bot:random": ScriptedPolicy("random")}
         rollouts = Rollouts(policies, root_seed=7, order="free", concurrency=2)
-        generator = Generator(buffer, engine, rollouts, policies=policies, drawn_as={}, switch=True)
+        generator = Generator(
+            buffer, lambda _: engine, rollouts, policies=policies, drawn_as={}, switch=True
+        )
         await generator.run(until=lambda: True)
         rollouts.close()
         await engine.close()

@@ -72,7 +72,7 @@ def generate(
         drawn_as: dict[str, str] = {}
         rollouts = Rollouts(policies, root_seed=7, order=order, contents=drawn_as, concurrency=4)  # type: ignore[arg-type]
         generator = Generator(
-            MatchBuffer(folder, 4), engine, rollouts, policies=policies, drawn_as=drawn_as,
+            MatchBuffer(folder, 4), lambda _: engine, rollouts, policies=policies, drawn_as=drawn_as,
             switch=switch, part_matches=part_matches,
         )  # fmt: skip
         try:

@@ -25,6 +25,7 @@ from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate, WeightVersion
 from srl_agents.rollouts.buffer import MatchBuffer, left
+from srl_agents.training.budgets import Budgets
 from srl_agents.training.matches_ahead import MatchesAhead, common_s
 from srl_agents.training.parts import build
 from srl_agents.training.supervised import Supervised
@@ -62,7 +63,9 @@ class Run:
         )  # fmt: skip
         self.child.start()
         self.ahead = MatchesAhead(
-            recipe, self.league, buffer=self.buffer, process=self.child, transport=self.transport,
+            recipe, self.league, buffer=self.buffer, process=self.child,
+            open_update=self.transport.open, settle=self.transport.settle,
+            budgets=Budgets({}, folder, most_replies={}, first_cost={}, say=print),
             installed=self.installed, view=ConsoleView("run", UPDATES, Console(quiet=True)),
         )  # fmt: skip
 
