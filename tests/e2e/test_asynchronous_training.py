@@ -64,7 +64,7 @@ snapshot_every: 1
 checkpoint_every: 1
 """
 GUEST = """
-opponents: {{mirror: 0, live: 1, past: 0, agents: {{"{agent}": 1}}, budgets: {{"{agent}": {{requests: 60}}}}}}
+opponents: {{mirror: 0, live: 1, past: 0, agents: {{"{agent}": 1}}, budgets: {{"{agent}": {{requests: 400}}}}}}
 """
 MATCHES = 2 * 1 * 3
 """Of one update, without what flat groups were replaced by."""
@@ -124,7 +124,7 @@ def test_an_endpoint_that_is_met_ahead_is_asked_no_more_than_its_budget_whoever_
     spent = json.loads((run / "budgets.json").read_text())[agent]
     processes = 2 + 3
     """Each has asked for one token before it began."""
-    assert 0 < asked - processes <= spent["requests"] <= 60
+    assert 0 < asked - processes <= spent["requests"] <= 400
     assert all(not match["open"] for match in spent["matches"].values())
     with LeagueStore(run / "league.db", mode="read") as store:
         met = [spec for spec, _ in store.matches(split="train") if agent in spec.seats]
