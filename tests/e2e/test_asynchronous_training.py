@@ -64,7 +64,8 @@ snapshot_every: 1
 checkpoint_every: 1
 """
 GUEST = """
-opponents: {{mirror: 0, live: 1, past: 0, agents: {{"{agent}": 1}}, budgets: {{"{agent}": {{requests: 400}}}}}}
+opponents: {{mirror: 0, past: 0, live: 1, agents: {{"{agent}": 1}},
+  budgets: {{"{agent}": {{requests: 400}}}}}}
 """
 MATCHES = 2 * 1 * 3
 """Of one update, without what flat groups were replaced by."""
