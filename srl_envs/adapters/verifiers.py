@@ -15,8 +15,10 @@ trace metrics              the environment's statistics, ``forfeited``, ``invali
 =========================  =======================================================================
 
 One agent against bots is the case where all seats but one have bots; self-play is the case without
-bots, where every seat is a role of its own and by default the policy of the run. Seats that move at
-once are asked together and see nothing of each other's replies.
+bots, where every seat is a role of its own and by default the policy of the run. A role whose config
+names a model is an opponent: it plays with that model, and its traces are marked as no training data,
+which trainers on verifiers, prime-rl among them, go by. Seats that move at once are asked together and
+see nothing of each other's replies.
 
 verifiers finds a taskset by the name of a top-level module that exports it, and a name with dots does
 not resolve (``verifiers.v1.utils.loaders._import_plugin`` looks for it inside its own package first,
@@ -29,7 +31,8 @@ Limits. Roles are fields of a class, so there are `MOST_SEATS` of them and no mo
 a limit of verifiers (turns, tokens) is silent from then on, which forfeits by our rules; an agent that
 fails voids the episode. Conversations grow with every turn, as each observation is complete by itself.
 
-Source: verifiers 0.4.
+Source: verifiers 0.4; ``orchestrator/envs.py`` of prime-rl 0.9, which starts the environment server of
+verifiers and sends it tasks.
 """
 
 from __future__ import annotations
@@ -138,6 +141,12 @@ class SRLEnv(vf.Env[SRLEnvConfig]):
             making.make_bot(game, bot)
         if len(config.bots) == seats:
             raise ConfigError(f"every seat of {game} has a bot; leave one to an agent.")
+
+    async def setup(self, agents: Any) -> None:
+        """Mark the seats that have a model of their own: nothing is learned from what they say."""
+        for role, agent in self.config:
+            if isinstance(agent, vf.AgentConfig) and agent.model is not None:
+                getattr(agents, role).trainable = False
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play the task's episode and record on each agent's trace what its seat earned.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
+import re
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +23,8 @@ pytest.importorskip(
 
 import neighbours_guide
 import verifiers.v1 as vf
+from verifiers.v1.serve import EnvClient, env_config_data, serve_env
+from verifiers.v1.utils.loaders import resolve_env_config
 
 import srl_envs
 from srl_envs.adapters.verifiers import SRLEnvConfig, SRLTasksetConfig
@@ -63,6 +68,7 @@ class Stub:
     def __init__(self) -> None:
         self.policy: Callable[[], Callable[[str], str]] = lambda: lambda text: "nothing"
         self.seen: dict[str, list[str]] = {}
+        self.models: set[str] = set()
         self.status = 200
         self._policies: dict[str, Callable[[str], str]] = {}
         stub = self
@@ -75,6 +81,7 @@ class Stub:
                 if session not in stub._policies:
                     stub._policies[session] = stub.policy()
                 stub.seen.setdefault(session, []).append(text)
+                stub.models.add(body["model"])
                 content = stub._policies[session](text)
                 stream = bool(body.get("stream"))
                 data = _streamed(content) if stream else _whole(content)
@@ -190,6 +197,65 @@ def test_three_seats_and_simultaneous_moves(stub: Stub) -> None:
     assert episode.ok, episode.errors
     assert {trace.agent.name for trace in episode.traces} == {"player_0", "player_1", "player_2"}
     assert len({trace.num_turns for trace in episode.traces}) == 1
+
+
+def test_a_seat_with_a_model_of_its_own_plays_and_is_not_learned_from(stub: Stub) -> None:
+    stub.policy = lambda: srl_envs.make_bot("connect_four-v0", "strong", seed=0)
+    episode = run(stub, config("connect_four-v0", limits={"player_1": {"model": "rival"}}))
+    assert episode.ok, episode.errors
+    learned = {trace.agent.name: trace.agent.trainable for trace in episode.traces}
+    assert learned == {"player_0": True, "player_1": False}
+    assert stub.models == {"stub", "rival"}
+
+
+def test_the_server_that_prime_rl_starts_plays_the_tasks_that_it_is_sent(stub: Stub) -> None:
+    """Both ends of ``prime_rl/orchestrator/envs.py``; prime-rl itself is on no package index."""
+    stub.policy = lambda: srl_envs.make_bot("connect_four-v0", "strong", seed=0)
+    made = config("connect_four-v0", bots={"player_1": "random"})
+    processes = multiprocessing.get_context("spawn")
+    addresses = processes.Queue()
+    served = {"config_data": env_config_data(made), "address": "tcp://127.0.0.1:0"}
+    server = processes.Process(
+        target=serve_env, kwargs={"max_workers": 1, "address_queue": addresses, **served}
+    )
+    server.start()
+    try:
+        address = addresses.get(timeout=120)
+
+        async def episodes() -> list[Any]:
+            tasks = vf.load_environment(made).taskset.take(3)
+            client = EnvClient(address=address)
+            named = vf.EvalClientConfig(base_url=stub.url, api_key_var="NO_SUCH_VARIABLE")
+            sampling = vf.SamplingConfig()
+            return await asyncio.gather(
+                *(client.run(named, "policy", sampling, task.data.model_dump()) for task in tasks)
+            )
+
+        played = asyncio.run(episodes())
+    finally:
+        server.terminate()
+        server.join()
+    assert [episode.ok for episode in played] == [True] * 3
+    traces = [trace for episode in played for trace in episode.traces]
+    assert [trace.agent.trainable for trace in traces] == [True] * 3
+    assert [rewards(trace)["outcome"] for trace in traces] == [1.0] * 3
+    assert [trace.task.data.model_extra["seed"] for trace in traces] == [0, 1, 2]
+
+
+def test_the_configuration_of_the_guide_for_prime_rl_is_understood() -> None:
+    page = neighbours_guide.GUIDE.with_name("other_trainers.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    (bot, rival) = (
+        resolve_env_config(tomllib.loads(block)["orchestrator"]["train"]["env"][0]["env"])
+        for block in blocks
+    )
+    assert isinstance(bot, SRLEnvConfig)
+    assert bot.bots == {"player_1": "middle"}
+    assert isinstance(rival, SRLEnvConfig)
+    assert rival.player_1.model == "rival-7b"
+    assert rival.player_1.client.base_url == "http://rival:8000/v1"
+    for made in (bot, rival):
+        assert vf.load_environment(made).taskset.config.game == "connect_four-v0"
 
 
 def test_nonsense_is_charged_and_forfeits_for_that_seat_alone(stub: Stub) -> None:
