@@ -40,7 +40,6 @@ LEVELS: dict[str, dict[str, Any]] = {
     "asynchronous hybrid": {"placement": "hybrid", "asynchronous": AHEAD},
 }
 """Name -> what a recipe says of it. The budget lets every role leave in turn, and refuses nothing."""
-EXAMPLE = {"observation": "Your move. Open columns: 1 2 3 4", "reply": "<action>2</action>"}
 CORES = 2
 """That the idle share is one of."""
 SAMPLE_S = 0.2
@@ -58,9 +57,9 @@ def recipe_of(level: str, updates: int) -> LeagueRecipe:
         "learners": 2,
         "updates": updates,
         "lora": {"rank": 16, "alpha": 32},
-        # without an example nearly all replies are refused, groups are flat, and nothing is trained
-        "prompt": {"examples": [EXAMPLE]},
-        "rollout": {"start_states": 1, "group_size": 4, "max_new_tokens": 12, "batch_rows": 32},
+        "rollout": {"start_states": 1, "group_size": 3, "max_new_tokens": 12, "batch_rows": 32},
+        # lengths differ, so no group is flat and every update trains
+        "rewards": {"terms": {"cost": {"kind": "token_cost", "weight": 0.5}}},
         "opponents": {"mirror": 0, "live": 1, "past": 0},
         "training": {"micro_batch_rows": 4},
         "evaluation": {"every": 0},
