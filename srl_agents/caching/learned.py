@@ -1,14 +1,16 @@
 """Our policy: keep the blocks whose use per unit of space and time is expected to be highest.
 
 It learns reuse times per class of block (`srl_agents.caching.reuse_times`) and ranks every leaf by class
-and age. What it assumes: blocks of one class are used again independently of each other, with hazards
-that change slower than ages pass. Everything else is learned from the requests that it sees.
+and age. Time runs faster while more of what is asked for has been used before. What it assumes: blocks of one
+class are used again independently of each other, with hazards that change slower than ages pass. Everything
+else is learned from the requests that it sees.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from typing import Generic
 
@@ -20,10 +22,24 @@ _SHORTEST_HORIZON, _CAPACITIES = 2**17, 16
 """Reuse times are learned up to so many accesses, or so many capacities if that is more."""
 _EPOCHS_PER_LESSON = 2
 
-# classes: first use (last block of its prompt | by the reply's length | in a prompt whose start is known),
-# later uses by count, session over
-_LAST, _REPLY, _CONTINUES, _COUNT, _OVER = 0, 1, 5, 6, 10
-_KINDS, _TURNS = 11, 3
+_REPLY_TOKENS, _PROMPT_BLOCKS, _COUNTS = (8, 32, 128), (2, 16, 64), 4
+"""Bounds of lengths, and kinds of counts, that classes differ in."""
+_REPLIES, _PROMPTS = len(_REPLY_TOKENS) + 2, len(_PROMPT_BLOCKS) + 1
+# classes: session over; first use (last block of its prompt | in a prompt whose start is known | by the
+# lengths of reply and prompt); later uses by count and by the reply's length
+_OVER, _LAST, _CONTINUES, _FIRST = 0, 1, 2, 3
+_COUNT = _FIRST + _REPLIES * _PROMPTS
+_KINDS, _TURNS = _COUNT + _COUNTS * _REPLIES, 3
+_GROUPS = (
+    *(_OVER, _LAST, _CONTINUES),
+    *(_FIRST + k // _PROMPTS for k in range(_REPLIES * _PROMPTS)),
+    *(_FIRST + _REPLIES + k // _REPLIES for k in range(_COUNTS * _REPLIES)),
+)
+"""Of the classes: first uses go by the reply alone, later ones by count alone."""
+_SLOWEST = 0.25
+"""Time per access while nothing comes back; the share of accesses that do is added."""
+_SHARE_ACCESSES, _FIRST_SHARE = 16_384, 0.4
+"""Accesses over which the share is taken, and what it is before any."""
 _KNOWN_SHARE, _KNOWN_BLOCKS = 0.25, 2
 """A prompt continues another if at least this share of it, and so many blocks, were used before."""
 _SHARED = object()
@@ -53,8 +69,10 @@ class LearnedReuse(BlockTree[Key, Value]):
 
     def forget(self) -> None:
         """Start anew."""
-        self._times = ReuseTimes(_KINDS * _TURNS, self._accesses_per_epoch)
-        self._accesses = 0
+        self._times = ReuseTimes(
+            [group for group in _GROUPS for _ in range(_TURNS)], self._accesses_per_epoch
+        )
+        self._time, self._share = 0.0, _FIRST_SHARE
         self._entered: dict[Key, int] = {}
         """Epoch of insertion of blocks whose request has not been recorded yet."""
         self._pasts: dict[Key, _Past[Key]] = {}
@@ -71,9 +89,9 @@ class LearnedReuse(BlockTree[Key, Value]):
         self._last = len(keys) - 1
         self._knowledge = knowledge
         reply, ahead = knowledge.reply_tokens, knowledge.turns_ahead
-        self._first_kind = _REPLY + (
-            0 if reply is None else 1 if reply <= 32 else 2 if reply <= 128 else 3
-        )
+        self._reply = 0 if reply is None else 1 + bisect_left(_REPLY_TOKENS, reply)
+        length = bisect_left(_PROMPT_BLOCKS, len(keys))
+        self._first_kind = _FIRST + self._reply * _PROMPTS + length
         known = sum(1 for _ in itertools.takewhile(self._pasts.__contains__, keys))
         if known >= max(_KNOWN_BLOCKS, _KNOWN_SHARE * len(keys)):
             self._first_kind = _CONTINUES
@@ -86,12 +104,12 @@ class LearnedReuse(BlockTree[Key, Value]):
 
     def use(self, key: Key, block: Block[Key, Value] | None, depth: int) -> None:
         """Learn from the block's return, and classify it anew."""
-        self._tick()
+        past = self._pasts.get(key)
+        self._pass_time(came_back=past is not None)
         if block is not None:
             self.withdraw(block)
             self._entered.pop(key, None)
         session = self._knowledge.session
-        past = self._pasts.get(key)
         if past is None:
             past = self._pasts[key] = _Past(session)
         else:
@@ -109,13 +127,14 @@ class LearnedReuse(BlockTree[Key, Value]):
             return _OVER
         if past.count == 0:
             return _LAST if depth == self._last else self._first_kind
-        return _COUNT + min(3, past.count.bit_length() - 1)
+        count = min(_COUNTS, past.count.bit_length()) - 1
+        return _COUNT + count * _REPLIES + self._reply
 
     def offer(self, block: Block[Key, Value]) -> None:
         """Put the leaf into the cell of its class and age."""
         self.withdraw(block)
         past = self._pasts.get(block.key)
-        kind = _REPLY * _TURNS if past is None else past.kind
+        kind = _FIRST * _TURNS if past is None else past.kind
         since = self._entered.get(block.key, 0)
         if past is not None:
             since = max(since, past.epoch)
@@ -176,10 +195,15 @@ class LearnedReuse(BlockTree[Key, Value]):
             self._listed[heapq.heappop(self._order)[1]] = False
         return next(iter(self._cells[self._order[0][1]].values()))
 
-    def _tick(self) -> None:
-        self._accesses += 1
-        if self._accesses % self._accesses_per_epoch:
-            return
+    def _pass_time(self, *, came_back: bool) -> None:
+        """One access is over: the more of them come back, the sooner do those that wait."""
+        self._share += (came_back - self._share) / _SHARE_ACCESSES
+        self._time += _SLOWEST + self._share
+        while self._time >= self._accesses_per_epoch:
+            self._time -= self._accesses_per_epoch
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
         self._times.advance()
         epoch = self._times.epoch
         oldest = self._used_in[epoch % EPOCHS]

@@ -1,11 +1,14 @@
 """When blocks of a class come back, learned while it happens, and what keeping one is worth.
 
-A block's *age* is the number of block accesses since its last use. Per class and age the learner has the
-hazard: uses at that age over blocks that reached it. Evicted blocks go on being counted, so what the
-policy did does not bias what it learns. Time runs in *epochs* of equally many accesses.
+A block's *age* is the time since its last use, in *epochs* whose length the caller decides. Per class and age
+the learner has the hazard: uses at that age over blocks that reached it. Evicted blocks go on being counted,
+so what the policy did does not bias what it learns. A class with few uses is taken to be like its group, and
+a group like all.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +25,9 @@ _PRIOR_CHANCE, _PRIOR_AGE = 0.3, 1024.0
 """Before anything is seen: hazard 0.3 / (age + 1024 accesses), so that the newest is worth most."""
 _PRIOR_USES = 8.0
 """Uses that the prior counts as."""
-_SHARED_USES = 100.0
-"""Uses that the mean of all classes counts as in each class: a few prompts, whose blocks come together."""
+_SHARED_USES = 50.0
+"""Uses that the mean of all counts as in each group, and its group's in each class: a few prompts, whose
+blocks come together."""
 _HIGHEST = 0.9
 
 
@@ -34,10 +38,17 @@ def age_bucket(epochs: int) -> int:
 
 
 class ReuseTimes:
-    """Hazards of ``classes`` classes; old evidence counts half after `EPOCHS` epochs."""
+    """Hazards of classes; old evidence counts half after `EPOCHS` epochs.
 
-    def __init__(self, classes: int, accesses_per_epoch: int) -> None:
+    Args:
+        groups: (C,) group of each class, from 0 on without gaps.
+        accesses_per_epoch: about how many, before anything is seen.
+    """
+
+    def __init__(self, groups: Sequence[int], accesses_per_epoch: int) -> None:
         self.epoch = 0
+        classes = len(groups)
+        self._group_C = np.asarray(groups)
         self._prior_A = _PRIOR_CHANCE / (AGE_STARTS + _PRIOR_AGE / accesses_per_epoch)
         self._width_A = np.diff(np.append(AGE_STARTS, EPOCHS)).astype(np.float64)
         self._waiting_CE = np.zeros((classes, EPOCHS))
@@ -78,14 +89,12 @@ class ReuseTimes:
         mean_A = (self._uses_CA.sum(0) + _PRIOR_USES) / (
             stood_CA.sum(0) + _PRIOR_USES / self._prior_A
         )
-        class_C = (self._uses_CA.sum(1) + _SHARED_USES) / (
-            (stood_CA * mean_A).sum(1) + _SHARED_USES
-        )
-        expected_CA = mean_A * class_C[:, None]
-        found: NDArray[np.float64] = (self._uses_CA + _SHARED_USES) / (
-            stood_CA + _SHARED_USES / expected_CA
-        )
-        return np.minimum(found, _HIGHEST)
+        shape = int(self._group_C.max()) + 1, AGES
+        uses_GA, stood_GA = np.zeros(shape), np.zeros(shape)
+        np.add.at(uses_GA, self._group_C, self._uses_CA)
+        np.add.at(stood_GA, self._group_C, stood_CA)
+        group_GA = _like(uses_GA, stood_GA, mean_A[None, :])
+        return np.minimum(_like(self._uses_CA, stood_CA, group_GA[self._group_C]), _HIGHEST)
 
     def worth(self) -> NDArray[np.float64]:
         """(C, A) most uses per epoch of space that keeping a block from this age on can bring.
@@ -108,3 +117,14 @@ class ReuseTimes:
             held_CT = np.cumsum(reaches_CT * held_CA[:, start:], axis=1)
             worth_CA[:, start] = (uses_CT / held_CT).max(axis=1)
         return worth_CA
+
+
+def _like(
+    uses_NA: NDArray[np.float64], stood_NA: NDArray[np.float64], expected_NA: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(N, A) hazards: each row is taken to be a multiple of what is expected, unless it shows else."""
+    height_N = (uses_NA.sum(1) + _SHARED_USES) / ((stood_NA * expected_NA).sum(1) + _SHARED_USES)
+    found: NDArray[np.float64] = (uses_NA + _SHARED_USES) / (
+        stood_NA + _SHARED_USES / (expected_NA * height_N[:, None])
+    )
+    return found
