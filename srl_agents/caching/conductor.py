@@ -6,12 +6,14 @@ simulator runs. So its choice costs microseconds, and is wrong only as far as an
 
 from __future__ import annotations
 
-import heapq
+import bisect
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from srl_agents.caching.cache_policy import CachePolicy
+from srl_agents.caching.objectives import Admission, Candidate, Objectives, StepTimes
 from srl_agents.caching.recency import LRU
 from srl_envs.errors import ConfigError
 
@@ -31,6 +33,10 @@ class Placed:
     reply_blocks: int = 1
     """That its reply may need."""
     taken: bool = False
+    since_s: float = 0.0
+    """When it was placed; once it is taken, when it began."""
+    before: tuple[float, float] = (0.0, 0.0)
+    """Of its instance when it began: `_Instance.busy_s` and `_Instance.read`."""
 
 
 @dataclass(slots=True)
@@ -66,6 +72,14 @@ class _Instance:
     running: int = 0
     load: float = 0.0
     """Costs of what waits and runs."""
+    times: StepTimes = field(default_factory=StepTimes)
+    """Of its steps, where a block stands for a prompt's token."""
+    busy_s: float = 0.0
+    """Seconds of all requests that it worked on."""
+    busy_until_s: float = 0.0
+    """The last moment that is counted there."""
+    read: float = 0.0
+    """Blocks that the requests which began here had to read."""
     alive: bool = True
 
 
@@ -73,7 +87,8 @@ class Conductor:
     """Places requests where their prefix is, unless the work that waits there is worth more than that.
 
     A request waits while an instance has no memory for what it works on together, where blocks that prompts
-    share count once; otherwise the instance would drop replies that it has begun.
+    share count once; otherwise the instance would drop replies that it has begun. With objectives it also
+    waits as `Admission` says, by times that are learned from whole replies.
 
     Args:
         instances: how many there are.
@@ -81,6 +96,8 @@ class Conductor:
         capacity: blocks that an instance has memory for, or one number for each.
         patience: a request is placed behind so many times the work that its prefix saves.
         policy: makes what is kept of each instance, from its capacity.
+        objectives: times to hold; without any, nothing waits for them.
+        clock: seconds.
 
     Raises:
         ConfigError: a number is too small.
@@ -94,6 +111,8 @@ class Conductor:
         capacity: int | Sequence[int] = 2**17,
         patience: float = 1.0,
         policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
+        objectives: Objectives | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if instances < 1 or places < 1:
             raise ConfigError(f"instances={instances}, places={places}: use 1 or more of each.")
@@ -104,6 +123,7 @@ class Conductor:
             raise ConfigError(f"capacity={capacity}: use 1 or more blocks for each instance.")
         self._instances = [_Instance(policy(blocks), blocks) for blocks in each]
         self._places, self._patience = places, patience
+        self._admission, self._clock = Admission(objectives or Objectives()), clock
         self._number = 0
         self._done = Conducted()
 
@@ -147,40 +167,82 @@ class Conductor:
         over = len(one.known) - one.known.capacity
         if over > 0:
             one.known.evict(over)
-        placed = Placed(best, blocks, len(blocks) - depth[best] + 1.0, priority, reply_blocks)
+        placed = Placed(
+            best,
+            blocks,
+            len(blocks) - depth[best] + 1.0,
+            priority,
+            reply_blocks,
+            since_s=self._clock(),
+        )
         one.load += placed.cost
         self._number += 1
         self._done.requests[best] += 1
         self._done.blocks += len(blocks)
         self._done.known += depth[best]
         self._done.moved += bool(without)
-        heapq.heappush(one.waiting, (priority, self._number, placed))
+        bisect.insort(one.waiting, (priority, self._number, placed))
         return placed
 
     def take(self, instance: int) -> list[Placed]:
-        """Those that begin now at an instance, lowest priority first: as many as it has places and memory.
+        """Those that begin now at an instance, lowest priority first: as many as it has places and memory,
+        and as objectives allow.
 
         One that needs more than there is begins alone.
         """
         one, begun = self._instances[instance], []
         while one.waiting and one.running < self._places:
-            placed = one.waiting[0][2]
-            own = sum(not one.held[key] for key in placed.blocks) + placed.reply_blocks
-            if one.running and len(one.held) + one.reply_blocks + own > one.capacity:
+            place = self._next(one)
+            if place is None:
                 break
-            heapq.heappop(one.waiting)
+            placed = one.waiting.pop(place)[2]
             placed.taken = True
+            placed.since_s = self._count_time(one)
+            one.read += placed.cost - 1
+            placed.before = (one.busy_s, one.read - (placed.cost - 1))
             one.running += 1
             one.reply_blocks += placed.reply_blocks
             one.held.update(placed.blocks)
             begun.append(placed)
         return begun
 
-    def end(self, placed: Placed) -> None:
-        """A request is answered, or nobody waits for it any more."""
+    def _next(self, one: _Instance) -> int | None:
+        """Place in the line of the one that begins; None where all wait."""
+
+        def fits(place: int) -> bool:
+            placed = one.waiting[place][2]
+            own = sum(not one.held[key] for key in placed.blocks) + placed.reply_blocks
+            return not one.running or len(one.held) + one.reply_blocks + own <= one.capacity
+
+        if not (self._admission.objectives.any and one.times.known):
+            return 0 if fits(0) else None
+        now_s, line = self._clock(), []
+        for _, _, placed in one.waiting:
+            step_s = one.times.seconds(rows=one.running + 1, prompt_tokens=placed.cost - 1)
+            line.append(Candidate(now_s - placed.since_s, step_s, step_s))
+        return self._admission.next(line, one.running, fits)
+
+    def _count_time(self, one: _Instance) -> float:
+        """Bring `_Instance.busy_s` up to date; returns the time."""
+        now_s = self._clock()
+        one.busy_s += one.running * (now_s - one.busy_until_s)
+        one.busy_until_s = now_s
+        return now_s
+
+    def _learn(self, one: _Instance, placed: Placed, tokens: int) -> None:
+        """A reply with so many tokens is there: each was a step that all shared which ran meanwhile."""
+        seconds = self._count_time(one) - placed.since_s
+        busy_s, read = one.busy_s - placed.before[0], one.read - placed.before[1]
+        if tokens and seconds > 0:
+            rows = tokens * busy_s / seconds
+            one.times.measured(seconds, steps=tokens, rows=rows, prompt_tokens=read)
+
+    def end(self, placed: Placed, tokens: int = 0) -> None:
+        """A request is answered with so many tokens, or nobody waits for it any more."""
         one = self._instances[placed.instance]
         one.load -= placed.cost
         if placed.taken:
+            self._learn(one, placed, tokens)
             one.running -= 1
             one.reply_blocks -= placed.reply_blocks
             for key in placed.blocks:
@@ -189,7 +251,6 @@ class Conductor:
                     del one.held[key]
         else:
             one.waiting = [entry for entry in one.waiting if entry[2] is not placed]
-            heapq.heapify(one.waiting)
 
     def lose(self, instance: int) -> None:
         """An instance has died: nothing more goes there, and what it had is gone."""

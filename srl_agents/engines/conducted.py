@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 
 from srl_agents.caching.conductor import Conductor, Placed
+from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
 from srl_agents.engines.tasks import all_of
@@ -19,12 +20,13 @@ class ConductedEngine:
     An instance that fails a request that another one answers is not asked again; its requests go to others.
 
     Args:
-        instances: two or more engines; closed with this one.
+        instances: engines; closed with this one.
         blocks_of: names of the blocks of a request's prompt, each covering all before it.
         places: requests that one instance works on at once.
         patience: see `Conductor`.
         capacity: likewise; None is more than anybody asks for.
         reply_blocks: of a request's reply, at most.
+        objectives: see `Conductor`.
     """
 
     def __init__(
@@ -36,12 +38,17 @@ class ConductedEngine:
         patience: float = 1.0,
         capacity: Sequence[int] | None = None,
         reply_blocks: Callable[[GenerationRequest], int] = lambda _: 1,
+        objectives: Objectives | None = None,
     ) -> None:
         self._instances, self._blocks_of = tuple(instances), blocks_of
         self._reply_blocks = reply_blocks
         count = len(self._instances)
         self._conductor = Conductor(
-            count, places=places, patience=patience, capacity=capacity or [2**17] * count
+            count,
+            places=places,
+            patience=patience,
+            capacity=capacity or [2**17] * count,
+            objectives=objectives,
         )
         self._begun: dict[Placed, asyncio.Event] = {}
 
@@ -107,13 +114,16 @@ class ConductedEngine:
     async def _at(self, placed: Placed, request: GenerationRequest) -> Generation:
         """The reply, once the instance has a place for it."""
         begun = self._begun[placed] = asyncio.Event()
+        tokens = 0
         try:
             self._start(placed.instance)
             await begun.wait()
-            return await self._instances[placed.instance].generate(request)
+            reply = await self._instances[placed.instance].generate(request)
+            tokens = len(reply.token_ids)
+            return reply
         finally:
             self._begun.pop(placed, None)
-            self._conductor.end(placed)
+            self._conductor.end(placed, tokens)
             self._start(placed.instance)
 
     def _start(self, instance: int) -> None:

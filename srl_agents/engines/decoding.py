@@ -20,6 +20,7 @@ from srl_agents.caching.cache_policy import Knowledge
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.kv_packing import EightBits
 from srl_agents.engines.kv_tiers import KVTiers
+from srl_agents.engines.pace import Pace
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row import Row
@@ -83,6 +84,7 @@ class Decoder:
         """Those that are being written, by slot."""
         self._tails = Tails(model)
         self._tree = self._new_tree()
+        self._pace = Pace(settings.objectives)
 
     def require_room(self, row: Row) -> None:
         """Refuse a row that needs more memory than there is for all live rows.
@@ -123,6 +125,7 @@ class Decoder:
 
     def add(self, row: Row) -> None:
         """A row waits for a place; what files have of its prompt is read meanwhile."""
+        row.asked_s = self._pace.clock()
         self.waiting.append(row)
         self._tree.expect(row.version, row.prompt[:-1], base_tokens=row.base_tokens)
 
@@ -147,18 +150,24 @@ class Decoder:
         Returns:
             Rows that have finished.
         """
-        self._admit()
-        pieces = self._pieces()
+        began_s, most = self._pace.clock(), self._step_tokens
+        self._admit(most)
+        pieces = self._pieces(most)
         begun = self._begun({piece.node: piece.first + piece.size for piece in pieces})
         self._choose({row.version for row in self._live if row.version is not None})
         longest = max((row.tail + 1 for row in self.rows), default=0)
         self._tails.require(len(self.rows), longest, self._live_tokens - self._tree.held_places)
         for slots, part in self._passes(pieces):
-            began_s = time.monotonic()
+            pass_s = time.monotonic()
             tokens = self._pass(slots, part, begun)
             if self._tiers is not None:
-                self._tiers.computed(tokens, time.monotonic() - began_s)
+                self._tiers.computed(tokens, time.monotonic() - pass_s)
         self._tree.shrink()
+        self._pace.stepped(
+            self._pace.clock() - began_s,
+            rows=len(self.rows),
+            prompt_tokens=sum(piece.size for piece in pieces),
+        )
         finished = [row for row in self.rows if row.finish]
         self._release(finished)
         return finished
@@ -169,13 +178,36 @@ class Decoder:
     def _live(self) -> list[Row]:
         return [*self.rows, *self.reading]
 
-    def _admit(self) -> None:
-        """Give places to waiting rows while a step has prompt tokens to spare; the tree has theirs then."""
+    @property
+    def _step_tokens(self) -> int:
+        """Prompt tokens that the next step computes at most."""
+        return self._pace.prompt_tokens(self._settings.step_tokens, len(self.rows))
+
+    def _line_up(self, left: int, most: int) -> None:
+        """Put those that wait in order; so many prompt tokens are to be read before theirs."""
+
+        def unread(row: Row) -> int:
+            if not self._settings.share_prefixes:
+                return len(row.prompt)
+            known = self._tree.known(
+                row.version, row.prompt[:-1], base=None, base_tokens=row.base_tokens
+            )
+            return len(row.prompt) - known
+
+        self.waiting = self._pace.line_up(
+            self.waiting, rows=len(self.rows), left=left, most=most, unread=unread
+        )
+
+    def _admit(self, most: int) -> None:
+        """Give places to waiting rows while a step has prompt tokens to spare, ``most`` in all; the tree
+        has theirs then."""
         if self._live and not self._settings.refill:
             return
         left = sum(self._unread({node for row in self.reading for node in row.path}))
-        while len(self._live) < self._settings.max_rows and left < self._settings.step_tokens:
-            row = self._next_row()
+        if self.waiting and self._pace.decides:
+            self._line_up(left, most)
+        while len(self._live) < self._settings.max_rows and left < most:
+            row = self._next_row() if self._pace.takes_one_more(len(self._live)) else None
             if row is None:
                 return
             alone = None if self._settings.share_prefixes else row
@@ -191,10 +223,10 @@ class Decoder:
             left += len(row.prompt) - row.cached
             self.reading.append(row)
 
-    def _pieces(self) -> list[_Piece]:
-        """What the next pass computes of prompts: first come, first read, `step_tokens` in all at most."""
+    def _pieces(self, most: int) -> list[_Piece]:
+        """What the next pass computes of prompts: first come, first read, ``most`` tokens in all."""
         pieces: list[_Piece] = []
-        left, seen = self._settings.step_tokens, set[Node]()
+        left, seen = most, set[Node]()
         for row in self.reading:
             for node in row.path:
                 if node.ready or node in seen:

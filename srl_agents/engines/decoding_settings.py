@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.online import Eviction
 from srl_envs.errors import ConfigError
 
@@ -25,6 +26,8 @@ class DecodingSettings:
     """Rows times tokens from which a node of the tree is read where it is; below, rows copy it."""
     eviction: Eviction = "lru"
     """Which prefixes go first when memory is short."""
+    objectives: Objectives = field(default_factory=Objectives)
+    """Times by which waiting rows are put in order and begin, and by which long prompts are cut."""
     eight_bits: bool = False
     """Keep prefixes in 8 bits while no row reads them, which changes what is read."""
 

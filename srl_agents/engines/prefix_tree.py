@@ -191,6 +191,25 @@ class PrefixTree:
         self._asked(tuple(visited.key for visited in path), names, knowledge)
         return node, _there(path)
 
+    def known(
+        self, version: Hashable, tokens: Tokens, *, base: Hashable = None, base_tokens: int = 0
+    ) -> int:
+        """Tokens that `enter` would find in nodes, computed or about to be; nothing is changed."""
+        node = self._roots.get(base if base_tokens else version)
+        border, place = min(base_tokens, len(tokens)), 0
+        while node is not None and place < len(tokens):
+            behind = border and place == border
+            branch = (version, tokens[place]) if behind else tokens[place]
+            node = node.children.get(branch)
+            if node is None:
+                break
+            part = tokens if place >= border else tokens[:border]
+            shared = _shared(node.tokens, part, place)
+            place += shared
+            if shared < len(node.tokens):
+                break
+        return place
+
     def over(self, match: tuple[int, ...]) -> None:
         """A match has ended: its seats ask for nothing more."""
         for prompt in self._seats.over(match):

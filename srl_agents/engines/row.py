@@ -38,6 +38,8 @@ class Row:
     """How many others move before this seat asks again, about."""
     thinking: Thinking | None = None
     """None: it has no thoughts."""
+    asked_s: float = 0.0
+    """When somebody began to wait for it, by the clock of the engine's loop."""
     reply: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish: Literal["", "stop", "length", "broken"] = ""

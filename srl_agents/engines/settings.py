@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.online import Eviction
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.kinds import Kinds, Section, settings_of
@@ -132,6 +133,9 @@ class TransformersSettings(EngineSettings):
     step_tokens: int = 4096
     """Prompt tokens that one pass computes at most. A longer prompt is read in pieces, and replies that are
     being written get a token with each: with fewer, these wait less, and the long prompt waits longer."""
+    objectives: Objectives = field(default_factory=Objectives)
+    """Times to hold; a run without any waits for nothing but room. Not in order ``exact``, whose steps
+    do not depend on a clock."""
     read_in_place: int = 192
     """Replies times tokens from which a shared prefix is read where it is; below, each copies it."""
 
@@ -187,6 +191,7 @@ class TransformersSettings(EngineSettings):
             refill=self.refill,
             share_prefixes=self.share_prefixes,
             read_in_place=self.read_in_place,
+            objectives=self.objectives,
             eviction=self.eviction,
             eight_bits=self.cache_type == "int8",
         )

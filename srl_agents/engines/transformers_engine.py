@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.kv_packing import EightBits
@@ -371,7 +372,7 @@ class TransformersEngine:
         """Write all replies on a decoder that knows nothing else."""
         self._require_open()
         self._model.choose(())
-        whole = replace(self._decoding, eight_bits=False)
+        whole = replace(self._decoding, eight_bits=False, objectives=Objectives())
         decoder = self._new_decoder(self._together_bytes, self._together_bytes, whole)
         for row in rows:
             decoder.require_room(row)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
+from srl_agents.caching.objectives import Objectives
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.records import TensorHeader
@@ -66,6 +67,10 @@ class VLLMSettings(EngineSettings):
     """What is kept, how and where, at a server that the run starts."""
     kv_events: bool = False
     """Count the blocks that this server stores and removes."""
+    objectives: Objectives = field(default_factory=Objectives)
+    """Times to hold: a conductor before the servers, or before the one, keeps requests waiting by what it
+    learned of whole replies. What a step of vLLM reads of prompts is vLLM's own ``--max-num-batched-tokens``
+    (``arguments``)."""
     memory_share: float = 0.4
     """Of a GPU's memory, for weights and cache of the server; the trainer needs the rest."""
     compiled: bool = True
@@ -151,7 +156,7 @@ class VLLMSettings(EngineSettings):
             )
             for number, one in enumerate((server, *self.urls))
         ]
-        if len(engines) == 1:
+        if len(engines) == 1 and not self.objectives.any:
             return engines[0]
         size = self.block_tokens or BLOCK
         return ConductedEngine(
@@ -162,6 +167,7 @@ class VLLMSettings(EngineSettings):
                 capacity_of(server if isinstance(server, str) else server.url, size)
                 for server in (server, *self.urls)
             ],
+            objectives=self.objectives,
             reply_blocks=lambda request: math.ceil(
                 base.chat.reply_tokens((request.sampling or site.sampling).max_new_tokens) / size
             ),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.caching.conductor import Conducted, Conductor, Placed
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.traces import Request, unlimited_hits
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import matches
@@ -133,3 +134,65 @@ def test_nothing_goes_to_an_instance_that_died() -> None:
         conductor.place(chain)
     with pytest.raises(ConfigError, match="capacity"):
         Conductor(2, places=4, capacity=[5])
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.floats(0, 0.4), st.integers(1, 6), st.integers(1, 20)), min_size=1, max_size=60
+)
+"""Per request: seconds after the one before, blocks of its prompt, tokens of its reply."""
+
+
+def served(
+    arrivals: list[tuple[float, int, int]], objectives: Objectives
+) -> tuple[list[int], list[int]]:
+    """Numbers in the order in which they began, and how many ran in each step: 10 ms, 10 ms for each reply
+    and 20 ms for each block that is read."""
+    now_s, step = 0.0, 0
+    conductor = Conductor(1, places=16, objectives=objectives, clock=lambda: now_s)
+    line: list[tuple[float, int]] = []
+    for number, (later_s, _, _) in enumerate(arrivals):
+        line.append((later_s + (line[-1][0] if line else 0.0), number))
+    numbers: dict[Placed, int] = {}
+    left: dict[Placed, int] = {}
+    begun: list[int] = []
+    running: list[int] = []
+    while line or len(begun) < len(arrivals) or left:
+        step += 1
+        assert step < 10**5
+        while line and line[0][0] <= now_s:
+            _, number = line.pop(0)
+            chain = [(number, n) for n in range(arrivals[number][1])]
+            numbers[conductor.place(chain)] = number
+        fresh = conductor.take(0)
+        left |= {placed: arrivals[numbers[placed]][2] for placed in fresh}
+        begun += [numbers[placed] for placed in fresh]
+        if not left:
+            now_s = line[0][0]
+            continue
+        running.append(len(left))
+        now_s += 0.01 + 0.01 * len(left) + 0.02 * sum(placed.cost - 1 for placed in fresh)
+        for placed in list(left):
+            left[placed] -= 1
+            if not left[placed]:
+                del left[placed]
+                conductor.end(placed, arrivals[numbers[placed]][2])
+    return begun, running
+
+
+@settings(max_examples=40, deadline=None)
+@given(arrivals=ARRIVALS, first_s=st.none() | st.just(0.3), between_s=st.none() | st.just(0.1))
+def test_with_objectives_all_begin_once_and_the_same_times_give_the_same_order(
+    arrivals: list[tuple[float, int, int]], first_s: float | None, between_s: float | None
+) -> None:
+    objectives = Objectives(first_token_s=first_s, between_tokens_s=between_s)
+    begun, running = served(arrivals, objectives)
+    assert sorted(begun) == list(range(len(arrivals)))
+    assert served(arrivals, objectives) == (begun, running)
+
+
+def test_fewer_run_at_once_where_a_time_between_tokens_is_to_be_held() -> None:
+    arrivals = [(0.02, 1, 12)] * 120
+    _, free = served(arrivals, Objectives())
+    _, held = served(arrivals, Objectives(between_tokens_s=0.1))
+    assert max(free[60:]) == 16
+    assert 4 <= max(held[60:]) <= 9  # 70 ms of 100 are left for replies, by estimates of whole ones

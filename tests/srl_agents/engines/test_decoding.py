@@ -19,6 +19,7 @@ from transformers import (
     PretrainedConfig,
 )
 
+from srl_agents.caching.objectives import Objectives
 from srl_agents.engines import row_attention
 from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.decoding_settings import DecodingSettings
@@ -108,6 +109,13 @@ VERSIONS = (None, "alice@0", "bob@0")
         share_prefixes=st.booleans(),
         read_in_place=st.sampled_from([1, 20, 10**9]),
         step_tokens=st.sampled_from([9, 50, 4096]),
+        objectives=st.sampled_from(
+            [
+                Objectives(),
+                Objectives(first_token_s=0.01, between_tokens_s=1e-6),
+                Objectives(first_token_s=60),
+            ]
+        ),
     ),
     live_tokens=st.sampled_from([1, 150, 10**6]),
     cache_bytes=st.sampled_from([0, 20000, 10**6]),
@@ -192,7 +200,7 @@ def test_a_long_prompt_is_read_in_pieces_while_the_others_are_written(players: B
     with torch.no_grad():
         while decoder.busy:
             before = [(row, len(row.reply)) for row in decoder.rows]
-            assert sum(piece.size for piece in decoder._pieces()) <= 30
+            assert sum(piece.size for piece in decoder._pieces(30)) <= 30
             decoder.step()
             assert all(len(row.reply) == written + 1 for row, written in before)
             steps, apart = steps + 1, apart + bool(before and decoder.reading)
@@ -251,6 +259,21 @@ def test_what_comes_back_in_8_bits_writes_nearly_the_same_and_takes_less(
         assert decoder._tree.bytes % packed.bytes_per_token == 0
         assert packed.bytes_per_token < 0.6 * model.bytes_per_token
     assert near >= 48  # of 54 replies
+
+
+def test_a_time_between_tokens_that_cannot_be_held_has_rows_begin_alone_and_be_read_in_pieces(
+    players: BaseModel,
+) -> None:
+    how = DecodingSettings(max_rows=4, objectives=Objectives(between_tokens_s=1e-6))
+    decoder = Decoder(players.playing(), how, live_tokens=10**6, cache_bytes=0)
+    decoder.waiting.extend(rows((None,), 24))
+    live = []
+    with torch.no_grad():
+        while decoder.busy:
+            decoder.step()
+            live.append(len(decoder.rows) + len(decoder.reading))
+    assert max(live[:4]) > 1  # nothing is known yet
+    assert max(live[20:]) <= 1
 
 
 def test_a_place_is_taken_at_once(players: BaseModel) -> None:

@@ -54,7 +54,9 @@ def test_a_prompt_finds_the_longest_beginning_of_its_version_and_its_own_keys(
     tree = PrefixTree(1, 10**6)
     rows: list[tuple[Row, tuple[int, ...]]] = []
     for k, (version, tokens) in enumerate(prompts):
+        expected = tree.known(version, tokens)
         row, cached = enter(tree, version, tokens)
+        assert cached == expected
         rows.append((row, tokens))
         before = [other for owner, other in prompts[:k] if owner == version]
         assert cached == max((shared(tokens, other) for other in before), default=0)
@@ -73,7 +75,9 @@ def test_versions_share_what_the_base_reads_and_nothing_behind_it(
     known: set[tuple[str, tuple[int, ...], int]] = set()
     for version, tokens in prompts:
         border = max(0, len(tokens) - own)
+        expected = tree.known(version, tokens, base_tokens=border)
         end, cached = tree.enter(version, tokens, base_tokens=border)
+        assert cached == expected
         # a token is the same where reader, text before it and the border before it are
         mine = [
             ("", tokens[:n], 0) if n <= border else (version, tokens[:n], border)
