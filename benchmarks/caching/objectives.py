@@ -126,7 +126,8 @@ def alone(base: BaseModel, burst: int) -> tuple[float, float, float]:
     """Seconds to the first token, between tokens, and of a burst without objectives."""
     decoder = made(base, DecodingSettings())
     play(decoder, [asked(1, 2)], 0.0)
-    firsts, gaps = [], []
+    firsts: list[float] = []
+    gaps: list[float] = []
     for seed in range(2, 6):
         (one,) = play(decoder, [asked(seed, 1)], 0.0)
         firsts.append(one.tokens_s[0] - one.asked_s)
