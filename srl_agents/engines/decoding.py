@@ -20,7 +20,6 @@ from srl_agents.caching.cache_policy import Knowledge
 from srl_agents.engines.decoding_settings import DecodingSettings
 from srl_agents.engines.kv_packing import EightBits
 from srl_agents.engines.kv_tiers import KVTiers
-from srl_agents.engines.pace import Pace
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.row import Row
@@ -31,6 +30,7 @@ from srl_agents.engines.row_attention import (
     shared_parts,
     tail_places,
 )
+from srl_agents.engines.row_pace import Pace
 from srl_agents.engines.token_choice import draw
 from srl_agents.models.playing_model import PlayingModel
 from srl_envs.errors import ReplyRoomError

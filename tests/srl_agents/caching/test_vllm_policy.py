@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import random
 from typing import Any
 
 import pytest
@@ -75,3 +77,40 @@ def test_what_the_request_tells_reaches_the_policy() -> None:
 
     pasts = policy._policy._pasts
     assert pasts[KEYS[0]].kind != pasts[KEYS[1]].kind
+
+
+def test_vllms_own_manager_of_the_host_tier_works_with_it() -> None:
+    """Stores that succeed, fail or wait, loads, evictions: its assertions hold, and what it counts is ours."""
+    manager_of = pytest.importorskip("vllm.v1.kv_offload.cpu.manager")
+    offload = pytest.importorskip("vllm.v1.kv_offload.base")
+    chance, hits, room = random.Random(0), 0, 12
+    manager = manager_of.CPUOffloadingManager(
+        room, "LearnedEviction", "srl_agents.caching.vllm_policy"
+    )
+    for number in range(400):
+        match, length = chance.randrange(6), chance.randint(1, 6)
+        keys = [offload.make_offload_key(bytes([match, n]) * 4, 0) for n in range(length)]
+        context = base.ReqContext(str(number), kv_transfer_params={"srl_session": str(match)})
+        manager.on_new_request(context)
+        for position, key in enumerate(keys):
+            context.set_offload_key_position(key, position)
+        found = list(
+            itertools.takewhile(
+                lambda key: manager.lookup(key, context) is offload.LookupResult.HIT, keys
+            )
+        )
+        if found:
+            manager.prepare_load(found, context)
+        stored = manager.prepare_store(keys[len(found) :], context)
+        if found:
+            manager.complete_load(found, context)
+        if stored is not None:
+            done = chance.random() < 0.9
+            manager.complete_store(stored.keys_to_store, context, success=done)
+        manager.on_request_finished(context)
+        hits += len(found)
+        kept = manager._policy._policy
+        assert len(kept) == manager._num_allocated_chunks - len(manager._free_list) <= room
+        assert manager._num_evictable_cache_chunks == len(kept)
+        assert not manager._policy._pinned
+    assert hits > 200
