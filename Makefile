@@ -123,9 +123,29 @@ SITE := import site; print(site.getsitepackages()[0])
 ray: .venv-ray/.installed ## Make .venv-ray and run the tests that need a Ray cluster, of this machine's processes
 	.venv-ray/bin/python -m pytest -m ray tests/cluster
 
+# Of other trainers only what calls an environment: the rest wants CUDA. SkyRL asks for Python 3.12; what keeps it
+# from 3.11 is the origin of TypedDict. verifiers needs other versions of what is in .venv, so it lies apart.
+.venv-doors/.installed: $(STAMP)
+	test -x .venv-doors/bin/python || $(BIN)/python -m venv .venv-doors
+	.venv-doors/bin/python -m pip install --quiet --progress-bar off --no-deps 'skyrl-gym==0.4.*' 'skyrl==0.3.*'
+	.venv-doors/bin/python -m pip install --quiet --progress-bar off func_timeout loguru 'omegaconf==2.4.*' aiohttp
+	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" > $$(.venv-doors/bin/python -c '$(SITE)')/beside.pth
+	echo "import typing, typing_extensions as e; typing.TypedDict = e.TypedDict" > $$(.venv-doors/bin/python -c '$(SITE)')/typed.pth
+	@touch $@
+
+.venv-verifiers/.installed: pyproject.toml
+	test -x .venv-verifiers/bin/python || $(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/python -m pip install --quiet --progress-bar off --editable '.[verifiers]' pytest hypothesis
+	@touch $@
+
+.PHONY: doors
+doors: .venv-doors/.installed .venv-verifiers/.installed ## Make .venv-doors and .venv-verifiers, play our games through other trainers
+	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_skyrl_environment.py
+	.venv-verifiers/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verifiers_environment.py
+
 bench: install ## Measure speed against peers (textarena, plain TRL)
 	$(BIN)/python -m benchmarks.speed.env_steps
 	$(BIN)/python -m benchmarks.speed.grpo_step
 
 clean: ## Remove .venv and caches; runs/ stays
-	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-inspect .venv-ray .venv-doors .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -27,6 +27,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "textarena": ("textarena",),
     "openenv": ("openenv",),
     "verifiers": ("verifiers",),
+    "skyrl": ("skyrl_gym",),
     "ray": ("ray",),
     "sb3": ("stable_baselines3", "sb3_contrib"),
 }  # fmt: skip

@@ -94,6 +94,12 @@ class GameSingle(gym.Env[Observation, str]):
         terminated, truncated = over and not env.truncated, env.truncated
         return env.observation(agent), reward, terminated, truncated, env.info(agent)
 
+    def forfeit(self) -> float:
+        """What leaving now would pay, beside what this seat was paid already; the game goes on."""
+        state = self.env.game.decode(self.env.get_state()["state"])
+        due = self.env.game.forfeit(state, self.seat)[self.seat]
+        return float(due - self.env.paid[self.seat])
+
     def render(self) -> Any:
         """The whole position; see `GameEnv.render`."""
         return self.env.render()

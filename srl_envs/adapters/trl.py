@@ -113,9 +113,7 @@ class TRLGame:
             return None
         if self._over:
             return self._reward
-        env, seat = self._view.env, self._view.seat
-        state = env.game.decode(env.get_state()["state"])
-        return self._reward + env.game.forfeit(state, seat)[seat] - env.paid[seat]
+        return self._reward + self._view.forfeit()
 
 
 @dataclass(frozen=True, slots=True)
