@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "bundle": "make a finished run a folder that anybody can check",
     "verify": "check bundles",
     "compare": "hold bundles against a board, match by match",
+    "opponent": "let learners meet an agent of a board (settings of a recipe)",
     "publish": "put verified bundles into a board",
     "rekey": "verify a board again and sign it with a new key",
     "build": "make the static site of a board or a league store",

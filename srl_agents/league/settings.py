@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from srl_agents.agents.grammar import BOT, BotName, HumanName, parse
@@ -11,6 +12,7 @@ from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 LearnerRole = Literal["main", "main_exploiter", "league_exploiter"]
 Preset = Literal["", "auto", "competitive", "small", "cooperative", "mixed", "free_for_all"]
 
@@ -36,6 +38,28 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PinnedSettings:
+    """What a model or adapter must be, for example as a board published it (`srl leaderboard opponent`)."""
+
+    base_sha256: str
+    """Of the base's weights and configuration."""
+    adapter: str | None = None
+    """SHA-256 of the adapter's tensors; absent: the base alone."""
+    prompt: str
+    """SHA-256 of what stands before every observation."""
+    tokenizer: str
+    """SHA-256 of the vocabulary."""
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            value = getattr(self, part.name)
+            require(
+                value is None or bool(_SHA256.fullmatch(value)),
+                f"{part.name}={value!r}: a SHA-256 has 64 hex digits.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OpponentSettings:
     """Whom a learner meets in training: relative weights of kinds of opponent."""
 
@@ -57,6 +81,8 @@ class OpponentSettings:
     budgets: dict[str, BudgetSettings] = field(default_factory=dict)
     """Of every endpoint here or in ``evaluation.agents``: what it may be asked. It leaves a game once what is
     left does not cover its matches, the longest game first."""
+    pinned: dict[str, PinnedSettings] = field(default_factory=dict)
+    """Agent here or in ``evaluation.agents`` -> what it must be; a run that finds another does not begin."""
     past_sampler: str = "pfsp_hard"
     """Which of the past: one of `srl_agents.league.sampling.SAMPLERS`, or ``package.module:function``."""
     sampler_options: dict[str, Any] = field(default_factory=dict)

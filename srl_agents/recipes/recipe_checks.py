@@ -129,6 +129,16 @@ def _check_environments(recipe: LeagueRecipe) -> None:
         )
         for game in games:
             known_name(name, game.env_id)
+    unpinned = [
+        name
+        for name in recipe.opponents.pinned
+        if name not in recipe.guests or isinstance(parse(name), EndpointName)
+    ]
+    require(
+        not unpinned,
+        f"opponents.pinned: {', '.join(map(repr, unpinned))}: only models and adapters of opponents.agents "
+        "or evaluation.agents can be held to their weights.",
+    )
     _check_budgets(recipe)
 
 

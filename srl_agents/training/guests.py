@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from srl_agents.agents.grammar import EndpointName
@@ -15,6 +16,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import PlayingBase
 from srl_agents.training.single_parts import sampling_of
+from srl_envs.errors import ConfigError
 
 
 def seat_served(
@@ -56,6 +58,7 @@ def seat_loaded(
         bases: of this process.
 
     Raises:
+        ConfigError: one is not what ``opponents.pinned`` says.
         ModelError: a model or an adapter cannot be loaded.
     """
     candidates = _candidates(recipe, names)
@@ -69,7 +72,16 @@ def seat_loaded(
             shape = (had.lora.rank, float(had.lora.alpha))
             head, acts = had.prompt.head(), had.lora.activation
             own.setdefault(EngineKey(had.model, shape, head, acts), engine)
-    return seat(loaded, _playing(recipe, Asking()), own)
+    seated = seat(loaded, _playing(recipe, Asking()), own)
+    for name in seated.keys() & recipe.opponents.pinned.keys():
+        wanted = asdict(recipe.opponents.pinned[name])
+        other = [part for part, value in wanted.items() if seated[name].contents[part] != value]
+        if other:
+            raise ConfigError(
+                f"opponents.pinned: {name!r} has another {' and '.join(other)} than the recipe pins. Give "
+                "the weights and the prompt that were published, or take it out of `pinned`."
+            )
+    return seated
 
 
 def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:

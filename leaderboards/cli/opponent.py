@@ -1,0 +1,87 @@
+"""`srl leaderboard opponent`: let learners meet an agent of a board."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srl_agents.cli.command_line import read_options
+from srl_envs.errors import ConfigError
+
+DESCRIPTION = """Print what a recipe says to meet an agent of a board in training.
+
+Examples:
+  srl leaderboard opponent leaderboards/published tiny
+  srl leaderboard opponent my-board alice@30 --model tiny+runs/quickstart/adapters/alice --out alice.yaml
+  srl train my-recipe --set "opponents.agents={...}" --set "opponents.pinned={...}"
+
+The board's signatures are checked; what does not hold is set aside and cannot be met. The settings pin
+the agent's weights and prompt by their hashes, and a run that finds others does not begin. How the agent is
+sampled follows from the recipe that it plays in.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpponentOptions:
+    """Who is met."""
+
+    board: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """Folder of the board."""
+    agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT")]
+    """Its name on the board."""
+    protocol: str = ""
+    """That it was rated by, where several agents have the name."""
+    model: str = ""
+    """MODEL or MODEL+ADAPTER with its weights, where the board does not hold them."""
+    weight: float = 1.0
+    """Beside the other kinds of opponents."""
+    key: str = ""
+    """Fingerprint that the board's key must have."""
+    out: Path | None = None
+    """File for the settings; a prompt of the agent is written beside it."""
+
+
+def main(argv: list[str]) -> int:
+    """Exit code: 0 done, 2 the user has something to fix."""
+    options = read_options(
+        OpponentOptions, command="srl leaderboard opponent", description=DESCRIPTION, argv=argv
+    )
+
+    import yaml
+
+    from leaderboards.board import read_board
+    from leaderboards.opponents import opponent_settings, published
+    from srl_agents.agents.contents import SHOWN
+
+    if not options.board.is_dir():
+        raise ConfigError(f"{options.board} is no board: give the folder that `publish` writes to.")
+    if not options.weight > 0:
+        raise ConfigError(f"--weight {options.weight:g}: use more than 0.")
+    board = read_board(options.board)
+    if options.key and options.key != board.fingerprint:
+        raise ConfigError(
+            f"--key {options.key}: this board is signed by {board.fingerprint or 'nobody'}."
+        )
+    found = published(board, options.agent, options.protocol)
+    prompt = None if options.out is None else options.out.with_suffix(".prompt.json").resolve()
+    settings = opponent_settings(
+        found, model=options.model, weight=options.weight, prompt_file=prompt
+    )
+    sampling = found.agent.spec.get("sampling")
+    played = f"; sampled there with {dict(sampling)}" if sampling else ""
+    text = (
+        f"# {options.agent} of {options.board}, key {board.fingerprint}: {found.protocol}, verified to "
+        f"{found.entry.level}{played}\n{yaml.safe_dump(settings, sort_keys=False)}"
+    )
+    if options.out is None:
+        print(text, end="")
+        return 0
+    options.out.write_text(text, encoding="utf-8")
+    if SHOWN in found.agent.spec and prompt is not None:
+        prompt.write_text(json.dumps(found.agent.spec[SHOWN], indent=1), encoding="utf-8")
+    print(f"{options.out}: put it into a recipe")
+    return 0
