@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from srl_agents.agents.grammar import HUMAN
+from srl_agents.cli import serve_human
 from srl_agents.cli.command_line import read_options
 from srl_agents.engines.vllm_cache import VLLMCache
 from srl_envs.errors import ConfigError
@@ -27,6 +29,7 @@ Examples:
   srl serve smollm2-135m --python .venv-vllm/bin/python
   srl serve ./my_model --port 8000 --max-versions 16 --no-compiled
   srl serve smollm2-135m --metrics-port 9400    # counters for Prometheus
+  srl serve human                               # you, in the browser; see srl serve human --help
   srl play math_duel-v0 human openai:base@http://127.0.0.1:8000/v1      # while it serves
 """
 _LOOK_S = 1.0
@@ -75,6 +78,8 @@ class ServeOptions:
 
 def main(argv: list[str]) -> int:
     """Run the command; see `srl serve --help`."""
+    if argv[:1] == [HUMAN]:
+        return serve_human.main(argv[1:])
     options = read_options(ServeOptions, command="srl serve", description=DESCRIPTION, argv=argv)
     return serve(options)
 

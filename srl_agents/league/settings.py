@@ -182,8 +182,8 @@ def _check_agents(texts: Iterable[str]) -> None:
         name = parse(text)
         require(
             not isinstance(name, HumanName),
-            f"agents: {text!r}: training plays thousands of matches and repeats them after a crash; "
-            "nobody can be asked so often. People play with `srl play`.",
+            f"agents: {text!r}: a run has no keyboard. Start `srl serve human`, and name the endpoint that "
+            "it says, with a budget.",
         )
         require(not isinstance(name, BotName), f"agents: {text!r} is a bot: name it under `bots`.")
         require(str(name) == text, f"agents: {text!r}: write {str(name)!r}, its only id.")

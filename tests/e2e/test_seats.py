@@ -195,7 +195,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        ("human", "nobody can be asked so often"),
+        ("human", "a run has no keyboard"),
         ("bot:random", "name it under `bots`"),
         ("tinny", "Did you mean 'tiny'"),
         ("tiny+nowhere", "no adapter folder"),

@@ -1,0 +1,1 @@
+"""A person in the browser as a model behind an OpenAI-compatible endpoint."""

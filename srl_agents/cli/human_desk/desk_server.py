@@ -1,0 +1,192 @@
+"""The desk's page, and the chat API behind which its person sits."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from ipaddress import ip_address
+from threading import Thread
+from typing import Any
+
+from srl_agents.agents.grammar import HUMAN
+from srl_agents.cli.human_desk.desk import Desk
+from srl_envs.errors import ConfigError
+
+_MOST_BYTES = 4 << 20
+"""Of one request."""
+_FILES = {
+    "/": ("human_desk", "desk.html", "text/html"),
+    "/desk.js": ("human_desk", "desk.js", "text/javascript"),
+    "/page.css": ("web_page", "page.css", "text/css"),
+}
+_READY = "ready"
+"""Said to whoever asks for one token: that is how clients try whether somebody is there."""
+
+
+@contextmanager
+def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
+    """Serve a desk; gives its address.
+
+    Raises:
+        ConfigError: the port is taken, or the host is none of this machine.
+    """
+
+    class Handler(_Handler):
+        def __init__(self, *arguments: Any) -> None:
+            self.desk = desk
+            super().__init__(*arguments)
+
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise ConfigError(f"{host}:{port} cannot be served: {error}") from None
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, name="desk", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    desk: Desk
+
+    def do_GET(self) -> None:
+        """The page, its files, what waits, and the list of models."""
+        if not self._meant_for_here():
+            return
+        if self.path in _FILES:
+            package, name, kind = _FILES[self.path]
+            content = (files(f"srl_agents.cli.{package}") / name).read_bytes()
+            self._send(200, content, f"{kind}; charset=utf-8")
+        elif self.path == "/waiting":
+            self._tell(200, {"questions": self.desk.waiting(), "answered": self.desk.answered})
+        elif self.path == "/v1/models":
+            self._tell(200, {"object": "list", "data": [{"id": HUMAN, "object": "model"}]})
+        else:
+            self._refuse(404, f"nothing is at {self.path}.")
+
+    def do_POST(self) -> None:
+        """A chat to reply to, or the person's reply."""
+        body = self._body() if self._meant_for_here() else None
+        if body is None:
+            return
+        if self.path == "/v1/chat/completions":
+            self._complete(body)
+        elif self.path == "/reply":
+            number, reply = body.get("number"), body.get("reply")
+            if type(number) is not int or not isinstance(reply, str) or not reply.strip():
+                self._refuse(400, "number and reply are wanted.")
+            elif self.desk.answer(number, reply):
+                self._tell(200, {"taken": True})
+            else:
+                self._refuse(410, "nobody waits for this reply any more.")
+        else:
+            self._refuse(404, f"nothing is at {self.path}.")
+
+    def _complete(self, body: dict[str, Any]) -> None:
+        chat = body.get("messages")
+        texts = isinstance(chat, list) and all(
+            isinstance(m, dict) and isinstance(m.get("content"), str) for m in chat
+        )
+        if not chat or not texts:
+            self._refuse(400, "messages is wanted: a list of {role, content} with texts.")
+            return
+        if body.get("model") != HUMAN:
+            self._refuse(404, f"no model {body.get('model')!r} here; there is {HUMAN!r}.")
+            return
+        if 1 in (body.get("max_tokens"), body.get("max_completion_tokens")):
+            reply: str | None = _READY
+        else:
+            asked = [{"role": str(m.get("role")), "content": m["content"]} for m in chat]
+            reply = self.desk.ask(asked, self._gone)
+        if reply is None:
+            self.close_connection = True
+            return
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": reply},
+            "finish_reason": "stop",
+        }
+        self._tell(
+            200,
+            {
+                "id": "desk",
+                "object": "chat.completion",
+                "created": int(time.time()),
+                "model": HUMAN,
+                "choices": [choice],
+            },
+        )
+
+    def _meant_for_here(self) -> bool:
+        """Refuse a page from elsewhere whose name was made to stand for this machine."""
+        named = self.headers.get("Host", "").rpartition(":")[0].strip("[]")
+        at = str(self.server.server_address[0])
+        if not ip_address(at).is_loopback or named in (at, "localhost"):
+            return True
+        self.close_connection = True
+        self._refuse(421, f"this desk is at {at} and localhost.")
+        return False
+
+    def _gone(self) -> bool:
+        """Whether the client has closed its end."""
+        try:
+            if not select.select([self.connection], [], [], 0)[0]:
+                return False
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
+    def _body(self) -> dict[str, Any] | None:
+        """The request's JSON; None where it was refused. A page from elsewhere cannot send this type."""
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > _MOST_BYTES:
+            self.close_connection = True
+            self._refuse(413, "a body of known length, of at most 4 MiB, is wanted.")
+            return None
+        raw = self.rfile.read(int(length))
+        if self.headers.get_content_type() != "application/json":
+            self._refuse(415, "application/json is wanted.")
+            return None
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            self._refuse(400, "a JSON object is wanted.")
+            return None
+        return body
+
+    def _refuse(self, status: int, words: str) -> None:
+        self._tell(status, {"error": {"message": words}})
+
+    def _tell(self, status: int, body: dict[str, Any]) -> None:
+        self._send(status, json.dumps(body).encode(), "application/json")
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(content)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing; the page shows what happens."""

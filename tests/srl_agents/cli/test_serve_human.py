@@ -1,0 +1,155 @@
+"""A person behind a chat API: no question is lost or asked twice, and a run learns against the person."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from srl_agents.cli.human_desk.desk import LEFT_S, Desk
+from srl_agents.cli.human_desk.desk_server import desk_server
+from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.loading import load
+from srl_agents.recipes.settings import LeagueRecipe
+from tests.srl_agents.engines.test_endpoint_tries import an_engine, ask
+from tests.training_runs import train_run
+
+CHAT = [{"role": "user", "content": "Your turn."}]
+HEADERS = {"Content-Type": "application/json"}
+
+
+@contextmanager
+def a_person(url: str, reply: Callable[[str], str], after_s: float = 0.0) -> Iterator[list[int]]:
+    """Answers what waits, from another thread; gives the numbers of the questions."""
+    seen: list[int] = []
+    over = threading.Event()
+
+    def sit() -> None:
+        with httpx2.Client(base_url=url, trust_env=False) as client:
+            while not over.wait(0.01):
+                for question in client.get("/waiting").json()["questions"]:
+                    if question["number"] not in seen:
+                        seen.append(question["number"])
+                        time.sleep(after_s)
+                        text = reply(question["chat"][-1]["content"])
+                        client.post("/reply", json={"number": question["number"], "reply": text})
+
+    thread = threading.Thread(target=sit, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+class AtDesk:
+    """What `an_engine` wants of a server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = f"{url}/v1"
+
+
+def test_a_client_that_gave_up_and_asks_again_finds_its_question() -> None:
+    settings: dict[str, Any] = {"model": "human", "timeout_s": 0.3, "deadline_s": 30.0}
+    with (
+        desk_server(Desk(), "127.0.0.1", 0) as url,
+        a_person(url, lambda _: "bet", after_s=0.8) as seen,
+        an_engine(AtDesk(url), **settings) as engine,  # type: ignore[arg-type]
+    ):
+        (told,) = ask(engine)
+        assert told.text == "<action>bet</action>"
+        assert told.served is not None
+        assert set(told.served.failed_tries) == {"slow"}
+        assert seen == [1]
+
+
+def test_two_who_ask_the_same_at_once_have_two_questions() -> None:
+    desk = Desk()
+    replies: list[str | None] = []
+    threads = [
+        threading.Thread(target=lambda: replies.append(desk.ask(CHAT, lambda: False)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    while len(desk.waiting()) < 2:
+        time.sleep(0.001)
+    for number, question in enumerate(desk.waiting()):
+        assert desk.answer(question["number"], f"<action>{number}</action>")
+        assert not desk.answer(question["number"], "again")
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, replies)) == ["<action>0</action>", "<action>1</action>"]
+
+
+def test_what_was_answered_meanwhile_is_there_and_what_nobody_came_back_for_is_not() -> None:
+    now = [0.0]
+    desk = Desk(clock=lambda: now[0])
+    assert desk.ask(CHAT, lambda: True) is None
+    (left,) = desk.waiting()
+    assert not left["waited_for"]
+    assert desk.answer(left["number"], "fold")
+    assert desk.ask(CHAT, lambda: False) == "<action>fold</action>"
+
+    assert desk.ask(CHAT, lambda: True) is None
+    now[0] = LEFT_S + 1
+    assert desk.waiting() == []
+    assert not desk.answer(2, "fold")
+
+
+def test_other_requests_are_refused_by_name() -> None:
+    chat = {"model": "human", "messages": CHAT, "max_tokens": 1}
+    with (
+        desk_server(Desk(), "127.0.0.1", 0) as url,
+        httpx2.Client(base_url=url, trust_env=False) as client,
+    ):
+        tried = client.post("/v1/chat/completions", json=chat).json()
+        assert tried["choices"][0]["message"]["content"] == "ready"
+        assert client.get("/v1/models").json()["data"][0]["id"] == "human"
+        for path in ("/", "/desk.js", "/page.css"):
+            assert client.get(path).status_code == 200
+        for status, answer in (
+            (404, client.get("/../secret")),
+            (404, client.post("/v1/chat/completions", json=chat | {"model": "gpt"})),
+            (400, client.post("/v1/chat/completions", json=chat | {"messages": "hi"})),
+            (400, client.post("/reply", json={"number": True, "reply": "x"})),
+            (400, client.post("/reply", content=b"{", headers=HEADERS)),
+            (410, client.post("/reply", json={"number": 9, "reply": "x"})),
+            (415, client.post("/reply", content=b"{}", headers={"Content-Type": "text/plain"})),
+            (421, client.get("/waiting", headers={"Host": "elsewhere.example"})),
+        ):
+            assert answer.status_code == status
+            assert answer.json()["error"]["message"]
+
+
+@pytest.mark.slow
+def test_learners_meet_a_person_within_a_budget(tmp_path: Path) -> None:
+    with desk_server(Desk(), "127.0.0.1", 0) as url:
+        agent = f"openai:human@{url}/v1"
+        (tmp_path / "r.yaml").write_text(
+            f"""
+name: with-a-person
+model: tiny
+env: kuhn_poker-v0
+env_options: {{hands: 1}}
+learners: [alice]
+updates: 1
+lora: {{rank: 2, alpha: 4}}
+rollout: {{start_states: 1, group_size: 2, max_new_tokens: 4}}
+opponents: {{mirror: 0, live: 0, past: 0, agents: {{"{agent}": 1}}, budgets: {{"{agent}": {{requests: 60}}}}}}
+survival: {{allow_nothing_learned: true}}
+evaluation: {{every: 0, final_pairs: 1, bots: []}}
+"""
+        )
+        with a_person(url, lambda text: "bet" if "bet" in text else "call") as seen:
+            train_run(load(LeagueRecipe, tmp_path / "r.yaml"), tmp_path / "run")
+    assert seen
+    with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
+        assert all(agent in spec.seats for spec, _ in store.matches(split="train"))
