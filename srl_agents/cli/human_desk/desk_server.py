@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _meant_for_here(self) -> bool:
         """Refuse a page from elsewhere whose name was made to stand for this machine."""
         named = self.headers.get("Host", "").rpartition(":")[0].strip("[]")
-        at = str(self.server.server_address[0])
+        at = str(self.connection.getsockname()[0])
         if not ip_address(at).is_loopback or named in (at, "localhost"):
             return True
         self.close_connection = True
