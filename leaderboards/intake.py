@@ -14,7 +14,6 @@ import lzma
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from leaderboards.fields import shown
+from srl_agents.own_folders import scratch
 from srl_agents.records import canonical_json
 from srl_envs.errors import SRLError
 
@@ -97,8 +97,8 @@ def private_copy(folder: Path) -> Iterator[PrivateCopy]:
         raise BundleError(
             f"{shown(name)} is not the name of a bundle: that is {ROOT_DIGITS} hexadecimal digits."
         )
-    with tempfile.TemporaryDirectory(prefix="srl-bundle-") as own:
-        target = Path(own) / name
+    with scratch("bundle") as own:
+        target = own / name
         yield PrivateCopy(target, folder, take(folder, target))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import os
 import socket
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.own_folders import remove_left
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
+from srl_agents.whole_import import whole_import
 from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def train(options: TrainOptions) -> int:
     from srl_agents.training.init_adapters import check_init_adapters
     from srl_agents.training.recorded_games import WARM_START, recorded_games
     from srl_agents.training.run_folder import check_folder
+    from srl_agents.transports.machine_memory import remove_left_memory
 
     if options.profile:  # read when torch is loaded: else its profiler writes into the progress
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -93,7 +95,9 @@ def train(options: TrainOptions) -> int:
     check_init_adapters(recipe, folder)
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
-    _import_training()
+    whole_import("srl_agents.training.run")
+    remove_left()
+    remove_left_memory()
     plan_first(recipe, force=options.force)
 
     from rich.console import Console
@@ -143,19 +147,6 @@ def train(options: TrainOptions) -> int:
         file=sys.stderr,
     )
     return NOTHING_LEARNED
-
-
-def _import_training() -> None:
-    """Import what a run needs, in three quarters of the time: modules that are being made hold no garbage.
-
-    They stay to the end, so no later collection walks through them either.
-    """
-    gc.disable()
-    try:
-        importlib.import_module("srl_agents.training.run")
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:

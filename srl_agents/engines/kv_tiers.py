@@ -9,9 +9,7 @@ with a file makes it a miss.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -25,11 +23,11 @@ from srl_agents.caching.block_tree import BlockTree
 from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.cache_policy import NOTHING_KNOWN, Knowledge
 from srl_agents.caching.online import ONLINE, Eviction
+from srl_agents.own_folders import new_folder
 from srl_envs.errors import ConfigError
 
 BLOCK = 32
 """Tokens that are kept together."""
-_FOLDER = "srl-kv-"
 _MAGIC = b"srl-kv-1"
 _DIGEST_BYTES = 16
 _PRIOR_BLOCKS = 4.0
@@ -371,22 +369,8 @@ def _payload(path: Path, name: int, block_bytes: int) -> bytes | None:
 def _own_folder(parent: Path | None) -> Path:
     """A new folder of this process; those that killed processes left are removed."""
     try:
-        root = Path(tempfile.gettempdir()) if parent is None else parent
-        root.mkdir(parents=True, exist_ok=True)
-        for left in root.glob(f"{_FOLDER}*"):
-            pid = left.name.removeprefix(_FOLDER).partition("-")[0]
-            if pid.isdigit() and not _lives(int(pid)):
-                shutil.rmtree(left, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=root))
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        return new_folder("kv", parent)
     except OSError as error:
         raise ConfigError(f"disk_folder={parent}: cannot be written ({error}).") from error
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -14,7 +14,6 @@ import hashlib
 import json
 import secrets
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -37,6 +36,7 @@ from srl_agents.engines.vllm_link import AdaptersLostError, VLLMLink
 from srl_agents.engines.vllm_metrics import Counters, read_counters, speed_between
 from srl_agents.engines.vllm_server import BASE
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.own_folders import new_folder
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
@@ -106,7 +106,7 @@ class VLLMEngine:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)  # of an engine whose process was killed
             folder.mkdir(parents=True)
-        self._folder = (folder or Path(tempfile.mkdtemp(prefix="srl-adapters-"))).absolute()
+        self._folder = (folder or new_folder("adapters")).absolute()
         self._installed: dict[WeightVersion, str] = {}
         """Version -> its name at the server, which is that of its folder."""
         self._in_flight: Counter[WeightVersion] = Counter()

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ import httpx2
 from srl_agents.engines.kv_events import KVEvents
 from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
+from srl_agents.own_folders import new_folder, remove_left
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 PYTHON = "SRL_VLLM_PYTHON"
@@ -137,7 +137,7 @@ class VLLMServer:
         self.events: KVEvents | None = None
         """With ``kv_events``."""
         if settings.kv_events:
-            self._folder = Path(tempfile.mkdtemp(prefix="srl-kv-events-"))
+            self._folder = new_folder("kv-events")
             self.events = KVEvents(self._folder / "events")
         self._interpreter = settings.interpreter
         self._process: subprocess.Popen[bytes] | None = None
@@ -280,10 +280,29 @@ class VLLMServer:
 
 
 _ENDS_WITH_PARENT = """
-import os, runpy, signal, sys, threading
+import os, runpy, signal, sys, threading, time
 def watch():
     sys.stdin.buffer.read()  # ends when the process that started us does, however it does
-    os.killpg(0, signal.SIGKILL)
+    while others():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+def others():
+    # kills them; but the resource tracker ends after us, and removes their shared memory by its names
+    found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if ours(pid)]
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return found
+def ours(pid):
+    try:
+        fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+        tracks = b"resource_tracker" in open(f"/proc/{pid}/cmdline", "rb").read()
+    except OSError:
+        return False
+    group = int(fields[2]) == os.getpgrp() and fields[0] not in "ZX"
+    return group and pid != os.getpid() and not tracks
 threading.Thread(target=watch, daemon=True).start()
 sys.argv[0] = "vllm"
 runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
@@ -329,12 +348,14 @@ def _free_port(host: str) -> int:
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
-    """Ask the whole group to end, then end it."""
-    for wanted in (signal.SIGTERM, signal.SIGKILL):
+    """Ask the whole group to end; then let it end itself, which leaves no shared memory; then kill it."""
+    for wanted in (signal.SIGTERM, signal.SIGCONT, signal.SIGKILL):
         try:
             os.killpg(process.pid, wanted)
         except ProcessLookupError:
             break
+        if wanted == signal.SIGCONT and process.stdin is not None:
+            process.stdin.close()
         try:
             process.wait(patience_s)
             break
@@ -343,3 +364,4 @@ def _end(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
     process.wait()
     if process.stdin is not None:
         process.stdin.close()
+    remove_left()

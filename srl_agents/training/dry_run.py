@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from srl_agents.memory.devices import available_bytes
 from srl_agents.metrics import ConsoleView
 from srl_agents.models import catalog
 from srl_agents.models.quiet import quiet_libraries
+from srl_agents.own_folders import scratch
 from srl_agents.recipes.base_settings import ModelSettings
 from srl_agents.recipes.game_settings import Game
 from srl_agents.recipes.plan_description import architecture_of, base_type_of
@@ -130,12 +130,12 @@ def dry_run(
     """
     room = available_bytes() if room_bytes is None else room_bytes
     models = {base.name: _whole(base.model) for base in recipe.bases}
-    with tempfile.TemporaryDirectory(prefix="srl-dry-run-") as scratch:
-        check_init_adapters(recipe, Path(scratch) / "run")  # they do not fit the cut model
+    with scratch("dry-run") as own_folder:
+        check_init_adapters(recipe, own_folder / "run")  # they do not fit the cut model
         cut: dict[str, CutModel] = {}
         own: dict[str, ModelSettings] = {}
         for number, base in enumerate(recipe.bases):
-            whole, folder = models[base.name], Path(scratch) / f"model-{number}"
+            whole, folder = models[base.name], own_folder / f"model-{number}"
             kind = base_type_of(base, whole)
             copies = _COPIES
             if base.parameters == "full":
@@ -148,10 +148,10 @@ def dry_run(
         little = _cut(recipe, own)
         judge = recipe.reward_model
         if judge is not None and judge.model is not None:
-            folder, whole = Path(scratch) / "reward_model", _whole(judge.model)
+            folder, whole = own_folder / "reward_model", _whole(judge.model)
             _write_model(judge.model, whole, folder, kind="float32", most_bytes=room / _COPIES)
             little = replace(little, reward_model=replace(judge, model=str(folder)))
-        training = LeagueTraining(little, Path(scratch) / "run", view)
+        training = LeagueTraining(little, own_folder / "run", view)
         try:
             training.take_update()
             stepped = {name: learner.version for name, learner in training.parts.learners.items()}

@@ -1,6 +1,6 @@
 """The process that plays for later updates: its own copies of the bases and engines, orders from a folder.
 
-    python -m srl_agents.training.generation_process RUN_FOLDER
+    python -m srl_agents.whole_import srl_agents.training.generation_process RUN_FOLDER
 
 It has no state: what is ordered and what was played is in the run's buffer, the weights are where the
 transport put them. It ends with the process that started it.
@@ -280,6 +280,7 @@ def end_with_parent() -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
+    """Play for the run in a folder until the process that started us ends."""
     threading.Thread(target=end_with_parent, daemon=True).start()
-    generate(Path(sys.argv[1]))
+    generate(Path(arguments[0]))

@@ -52,7 +52,7 @@ def start_generation(
                 opened.callback(partial(shared.unlink, missing_ok=True))
     process = Supervised(
         "the generation process",
-        [sys.executable, "-m", *command],
+        [sys.executable, "-m", "srl_agents.whole_import", *command],
         folder / GENERATION_LOG,
         patience_s=settings.patience_s,
         restarts=settings.restarts,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
 from srl_agents.league.manager import BOT
+from srl_agents.own_folders import scratch
 from srl_agents.recipes.game_settings import bots_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate, WeightVersion
@@ -74,7 +74,7 @@ class MatchWorker:
             SRLError: something cannot be loaded or does not fit.
         """
         own = build(LeagueRecipe, self._recipe, "recipe of the run")
-        folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="srl-worker-")))
+        folder = self._opened.enter_context(scratch("worker"))
         self._weights = SharedTransport()
         self._loop = asyncio.Runner()
         self._opened.callback(self._loop.close)

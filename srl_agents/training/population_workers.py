@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from srl_agents.own_folders import remove_left
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import SandboxError
@@ -102,6 +103,7 @@ class WorkerPool:
         self._deaths += 1
         worker.process.kill()
         worker.process.join()
+        remove_left()
         if self._deaths >= _MOST_DEATHS:
             raise SandboxError(
                 f"{self._deaths} workers in a row ended without a result (last exit code "

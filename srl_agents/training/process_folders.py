@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from srl_agents.coordination.processes import Processes
+from srl_agents.own_folders import scratch
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def own_folder(folder: Path, processes: Processes) -> Iterator[Path]:
         processes.gather(None)  # nobody writes before all have read
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="srl-process-") as scratch:
-        own = Path(scratch) / folder.name
+    with scratch("process") as parent:
+        own = parent / folder.name
         if folder.is_dir():
             shutil.copytree(folder, own, symlinks=True, ignore=shutil.ignore_patterns("*.lock"))
         processes.gather(None)

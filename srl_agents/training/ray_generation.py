@@ -1,6 +1,6 @@
 """The process that has a run's matches played by a Ray cluster. Only this module imports Ray.
 
-    python -m srl_agents.training.ray_generation RUN_FOLDER ADDRESS
+    python -m srl_agents.whole_import srl_agents.training.ray_generation RUN_FOLDER ADDRESS
 
 It reads orders from the run's buffer, leases their parts to workers, and writes what they played into the
 buffer. It has no state of its own: where it is killed, the cluster ends its workers, and the next one goes
@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -449,11 +449,12 @@ def generate(folder: Path, address: str) -> None:
         RayGeneration(recipe, buffer, open_update, group, folder / WORKERS).run()
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
+    """Let the cluster at an address play for the run in a folder."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
-        generate(Path(sys.argv[1]), sys.argv[2])
+        generate(Path(arguments[0]), arguments[1])
     except SRLError as error:
         _say(f"{type(error).__name__}: {error}")
         sys.exit(USER_ERROR if isinstance(error, ConfigError) else 1)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from srl_agents.own_folders import remove_left
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, SRLError
 
 USER_ERROR = 2
@@ -105,6 +106,7 @@ class Supervised:
             process, self._process = self._process, None
         if process is not None:
             _end(process)
+            remove_left()
 
     def _launch(self) -> None:
         """Replace the process; the one before is ended."""
@@ -126,6 +128,7 @@ class Supervised:
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for a process; where nobody ended it on purpose, start the next."""
         code = process.wait()
+        remove_left()
         with self._lock:
             if self._closed or process is not self._process:
                 return

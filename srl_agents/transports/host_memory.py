@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from srl_agents.records import WeightUpdate, WeightVersion
-from srl_agents.transports.machine_memory import MEMORY
+from srl_agents.transports.machine_memory import MEMORY, remove_left_memory, take_folder
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
@@ -53,7 +53,8 @@ class HostMemoryTransport:
         """
         final = self.folder / str(version)
         update = described(version, tensors, previous, shown, str(final))
-        self._publishes = True
+        if not self._publishes:
+            self._begin()
         try:
             self.open(update)
         except ModelError:
@@ -85,8 +86,16 @@ class HostMemoryTransport:
         if self._publishes:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _begin(self) -> None:
+        """Own the folder, which is new or a killed publisher's of the same run."""
+        remove_left_memory(self.folder.parent)
+        try:
+            take_folder(self.folder)
+        except OSError as error:
+            raise ModelError(f"{self.folder}: cannot be written ({error}).") from error
+        self._publishes = True
+
     def _write(self, final: Path, tensors: Tensors) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in self.folder.glob(f"{_TEMPORARY}*"):  # of a publisher that was killed
             path.unlink(missing_ok=True)
         size = sum(tensor.nbytes for tensor in tensors.values()) + _SPARE

