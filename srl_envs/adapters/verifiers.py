@@ -31,8 +31,8 @@ Limits. Roles are fields of a class, so there are `MOST_SEATS` of them and no mo
 a limit of verifiers (turns, tokens) is silent from then on, which forfeits by our rules; an agent that
 fails voids the episode. Conversations grow with every turn, as each observation is complete by itself.
 
-Source: verifiers 0.4; ``orchestrator/envs.py`` of prime-rl 0.9, which starts the environment server of
-verifiers and sends it tasks.
+Source: verifiers 0.4; ``orchestrator/envs.py`` of prime-rl, which sends tasks to an environment server of
+verifiers.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def test_a_seat_with_a_model_of_its_own_plays_and_is_not_learned_from(stub: Stub
     assert stub.models == {"stub", "rival"}
 
 
-def test_the_server_that_prime_rl_starts_plays_the_tasks_that_it_is_sent(stub: Stub) -> None:
+def test_the_server_that_prime_rl_asks_plays_the_tasks_that_it_is_sent(stub: Stub) -> None:
     """Both ends of ``prime_rl/orchestrator/envs.py``; prime-rl itself is on no package index."""
     stub.policy = lambda: srl_envs.make_bot("connect_four-v0", "strong", seed=0)
     made = config("connect_four-v0", bots={"player_1": "random"})
@@ -246,7 +246,7 @@ def test_the_configuration_of_the_guide_for_prime_rl_is_understood() -> None:
     page = neighbours_guide.GUIDE.with_name("other_trainers.md").read_text()
     blocks = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     (bot, rival) = (
-        resolve_env_config(tomllib.loads(block)["orchestrator"]["train"]["env"][0]["env"])
+        resolve_env_config(tomllib.loads(block)["orchestrator"]["train"]["source"][0]["env"])
         for block in blocks
     )
     assert isinstance(bot, SRLEnvConfig)
