@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.caching.cluster import Cluster, simulate
-from srl_agents.caching.cluster_report import Objectives, report
+from srl_agents.caching.cluster_report import report
 from srl_agents.caching.hardware import LINKS, SHAPES, Tier, device
 from srl_agents.caching.replay import Known
 from srl_agents.caching.traces import Trace, read_trace, with_sessions
@@ -38,7 +38,7 @@ AT_ONCE = 1e6
 def row(trace: Trace, cluster: Cluster) -> dict[str, Any]:
     """The numbers of one cell."""
     started = time.process_time()
-    numbers = report(trace, cluster, simulate(trace, cluster), Objectives())
+    numbers = report(trace, cluster, simulate(trace, cluster))
     wanted = (
         "hit_rate", "hit_rate_by_source", "hit_rate_oracle", "hit_rate_possible", "ttft_s", "tbt_s",
         "ttft_held", "prompt_tokens_computed", "requests_per_s", "bytes", "restarted",

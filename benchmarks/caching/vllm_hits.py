@@ -7,7 +7,8 @@ requests are recorded. The trace is replayed through LRU with the same number of
 are compared with the server's own counters, ``vllm:prefix_cache_queries`` and ``vllm:prefix_cache_hits``.
 With ``--servers 2`` a conductor places the requests on two, and hits are compared with a cache without limit,
 and with the least that two caches have to lose: what all prompts begin with is computed by each of them.
-Blocks stored and removed are those of vLLM's own events.
+Blocks stored and removed are those of vLLM's own events. ``--no-prefix-cache`` turns the cache off: prompt
+tokens computed stand beside the least that whole blocks allow.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ def measured(
     path.unlink(missing_ok=True)  # a trace goes on where it ended
     with serving(model, blocks, servers, folder, cache or VLLMCache()) as started:
         before = [counters(server.url) for server in started]
+        began_s = time.perf_counter()
         play(started, model, groups(game, states, attempts), path)
+        seconds = time.perf_counter() - began_s
         after = [counters(server.url) for server in started]
         events = [kv_counts(server) for server in started]
     recorded = read_trace(path, BLOCK)
@@ -171,6 +174,7 @@ def measured(
         for name in ("queries", "hits")
     }
     possible = simulated_hits(recorded, recorded.blocks)
+    prompts = sum(request.prompt_tokens for request in recorded.requests)
     found: dict[str, Any] = {
         "game": game,
         "servers": servers,
@@ -181,6 +185,11 @@ def measured(
         "blocks_removed": [each.removed for each in events],
         "batches_missed": sum(each.missed for each in events),
         "possible_hits": possible,
+        "prompt_tokens": prompts,
+        "computed": prompts - counted["hits"],
+        "least_by_blocks": prompts - possible,
+        "computed_to_least": (prompts - counted["hits"]) / (prompts - possible),
+        "seconds": seconds,
         "share_of_possible": counted["hits"] / possible,
         "queries_by_server": [
             late["queries"] - early["queries"] for late, early in zip(after, before, strict=True)
@@ -192,7 +201,7 @@ def measured(
             "read_by_every_server": copied,
             "share_of_what_several_can": counted["hits"] / (possible - copied),
         }
-    if servers == 1:
+    if servers == 1 and counted["hits"]:
         simulated = simulated_hits(recorded, blocks)
         found |= {"simulated_hits": simulated, "ratio": simulated / counted["hits"]}
     return found
@@ -210,6 +219,7 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--cache-type", default="auto", help="of keys and values: auto, fp8, ...")
+    parser.add_argument("--no-prefix-cache", action="store_true", help="to compare with")
     parser.add_argument("--log", type=Path, help="folder for the server's log and the trace")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -222,12 +232,14 @@ def main() -> None:
             attempts=options.attempts,
             folder=options.log or Path(folder),
             servers=options.servers,
-            cache=VLLMCache(cache_type=options.cache_type),
+            cache=VLLMCache(
+                cache_type=options.cache_type, prefix_cache=not options.no_prefix_cache
+            ),
         )
     found["command"] = (
         f"python -m benchmarks.caching.vllm_hits --game {options.game} --blocks {options.blocks} "
         f"--states {options.states} --attempts {options.attempts} --servers {options.servers} "
-        f"--cache-type {options.cache_type}"
+        f"--cache-type {options.cache_type}{' --no-prefix-cache' * options.no_prefix_cache}"
     )
     print(json.dumps(found, indent=1))
     if options.json:

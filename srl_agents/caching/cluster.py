@@ -6,15 +6,20 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from srl_agents.caching.hardware import Device, Link, ModelShape, Tier
 from srl_agents.caching.instance import Instance, Job
+from srl_agents.caching.objectives import Admission, Candidate, Objectives
 from srl_agents.caching.replay import BlockPolicy, Known, knowledge_of, make_policy
 from srl_agents.caching.routing import Routing, make_router, reading_s
 from srl_agents.caching.tiered_cache import LinkTraffic, Lookup, TieredCache
 from srl_agents.caching.traces import Request, Trace
 from srl_envs.errors import ConfigError
+
+By = Literal["memory", "objectives"]
+"""What a waiting prompt begins by."""
+USUAL = Objectives(first_token_s=2.0, between_tokens_s=0.1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +45,11 @@ class Cluster:
     """Share of the device's peak that reading prompts must reach; it sets the size of a chunk."""
     speed: float = 1.0
     """Arrivals come so many times faster than recorded."""
+    objectives: Objectives = USUAL
+    """Times that are to be held."""
+    admission: By = "memory"
+    """``memory``: prompts are read in the order of arrival, each once it has room; ``objectives``: likewise,
+    and as `Admission` says."""
     failures: tuple[tuple[int, float], ...] = ()
     """(node, second): the node dies then, with its caches."""
 
@@ -48,6 +58,10 @@ class Cluster:
             raise ConfigError(f"nodes={self.nodes}: expected 1 or more.")
         if not self.patience >= 0:
             raise ConfigError(f"patience={self.patience}: expected 0 or more.")
+        if self.admission not in get_args(By):
+            raise ConfigError(
+                f"admission={self.admission!r}: expected one of {', '.join(get_args(By))}."
+            )
         if not self.speed > 0 or math.isinf(self.speed):
             raise ConfigError(f"speed={self.speed}: expected above 0.")
         prefill = self.prefill_nodes
@@ -141,6 +155,9 @@ class Simulation:
             for number in range(cluster.nodes)
         ]  # fmt: skip
         self.router = make_router(cluster.routing, cluster.patience)
+        self.admission = (
+            Admission(cluster.objectives) if cluster.admission == "objectives" else None
+        )
         self.links = LinkTraffic()
         self.orders: list[list[Request]] = [[] for _ in self.instances]
         self.read_blocks = 0
@@ -183,10 +200,25 @@ class Simulation:
         if read is not None:
             self._after_reading(instance, read)
         instance.take_handed_over()
-        waiting = instance.waiting
-        if instance.reading is None and waiting and instance.has_room(waiting[0]):
-            self._start(instance, waiting.popleft())
+        place = self._next(instance) if instance.reading is None else None
+        if place is not None:
+            job = instance.waiting[place]
+            del instance.waiting[place]
+            self._start(instance, job)
         self._announce(instance)
+
+    def _next(self, instance: Instance) -> int | None:
+        """Place of the prompt that is read next; None where all wait."""
+        waiting = instance.waiting
+        if self.admission is None:
+            return 0 if waiting and instance.has_room(waiting[0]) else None
+        line = [
+            Candidate(instance.now_s - job.arrival_s, job.prefill_s, instance.gap_s(job))
+            for job in waiting
+        ]
+        return self.admission.next(
+            line, instance.batch, lambda place: instance.has_room(waiting[place])
+        )
 
     def _announce(self, instance: Instance) -> None:
         instance.version += 1

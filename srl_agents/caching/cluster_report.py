@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.caching.cluster import Cluster, Outcome
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.replay import make_policy, replay
 from srl_agents.caching.tiered_cache import NO_LIMIT
 from srl_agents.caching.traces import Trace, unlimited_hits
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Objectives:
-    """Service levels to hold."""
-
-    ttft_s: float = 2.0
-    """Seconds from arrival to the first token."""
-    tbt_s: float = 0.1
-    """Seconds between two tokens."""
 
 
 def weighted_quantile(
@@ -37,9 +27,7 @@ def weighted_quantile(
     return float(values_N[order][index])
 
 
-def report(
-    trace: Trace, cluster: Cluster, outcome: Outcome, objectives: Objectives
-) -> dict[str, Any]:
+def report(trace: Trace, cluster: Cluster, outcome: Outcome) -> dict[str, Any]:
     """All numbers of a replay, plain; the oracle reads the same prompts in the same order per node."""
     hit_blocks = _hit_blocks(outcome)
     requested = trace.blocks
@@ -58,12 +46,16 @@ def report(
         "hit_rate_possible": possible / requested,
         "hit_rate_oracle": oracle_hit_rate(trace, outcome),
         **_tokens(trace, outcome),
-        **_times(outcome, objectives),
+        **_times(outcome, cluster.objectives),
         "bytes": _bytes(cluster, outcome),
         "node_seconds_reading": [instance.read_s for instance in outcome.instances],
         "restarted": sum(job.restarts > 0 for job in outcome.jobs),
         "chunk_tokens": cluster.chunk_tokens(),
-        "objectives": asdict(objectives),
+        "admission": cluster.admission,
+        "objectives": {
+            "ttft_s": cluster.objectives.first_token_s,
+            "tbt_s": cluster.objectives.between_tokens_s,
+        },
     }
 
 
@@ -135,9 +127,9 @@ def token_gaps(outcome: Outcome) -> tuple[NDArray[np.float64], NDArray[np.float6
 def _times(outcome: Outcome, objectives: Objectives) -> dict[str, Any]:
     first_R = first_token_times(outcome)
     gaps_N, tokens_N = token_gaps(outcome)
-    held = (
-        float(tokens_N[gaps_N <= objectives.tbt_s].sum() / tokens_N.sum()) if len(tokens_N) else 1.0
-    )
+    first_s, between_s = objectives.first_token_s, objectives.between_tokens_s
+    in_time = gaps_N <= (math.inf if between_s is None else between_s)
+    held = float(tokens_N[in_time].sum() / tokens_N.sum()) if len(tokens_N) else 1.0
     return {
         "ttft_s": {
             "p50": float(np.quantile(first_R, 0.5)),
@@ -147,7 +139,7 @@ def _times(outcome: Outcome, objectives: Objectives) -> dict[str, Any]:
             "p50": weighted_quantile(gaps_N, tokens_N, 0.5),
             "p99": weighted_quantile(gaps_N, tokens_N, 0.99),
         },
-        "ttft_held": float((first_R <= objectives.ttft_s).mean()),
+        "ttft_held": float((first_R <= (math.inf if first_s is None else first_s)).mean()),
         "tbt_held": held,
     }
 

@@ -169,6 +169,16 @@ class Instance:
         held = self.running_context + reading
         return held == 0 or held + job.context <= self.context_limit
 
+    def gap_s(self, job: Job) -> float:
+        """Between tokens of all replies, at most, if the job's prompt is read now and its reply written."""
+        prompt = job.request.prompt_tokens
+        last = self.shape.prefill_flops(max(0, prompt - self.chunk_tokens), prompt)
+        step, context = self.device.step_seconds, self.running_context
+        return max(
+            step(self.shape, prefill_flops=last, batch=self.batch, context=context),
+            step(self.shape, prefill_flops=0, batch=self.batch + 1, context=context + job.context),
+        )
+
     def start(self, job: Job, cached_tokens: int, fetch_s: float) -> None:
         """Begin to read a prompt whose first ``cached_tokens`` are cached."""
         prompt = job.request.prompt_tokens

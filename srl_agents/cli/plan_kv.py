@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import tyro
 
 from srl_agents.caching import hardware
-from srl_agents.caching.cluster import Cluster, simulate
-from srl_agents.caching.cluster_report import Objectives, first_token_times, report, token_gaps
+from srl_agents.caching.cluster import By, Cluster, simulate
+from srl_agents.caching.cluster_report import first_token_times, report, token_gaps
 from srl_agents.caching.hardware import Tier
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.replay import POLICIES, Known
 from srl_agents.caching.routing import Routing
 from srl_agents.caching.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
@@ -80,6 +81,8 @@ class KVOptions:
     """Objective: seconds to the first token."""
     tbt_s: float = 0.1
     """Objective: seconds between tokens."""
+    admission: By = "memory"
+    """objectives: prompts that can still hold --ttft-s are read first, and none that breaks --tbt-s."""
     tokens_per_block: int = TOKENS_PER_BLOCK
     """Of the trace's hashes."""
     json: bool = False
@@ -91,13 +94,13 @@ class KVOptions:
 def main(argv: list[str]) -> int:
     """Run the command; see `srl plan kv --help`."""
     options = read_options(KVOptions, command="srl plan kv", description=DESCRIPTION, argv=argv)
-    cluster, objectives = cluster_of(options)
+    cluster = cluster_of(options)
     trace = read_trace(options.trace, options.tokens_per_block)
     if cluster.known != "nothing" and all(r.session is None for r in trace.requests):
         trace = with_sessions(trace)
     with progress_bar(len(trace.requests)) as advance:
         outcome = simulate(trace, cluster, advance)
-    numbers = {"trace": str(options.trace), **report(trace, cluster, outcome, objectives)}
+    numbers = {"trace": str(options.trace), **report(trace, cluster, outcome)}
     if options.plot is not None:
         times = first_token_times(outcome)
         gaps, tokens = token_gaps(outcome)
@@ -116,7 +119,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def cluster_of(options: KVOptions) -> tuple[Cluster, Objectives]:
+def cluster_of(options: KVOptions) -> Cluster:
     """The described hardware, checked before the trace is read."""
     if options.policy not in POLICIES:
         raise ConfigError(
@@ -128,7 +131,7 @@ def cluster_of(options: KVOptions) -> tuple[Cluster, Objectives]:
     if options.ttft_s <= 0 or options.tbt_s <= 0:
         raise ConfigError("ttft_s and tbt_s: expected seconds above 0.")
     shape = hardware.model_shape(options.model)
-    cluster = Cluster(
+    return Cluster(
         shape=shape,
         device=hardware.device(options.device, options.mfu),
         tiers=_tiers(options, shape.kv_bytes_per_token),
@@ -141,9 +144,10 @@ def cluster_of(options: KVOptions) -> tuple[Cluster, Objectives]:
         known=options.known,
         minimum_mfu=options.minimum_mfu,
         speed=options.speed,
+        objectives=Objectives(first_token_s=options.ttft_s, between_tokens_s=options.tbt_s),
+        admission=options.admission,
         failures=tuple(map(_failure, options.fail)),
     )
-    return cluster, Objectives(ttft_s=options.ttft_s, tbt_s=options.tbt_s)
 
 
 def _tiers(options: KVOptions, bytes_per_token: float) -> tuple[Tier, ...]:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.caching.cluster import Cluster, Outcome, simulate
-from srl_agents.caching.cluster_report import Objectives, report, token_gaps, weighted_quantile
+from srl_agents.caching.cluster_report import report, token_gaps, weighted_quantile
 from srl_agents.caching.hardware import LINKS, SHAPES, Tier, device
+from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.replay import POLICIES, make_policy, replay
 from srl_agents.caching.traces import Request, Trace, unlimited_hits
 from srl_agents.records import plain_json
@@ -39,7 +40,7 @@ def large(trace: Trace, gap_s: float) -> Trace:
 
 
 def rate(trace: Trace, outcome: Outcome, of: Cluster) -> float:
-    return float(report(trace, of, outcome, Objectives())["hit_rate"])
+    return float(report(trace, of, outcome)["hit_rate"])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -64,17 +65,33 @@ def test_one_node_hits_what_a_plain_replay_hits(
     link=st.sampled_from([None, *LINKS.values()]),
     dies=st.booleans(),
     gap_ms=st.integers(0, 100),
+    admission=st.sampled_from(["memory", "objectives"]),
+    between_s=st.sampled_from([0.001, 0.1]),
 )
 @settings(max_examples=50)
 def test_every_request_is_answered_and_every_token_counted(
-    trace: Trace, nodes: int, apart: bool, routing: Any, link: Any, dies: bool, gap_ms: int
+    trace: Trace,
+    nodes: int,
+    apart: bool,
+    routing: Any,
+    link: Any,
+    dies: bool,
+    gap_ms: int,
+    admission: Any,
+    between_s: float,
 ) -> None:
     trace = large(trace, gap_ms / 1000)
     apart = apart and link is not None
     prefill = max(1, nodes // 2) if apart else None
     failures = ((nodes - 1, 0.3),) if dies and (not apart or nodes - max(1, nodes // 2) > 1) else ()
     where = cluster(
-        nodes=nodes, prefill_nodes=prefill, routing=routing, link=link, failures=failures
+        nodes=nodes,
+        prefill_nodes=prefill,
+        routing=routing,
+        link=link,
+        failures=failures,
+        admission=admission,
+        objectives=Objectives(first_token_s=0.2, between_tokens_s=between_s),
     )
     outcome = simulate(trace, where)
 
@@ -85,7 +102,7 @@ def test_every_request_is_answered_and_every_token_counted(
     if not any(job.restarts for job in outcome.jobs):
         expected = sum(max(0, job.request.reply_tokens - 1) for job in outcome.jobs)
         assert tokens.sum() == pytest.approx(expected)
-    numbers = report(trace, where, outcome, Objectives())
+    numbers = report(trace, where, outcome)
     assert 0 <= numbers["hit_rate"] <= 1
     if not failures:
         assert numbers["hit_rate"] <= unlimited_hits(trace.requests) / trace.blocks + 1e-9
@@ -116,6 +133,27 @@ def test_a_slow_tier_is_read_only_where_that_is_faster_than_computing() -> None:
         host = Tier("host", 1e12, per_block / (share * compute_s))
         job = simulate(trace, cluster(tiers=(host,))).jobs[1]
         assert job.cached_tokens == cached
+
+
+def test_prompts_that_can_hold_their_time_go_before_those_that_cannot() -> None:
+    """A burst of more than can be read in time, then single prompts: by arrival these are late, too."""
+    burst = [Request(0.0, 8192, 64, tuple(range(16 * n, 16 * n + 16))) for n in range(24)]
+    later = [Request(2.5 + 0.3 * n, 512, 64, (10**6 + n,)) for n in range(20)]
+    trace = Trace((*burst, *later), BLOCK)
+    by = {
+        admission: simulate(trace, where)
+        for admission in ("memory", "objectives")
+        for where in [
+            cluster(
+                admission=admission,
+                objectives=Objectives(first_token_s=2.0, between_tokens_s=0.1),
+            )
+        ]
+    }
+    held = {name: report(trace, cluster(), outcome)["ttft_held"] for name, outcome in by.items()}
+    assert held["objectives"] > held["memory"] + 0.1
+    longest = max(job.first_token_s - job.arrival_s for job in by["objectives"].jobs)
+    assert longest < 16.0
 
 
 def test_affinity_hits_more_than_taking_turns() -> None:
