@@ -1,0 +1,41 @@
+"""Teams are trained with and without strangers as mates, and rated as sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from srl_agents.cli.league_status import read_status
+from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.store import LeagueStore
+from srl_agents.recipes.loading import find_recipe, load
+from srl_agents.recipes.settings import LeagueRecipe
+from tests.training_runs import train_run
+
+SHORT = (
+    "updates=1",
+    "opponents={mirror: 0, live: 1, past: 1}",
+    "rollout={start_states: 6, group_size: 2, max_new_tokens: 8}",
+    "evaluation={every: 0, final_pairs: 1, bots: [random]}",
+)
+
+
+@pytest.mark.slow
+def test_team_mates_are_sometimes_the_learner_itself_and_a_side_in_the_table_is_one_agent(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "run"
+    train_run(load(LeagueRecipe, find_recipe("teams-auction-tiny"), SHORT), run)
+    with LeagueStore(run / "league.db", mode="read") as store:
+        trained = [spec for spec, _ in store.matches(split="train")]
+        rated = [spec for spec, _ in store.matches(schedule=FINAL)]
+        (status,) = read_status(store)
+    assert {spec.teams for spec in (*trained, *rated)} == {(0, 1, 0, 1)}
+    alike = {
+        s.seats[seat] == s.seats[seat + 2] for s in trained for seat in s.learner_seats if seat < 2
+    }
+    assert alike == {True, False}
+    assert all(s.seats[0] == s.seats[2] and s.seats[1] == s.seats[3] for s in rated)
+    shown = {row.agent.split("@")[0] for row in status.table.ratings}
+    assert shown == {"alice", "bob", "tiny", "bot:random"}
