@@ -81,6 +81,8 @@ def describe(
     Raises:
         ConfigError: the numbers of a model are not known.
     """
+    if recipe.device == "auto":  # placements differ between devices
+        recipe = replace(recipe, device="cuda" if accelerator else "cpu")
     first, *others = (
         _described(recipe, base, accelerator=accelerator, traffic=traffic) for base in recipe.bases
     )
