@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "org/parrot"
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: closing resets."""
 DATED = "org/parrot-2026-01-02"
 """What it calls the model in its replies."""
 
@@ -28,7 +32,8 @@ class ChatServer:
     refusals: list[tuple[int, str]] = field(default_factory=list)
     """(status, message) of the next requests, before any reply."""
     breaks: list[str] = field(default_factory=list)
-    """Of the next requests: ``cut`` closes the connection, ``trickle`` sends a byte at a time."""
+    """Of the next requests: ``cut`` closes the connection, ``trickle`` sends a byte at a time,
+    ``reset`` sends half of a reply and resets the connection."""
     answer_headers: dict[str, str] = field(default_factory=lambda: {"Retry-After-Ms": "1"})
     """Of every answer; by default retries do not wait long."""
     fingerprint: Any = None
@@ -45,6 +50,8 @@ class ChatServer:
     headers: list[dict[str, str]] = field(default_factory=list)
     at_once: int = 0
     """Most requests that were open together."""
+    port: int = 0
+    """0: a free one."""
     url: str = ""
     _open: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,6 +83,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
+    def shutdown_request(self, request: Any) -> None:
+        """Without the polite end where the socket is to be reset."""
+        if request.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_AT_ONCE)) == _AT_ONCE:
+            self.close_request(request)
+        else:
+            super().shutdown_request(request)
+
 
 def error(message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
@@ -83,7 +97,7 @@ def error(message: str) -> dict[str, Any]:
 
 @contextmanager
 def chat_server(**settings: Any) -> Iterator[ChatServer]:
-    """A server on a free port; gone at the end."""
+    """A server; gone at the end."""
     chat = ChatServer(**settings)
 
     class Handler(BaseHTTPRequestHandler):
@@ -116,8 +130,18 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
                 self.close_connection = True
             elif broken == "trickle":
                 self._trickle()
+            elif broken == "reset":
+                self._reset()
             else:
                 self._send(status, body, chat.body if status == 200 else None)
+
+        def _reset(self) -> None:
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [')
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
         def _trickle(self) -> None:
             self.close_connection = True
@@ -143,7 +167,7 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = _Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", chat.port), Handler)
     chat.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main as command
+from srl_agents.engines.providers import PROVIDERS
 from srl_agents.league.store import LeagueStore
 from srl_agents.records import plain_json
 from tests.faults.matrix_cells import (
@@ -38,6 +39,7 @@ from tests.faults.matrix_cells import (
     free_port,
 )
 from tests.faults.stage import random_folder
+from tests.faults.struck_server import AGENT, PID, Endpoint
 from tests.training_runs import metrics_of
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/fault_matrix.json"
@@ -67,8 +69,14 @@ RECIPES = {
         "updates: 2", "updates: 3"
     )
     + f"asynchronous: {{ahead: 1, max_staleness: 1, part_matches: 3, patience_s: {PATIENCE_S}}}\n",
+    "endpoint": TURNS.replace(f"phase_deadline_s: {PHASE_S}", "phase_deadline_s: 200")
+    .replace(
+        "past: 1}",
+        f"past: 1, agents: {{'{AGENT}': 2}}, budgets: {{'{AGENT}': {{requests: 500}}}}}}",
+    )
+    .replace("bots: [random]", f"bots: [random], agents: ['{AGENT}']"),
 }
-RANKS = {"turns": 1, "ranks": 2, "beside": 1}
+RANKS = {"turns": 1, "ranks": 2, "beside": 1, "endpoint": 1}
 
 
 class Workshop:
@@ -131,13 +139,16 @@ class Workshop:
         for setting in () if cell is None else cell.settings:
             arguments += ["--set", setting]
         ranks, port = RANKS[recipe], str(free_port())
+        served = Endpoint(home) if recipe == "endpoint" else None
         children = {}
         for rank in range(ranks):
             told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
             told |= {"MASTER_ADDR": "127.0.0.1"}
+            if served is not None:
+                told |= {PROVIDERS: served.providers, PID: served.pid}
 
             def work(rank: int = rank, told: dict[str, object] = told) -> int:
-                if ranks > 1:
+                if ranks > 1 or served is not None:
                     os.environ.update({key: str(value) for key, value in told.items()})
                 with pytest.MonkeyPatch.context() as patch:
                     if strike and cell is not None and cell.struck == rank:
@@ -145,7 +156,10 @@ class Workshop:
                     return command(arguments)
 
             children[_fork(work, home / f"log-{rank}")] = rank
-        return _wait(children)
+        code = _wait(children)
+        if served is not None:
+            served.close()
+        return code
 
 
 def _fork(work: Callable[[], int], log: Path) -> int:

@@ -20,6 +20,8 @@ import pytest
 
 from srl_agents import checkpoints
 from srl_agents.checkpoints import folder as checkpoint_folder
+from srl_agents.engines.endpoint import EndpointEngine
+from srl_agents.engines.endpoint_tries import Tries
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
@@ -27,6 +29,7 @@ from srl_agents.metrics import JSONLines
 from srl_agents.rollouts.match_queue import MatchQueue
 from srl_agents.trainers.learner import AdapterLearner
 from srl_agents.training import phases
+from srl_agents.training.budgets import Budgets
 from srl_agents.training.matches_ahead import MatchesAhead
 from srl_agents.training.run import LeagueTraining
 from srl_agents.training.supervised import Supervised
@@ -34,8 +37,11 @@ from srl_agents.training.versions import LeagueVersions
 from srl_agents.transports import files
 from srl_agents.transports.files import FilesTransport
 from srl_envs.errors import ModelError
+from tests.faults.struck_server import PID
 
 FAULTS = ("killed", "hung", "slowed")
+RESET = "reset"
+"""Of a connection, half of a reply was sent: a fault of servers alone."""
 UPDATE = 2
 """In which a role is struck."""
 PHASE_S, REPLY_S, PATIENCE_S = 6.0, 3600.0, 60.0
@@ -43,6 +49,8 @@ PHASE_S, REPLY_S, PATIENCE_S = 6.0, 3600.0, 60.0
 SLOW_S = 1.0
 STRUCK = "this process is struck now\n"
 """What the log says then."""
+STRUCK_FAULT, STRUCK_LOG = "SRL_STRUCK_FAULT", "SRL_STRUCK_LOG"
+"""Environment variables of a process that strikes itself: what comes, and the file that says that it came."""
 STOPPED = 3
 Patch = pytest.MonkeyPatch
 
@@ -108,15 +116,16 @@ class Clock:
     calls: int = 0
     struck: bool = False
 
-    def due(self, call: int, phase: str = "") -> bool:
+    def due(self, call: int, phase: str = "", *, at_end: bool = False) -> bool:
         """Whether this call of what is watched is the one to strike at.
 
         Args:
             call: counted from 1, in the update.
             phase: of `phases.PHASES`, in which calls count; empty: in any.
+            at_end: behind the last update, and not in the one that is struck.
         """
         training = self.training
-        if self.struck or training is None or training.done + 1 != UPDATE:
+        if self.struck or training is None or training.done + (not at_end) != UPDATE:
             return False
         if phase and training.phase != phase:
             return False
@@ -148,6 +157,8 @@ class Point:
     call: int = 1
     phase: str = ""
     """In which calls count; empty: in any."""
+    at_end: bool = False
+    """Behind the last update."""
 
     def arm(self, patch: Patch, hit: Callable[[], None]) -> None:
         """Let ``hit`` be called there."""
@@ -155,7 +166,7 @@ class Point:
         whole = phases.PHASES[self.name] if self.owner is None else getattr(self.owner, self.name)
 
         def broken(*arguments: Any, **named: Any) -> Any:
-            if clock.due(self.call, self.phase):
+            if clock.due(self.call, self.phase, at_end=self.at_end):
                 hit()
             return whole(*arguments, **named)
 
@@ -332,6 +343,65 @@ for _phase, _point in GENERATION.items():
             Cell(
                 role="generation process", phase=_phase, fault=_fault,
                 arm=_generation(_point, _fault), codes=(0,), recipe="beside",
+            )
+        )  # fmt: skip
+
+
+def _reading(fault: str) -> Callable[[Patch], None]:
+    """In that process itself, which begins as `tests.faults.struck_generation`."""
+
+    def arm(patch: Patch) -> None:
+        whole = Supervised.start
+
+        def other(process: Supervised) -> None:
+            real = "srl_agents.training.generation_process"
+            ours = "tests.faults.struck_generation"
+            process._command = [ours if part == real else part for part in process._command]
+            whole(process)
+
+        patch.setenv(STRUCK_FAULT, fault)
+        patch.setenv(STRUCK_LOG, os.readlink("/proc/self/fd/1"))
+        patch.setattr(Supervised, "start", other)
+
+    return arm
+
+
+for _fault in FAULTS:
+    CELLS.append(
+        Cell(
+            role="generation process", phase="reading new weights, not yet installed",
+            fault=_fault, arm=_reading(_fault), codes=(0,), recipe="beside",
+        )
+    )  # fmt: skip
+
+# --- a chat endpoint among the opponents ---------------------------------------------------------
+
+ENDPOINT = {
+    "generating, it is being asked": Point(Tries, "_post", 1, "play"),
+    "evaluating, it is being asked": Point(Tries, "_post", 1, "look"),
+    "checking its budget": Point(Budgets, "take"),
+    "closing": Point(EndpointEngine, "close", at_end=True),
+}
+_ENDS = {"killed": (2, 0), "hung": (2, 0), "slowed": (0,), RESET: (0,)}
+
+
+def _endpoint(point: Point, fault: str) -> Callable[[Patch], None]:
+    def hit() -> None:
+        pid = int(os.environ[PID])
+        if fault == RESET:
+            os.kill(pid, signal.SIGUSR1)
+        else:
+            strike_other(pid, fault)
+
+    return lambda patch: point.arm(patch, hit)
+
+
+for _phase, _point in ENDPOINT.items():
+    for _fault in (*FAULTS, RESET):
+        CELLS.append(
+            Cell(
+                role="endpoint", phase=_phase, fault=_fault, arm=_endpoint(_point, _fault),
+                codes=(0,) if _phase == "closing" else _ENDS[_fault], recipe="endpoint",
             )
         )  # fmt: skip
 

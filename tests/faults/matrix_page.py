@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.matrix import RESULTS
-from tests.faults.matrix_cells import CELLS, FAULTS, Cell
+from tests.faults.matrix_cells import CELLS, FAULTS, RESET, Cell
 
 PAGE = Path(__file__).parents[2] / "docs/reference/fault_matrix.md"
 COMMAND = "python -m tests.faults.matrix_page"
@@ -22,8 +22,10 @@ def page() -> str:
         "",
         f"Written by `{COMMAND}`; do not edit. Each of the {len(CELLS)} cells is a run of two",
         "updates of which one role is struck in the second: killed (`kill -9`), hung (it never goes on), or",
-        "slowed (it stands still for a second). The engine is part of the trainer's process: killed, it says",
-        "that it died. Where the run ends by that, the same command is given again.",
+        "slowed (it stands still for a second). A server may also reset the connection after half of a",
+        "reply. The engine is part of the trainer's process: killed, it says that it died. The endpoint is a",
+        "server of our own in a process of its own, which speaks the chat API; it stays away or still until",
+        "the attempt is over. Where the run ends by that, the same command is given again.",
         "In the end the run's records, matches and weights must equal those of the run that nothing struck,",
         f"bit for bit, and no attempt may hang. Of {len(done)} that were played {right} end so.",
         "",
@@ -31,18 +33,29 @@ def page() -> str:
         "",
         "Exit codes: 0 done, 2 one line for the user, 3 stopped by a deadline, -9 killed.",
         "",
-        "| role | in the phase | killed | hung | slowed |",
-        "|---|---|---|---|---|",
+        "| role | in the phase | killed | hung | slowed | reset |",
+        "|---|---|---|---|---|---|",
     ]
     cells = {cell.name: cell for cell in CELLS}
     for role, phase in dict.fromkeys((cell.role, cell.phase) for cell in CELLS):
-        row = [_told(cells[f"{role}/{phase}/{fault}"], done) for fault in FAULTS]
+        names = [f"{role}/{phase}/{fault}" for fault in (*FAULTS, RESET)]
+        row = [_told(cells[name], done) if name in cells else "" for name in names]
         lines.append(f"| {role} | {phase} | {' | '.join(row)} |")
     lines += [
         "",
-        "Nodes and workers of a Ray cluster, and the process that asks them, are struck by the tests in",
-        "`tests/cluster` ([design](../design/scaling.md#on-a-ray-cluster)). What a run meets inside one",
-        "process is in [faults](faults.md).",
+        "Weights on their way are tried for every transport by the transport kit: a publisher and a reader",
+        "are killed at many moments, and readers get right tensors or an error, soon.",
+        "",
+        "What needs another environment is struck by tests, and has no cell here:",
+        "",
+        "- nodes and workers of a Ray cluster and the process that asks them, in play and in a transfer",
+        "  ([design](../design/scaling.md#on-a-ray-cluster)): `make ray`",
+        "- a vLLM server that is killed with requests in flight, in the middle of a run, too:",
+        "  `SRL_VLLM_PYTHON=PATH python -m pytest -m vllm tests/vllm`",
+        "",
+        "A vLLM server that hangs, is slow or resets connections within a run has not been tried.",
+        "",
+        "What a run meets inside one process is in [faults](faults.md).",
     ]
     return "\n".join(lines) + "\n"
 

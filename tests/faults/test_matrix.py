@@ -9,7 +9,7 @@ import pytest
 
 from srl_agents.trainers.learner import AdapterLearner
 from tests.faults.matrix import RESULTS, Workshop
-from tests.faults.matrix_cells import CELLS, FAULTS, Cell, follow
+from tests.faults.matrix_cells import CELLS, FAULTS, RESET, Cell, follow
 from tests.faults.matrix_page import COMMAND, PAGE, page
 
 SOME = (
@@ -17,6 +17,7 @@ SOME = (
     "trainer/publishing, one of two versions is installed/hung",
     "store/evaluating, in a transaction/killed",
     "torchrun, rank 1 of 2/checkpointing/killed",
+    "endpoint/evaluating, it is being asked/reset",
 )
 """Of each kind of end."""
 
@@ -28,7 +29,7 @@ def test_the_page_is_current_and_every_cell_that_was_played_is_right() -> None:
     assert {name: ended["wrong"] for name, ended in done.items() if ended["wrong"]} == {}
     assert len(CELLS) >= 60
     assert len({cell.name for cell in CELLS}) == len(CELLS)
-    assert {cell.fault for cell in CELLS} == set(FAULTS)
+    assert {cell.fault for cell in CELLS} == {*FAULTS, RESET}
 
 
 @pytest.fixture(scope="module")
