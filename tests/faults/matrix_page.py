@@ -43,7 +43,7 @@ def page() -> str:
         lines.append(f"| {role} | {phase} | {' | '.join(row)} |")
     lines += [
         "",
-        "Weights on their way are tried for every transport by the transport kit: a publisher and a reader",
+        "Weights on their way between processes are tried by the transport kit: a publisher and a reader",
         "are killed at many moments, and readers get right tensors or an error, soon.",
         "",
         "What needs another environment is struck by tests, and has no cell here:",
