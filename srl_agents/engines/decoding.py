@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -60,6 +60,7 @@ class Decoder:
             have more, unless `require_room` is asked.
         cache_bytes: of prefixes that are kept when no row reads them.
         tiers: where prefixes go that are more; unused where prefixes are not shared.
+        clock: seconds, of waiting and of steps.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Decoder:
         live_tokens: int,
         cache_bytes: int,
         tiers: KVTiers | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model, self._settings = model, settings
         self._tiers = tiers if settings.share_prefixes else None
@@ -84,7 +86,7 @@ class Decoder:
         """Those that are being written, by slot."""
         self._tails = Tails(model)
         self._tree = self._new_tree()
-        self._pace = Pace(settings.objectives)
+        self._pace = Pace(settings.objectives, clock)
 
     def require_room(self, row: Row) -> None:
         """Refuse a row that needs more memory than there is for all live rows.
