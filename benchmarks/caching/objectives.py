@@ -36,9 +36,9 @@ from srl_agents.models.base_model import BaseModel
 RULES, OWN = 96, (32, 320)
 """Tokens that all prompts share, and of each one's own."""
 REPLY = (8, 24)
+IDS = 250
+"""Token ids below this are in every vocabulary."""
 NINE_IN_TEN = 0.9
-SETTLED = 0.7
-"""A burst's work over the time until the next one."""
 
 
 @dataclass(slots=True)
@@ -62,10 +62,10 @@ class Told:
 def asked(seed: int, count: int) -> list[Row]:
     """Prompts that share their rules; each reply has a length of its own."""
     chance = random.Random(seed)
-    rules = [random.Random(0).randrange(1000, 20000) for _ in range(RULES)]
+    rules = [random.Random(0).randrange(3, IDS) for _ in range(RULES)]
     rows = []
     for number in range(count):
-        own = [chance.randrange(1000, 20000) for _ in range(chance.randint(*OWN))]
+        own = [chance.randrange(3, IDS) for _ in range(chance.randint(*OWN))]
         most = chance.randint(*REPLY)
         rows.append(
             Row(
@@ -164,6 +164,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--first", type=float, default=8.0, help="times a first token alone")
     parser.add_argument("--between", type=float, default=5.0, help="times a step alone")
+    parser.add_argument(
+        "--load", type=float, default=0.7, help="a burst's work over the time to the next"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     base = BaseModel.load(options.model, device="cpu", dtype="float32")
@@ -184,7 +187,7 @@ def main() -> int:
             decoder = made(base, how)
             play(decoder, [asked(8, options.burst // 2)], 0.0)
             bursts = [asked(100 * number + 10 + k, options.burst) for k in range(options.bursts)]
-            told = play(decoder, bursts, burst_s / SETTLED)
+            told = play(decoder, bursts, burst_s / options.load)
             rounds[name].append(measured(told, limits))
             written.append([row.reply for burst in bursts for row in burst])
             print(number, f"{name:14}", json.dumps(rounds[name][-1]), flush=True)

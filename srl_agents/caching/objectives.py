@@ -20,7 +20,7 @@ _EVIDENCE = 8
 _FORGET = 0.99
 """Weight of a measurement beside that of the next one."""
 _SWEEPS = 16
-_SHARE, _RATE = 0.9, 0.05
+_SHARE, _RATE = 0.97, 0.05
 """Share of steps that shall take no longer than estimated, and how fast the margin follows it."""
 
 
@@ -119,7 +119,7 @@ class StepTimes:
     """Estimates how long a step takes: a part of its own, one per reply, and one per prompt token.
 
     The three numbers are learned while it runs: least squares of relative errors, none below 0, where older
-    measurements count less. What the last ones say nothing of stays as it was. A margin makes nine in ten
+    measurements count less. What the last ones say nothing of stays as it was. A margin makes 97 in 100
     steps no longer than estimated.
     """
 
