@@ -19,6 +19,9 @@ from srl_envs.errors import ConfigError
 
 By = Literal["memory", "objectives"]
 """What a waiting prompt begins by."""
+LONGEST_S = 1e7
+"""Of a replay; times far beyond it cannot tell two steps apart."""
+MOST_NODES = 100_000
 USUAL = Objectives(first_token_s=2.0, between_tokens_s=0.1)
 
 
@@ -54,8 +57,8 @@ class Cluster:
     """(node, second): the node dies then, with its caches."""
 
     def __post_init__(self) -> None:
-        if self.nodes < 1:
-            raise ConfigError(f"nodes={self.nodes}: expected 1 or more.")
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise ConfigError(f"nodes={self.nodes}: expected 1 to {MOST_NODES}.")
         if not self.patience >= 0:
             raise ConfigError(f"patience={self.patience}: expected 0 or more.")
         if self.admission not in get_args(By):
@@ -135,6 +138,11 @@ class Simulation:
     """One replay; use `simulate`."""
 
     def __init__(self, trace: Trace, cluster: Cluster) -> None:
+        if trace.seconds / cluster.speed > LONGEST_S:
+            raise ConfigError(
+                f"the trace takes {trace.seconds / cluster.speed:.3g} s at speed={cluster.speed:g}: expected "
+                f"at most {LONGEST_S:g}. Are its timestamps milliseconds? Else raise the speed."
+            )
         longest = max(r.prompt_tokens + r.reply_tokens for r in trace.requests)
         self.cluster = cluster
         self.trace = trace

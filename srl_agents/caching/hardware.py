@@ -32,6 +32,15 @@ class ModelShape:
     bytes_per_value: float = 2.0
     """Of weights, keys and values: 2 for bfloat16."""
 
+    def __post_init__(self) -> None:
+        for name in (
+            "layers", "hidden", "heads", "kv_heads", "head_size", "intermediate", "vocabulary",
+        ):  # fmt: skip
+            if not 0 < getattr(self, name) <= 10**9:
+                raise ConfigError(
+                    f"model={self.name!r}: {name}={getattr(self, name)}: expected 1 to 10^9."
+                )
+
     @property
     def kv_bytes_per_token(self) -> float:
         """Keys and values of one token in all layers."""
@@ -100,7 +109,7 @@ def model_shape(name: str) -> ModelShape:
             vocabulary=int(config["vocab_size"]),
             tied=bool(config.get("tie_word_embeddings", False)),
         )
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
         raise ConfigError(f"{path}: is no decoder's config.json ({error!r}).") from error
 
 

@@ -23,6 +23,8 @@ TOKENS_PER_BLOCK = 512
 
 _REQUIRED = ("timestamp", "input_length", "output_length", "hash_ids")
 _OPTIONAL = ("session", "ends")
+_MOST_TOKENS = 10**12
+"""Of a prompt or a reply; more is a broken line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def _line(request: Request) -> str:
 
 def _requests(path: Path, tokens_per_block: int) -> Iterator[Request]:
     before = float("-inf")
+    parents: dict[int, int | None] = {}
     opener: Any = gzip.open if path.name.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -138,7 +141,20 @@ def _requests(path: Path, tokens_per_block: int) -> Iterator[Request]:
                         f"line above ({before * 1000:g}). Sort the trace by timestamp."
                     )
                 before = request.arrival_s
+                _check_parents(request.blocks, parents, f"{path}: line {number}")
                 yield request
+
+
+def _check_parents(blocks: Sequence[int], parents: dict[int, int | None], place: str) -> None:
+    """Remember which block each one follows; refuse ids that name a block's tokens without its prefix."""
+    parent = None
+    for block in blocks:
+        if parents.setdefault(block, parent) != parent:
+            raise ConfigError(
+                f"{place}: hash_ids: {block} follows another block than in a line above. "
+                "An id stands for the whole prefix up to its block: chain the hashes."
+            )
+        parent = block
 
 
 def _request(line: str, place: str, tokens_per_block: int) -> Request:
@@ -146,6 +162,8 @@ def _request(line: str, place: str, tokens_per_block: int) -> Request:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{place}: is not JSON ({error.msg}).") from error
+    except (ValueError, RecursionError) as error:  # thousands of digits or of brackets
+        raise ConfigError(f"{place}: cannot be read ({error}).") from error
     if not isinstance(row, dict):
         raise ConfigError(f"{place}: expected an object, got {type(row).__name__}.")
     missing = [name for name in _REQUIRED if name not in row]
@@ -180,14 +198,18 @@ def _request(line: str, place: str, tokens_per_block: int) -> Request:
 
 def _arrival(value: object, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        raise ConfigError(f"{place}: timestamp={value!r}: expected milliseconds, 0 or more.")
+        raise ConfigError(
+            f"{place}: timestamp={value!r:.40}: expected milliseconds from 0 to 10^15."
+        )
     return value / 1000
 
 
 def _number(row: dict[str, Any], name: str, place: str, least: int) -> int:
     value = row[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{place}: {name}={value!r}: expected a whole number, {least} or more.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST_TOKENS:
+        raise ConfigError(
+            f"{place}: {name}={value!r:.40}: expected a whole number from {least} to {_MOST_TOKENS}."
+        )
     return value
 
 

@@ -39,6 +39,8 @@ Examples:
   srl plan kv --trace requests.jsonl --nodes 4 --fail 2@600 --plot times.svg
 """
 
+MOST_CAPACITY_TOKENS = 10**15
+
 
 @dataclass(frozen=True)
 class KVOptions:
@@ -155,10 +157,10 @@ def _tiers(options: KVOptions, bytes_per_token: float) -> tuple[Tier, ...]:
         return hardware.parse_tiers(options.tiers) or (Tier("unlimited", math.inf, math.inf),)
     if options.tiers:
         raise ConfigError("--capacity-tokens and --tiers both size the cache: give one of them.")
-    if options.capacity_tokens < options.tokens_per_block:
+    if not options.tokens_per_block <= options.capacity_tokens <= MOST_CAPACITY_TOKENS:
         raise ConfigError(
-            f"capacity_tokens={options.capacity_tokens}: expected at least one block of "
-            f"{options.tokens_per_block}."
+            f"capacity_tokens={options.capacity_tokens!s:.40}: expected at least one block of "
+            f"{options.tokens_per_block} and at most {MOST_CAPACITY_TOKENS}."
         )
     return (Tier("capacity", options.capacity_tokens * bytes_per_token, math.inf),)
 

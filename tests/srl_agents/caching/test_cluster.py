@@ -215,6 +215,7 @@ def test_a_node_that_dies_answers_nothing_more_and_its_requests_move() -> None:
     ("settings", "said"),
     [
         ({"nodes": 0}, "nodes=0"),
+        ({"nodes": 10**9}, "nodes=1000000000"),
         ({"nodes": 2, "prefill_nodes": 2, "link": LINKS["rdma"]}, "prefill_nodes=2"),
         ({"nodes": 2, "prefill_nodes": 1}, "name a link"),
         ({"minimum_mfu": 0.6}, "minimum_mfu=0.6"),
@@ -237,6 +238,8 @@ def test_what_fails_only_with_its_trace_is_refused_too() -> None:
         simulate(small, cluster(nodes=2, policy="oracle"))
     with pytest.raises(ConfigError, match="less than one block"):
         simulate(small, cluster(tiers=(Tier("host", 1e3, 1e9),)))
+    with pytest.raises(ConfigError, match="the trace takes"):
+        simulate(replace(small, requests=(*small.requests, Request(1e12, 512, 9, (1,)))), cluster())
     with pytest.raises(ConfigError, match="no node that reads"):
         simulate(small, cluster(failures=((0, 0.0),)))
 

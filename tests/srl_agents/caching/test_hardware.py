@@ -34,6 +34,15 @@ def test_a_geometry_is_read_from_a_config(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match="num_attention_heads"):
         model_shape(str(tmp_path))
+    for text in (
+        "[" * 100_000,
+        json.dumps({**config, "num_attention_heads": 0}),
+        json.dumps({**config, "vocab_size": math.inf}),
+        json.dumps({**config, "num_hidden_layers": -28}),
+    ):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ConfigError):
+            model_shape(str(tmp_path))
 
 
 def test_prefill_in_parts_costs_what_it_costs_at_once() -> None:

@@ -78,6 +78,8 @@ def test_equal_requests_give_equal_compressed_bytes(tmp_path: Path) -> None:
         ({"input_length": 0}, "input_length=0"),
         ({"input_length": 3.0}, "input_length=3.0"),
         ({"output_length": "2"}, "output_length='2'"),
+        ({"output_length": 10**400}, "output_length=1000"),
+        ({"hash_ids": [8, 7]}, "8 follows another block"),
         ({"input_length": 5}, "hash_ids has 2 blocks"),
         ({"hash_ids": [7, 7]}, "repeats"),
         ({"hash_ids": [7, "8"]}, "hash_ids: expected a list"),
@@ -97,7 +99,9 @@ def test_a_bad_field_is_named_with_its_line(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"timestamp": 1}'])
+@pytest.mark.parametrize(
+    "line", ["{", "[1]", '{"timestamp": 1}', "[" * 100_000, f'{{"timestamp": {"9" * 5000}}}']
+)
 def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="line 1"):
         read_trace(lines(tmp_path, line), 2)

@@ -75,6 +75,7 @@ def test_the_plot_is_one_well_formed_picture(trace: Path, tmp_path: Path) -> Non
         (["kv", "--trace", "TRACE", "--tiers", "host=1"], "host=1"),
         (["kv", "--trace", "TRACE", "--tiers", "host=1GB", "--capacity-tokens", "999"], "give one"),
         (["kv", "--trace", "TRACE", "--capacity-tokens", "1"], "capacity_tokens=1"),
+        (["kv", "--trace", "TRACE", "--capacity-tokens", "9" * 400], "at most"),
         (["kv", "--trace", "TRACE", "--model", "8b"], "model='8b'"),
         (["kv", "--trace", "TRACE", "--device", "h1000"], "'h100'"),
         (["kv", "--trace", "TRACE", "--link", "wire"], "link='wire'"),
