@@ -18,11 +18,17 @@ from rich.table import Table
 from srl_agents.cli.command_line import read_options
 from srl_agents.league.agent_names import labels
 from srl_agents.league.diagnostics import Diagnostics, diagnose
-from srl_agents.league.focal_returns import CrossPlay, FocalReturn, cross_play, focal_returns
+from srl_agents.league.focal_returns import (
+    CrossPlay,
+    FocalReturn,
+    SeatedResult,
+    cross_play,
+    focal_returns,
+)
 from srl_agents.league.pairs import Pairs
 from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
 from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.league.transfer import on_one_scale
+from srl_agents.league.transfer import MeasuredGame, on_one_scale, transfer_table
 from srl_agents.records import plain_json
 from srl_agents.training.run_folder import STORE
 from srl_envs import spec as env_spec
@@ -32,7 +38,7 @@ DESCRIPTION = """Show the ratings of a run, and how each learner does against th
 
 Ratings come from the final round robin on eval seeds (or, before the end, from the last look); of a
 population from its evaluation matches. Cooperative games are ranked by cross-play, mixed ones show
-focal returns too, teams are rated side against side.
+focal returns too, teams are rated side against side; games of one seat show returns and no Elo.
 The interval of a comparison is clustered by seed: mirrored games of one seed count as one.
 
 Examples:
@@ -67,15 +73,17 @@ class Status:
 
     env_id: str
     schedule: str
-    table: RatingTable
+    table: RatingTable | None
+    """None in games of one seat, which have no opponents."""
     gains: dict[str, Interval]
-    """Learner's last version -> mean outcome difference to its start over mirrored pairs."""
+    """Learner's last version -> mean outcome difference to its start over mirrored pairs; in games of one
+    seat the difference of their returns over common seeds."""
     without_errors: RatingTable | None = None
     """The same without games that a forfeit ended; None where there is no such game, or no other."""
     partners: CrossPlay | None = None
     """Of cooperative games."""
     focal: list[FocalReturn] = field(default_factory=list)
-    """Of mixed games."""
+    """Of mixed games, and of games of one seat from the best agent to the worst."""
     diagnostics: Diagnostics | None = None
 
 
@@ -138,6 +146,9 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
             pairs = store.pairs(env_id, options=options, schedule=schedule)
             teams = store.team_results(env_id, options=options, schedule=schedule)
             if not pairs.a_M.size:
+                seated = store.seated(env_id, options=options, schedule=schedule)
+                if any(len(result.seats) == 1 for result in seated):
+                    statuses.append(_alone(env_id, schedule, agents, seated))
                 continue
             table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
             clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
@@ -170,6 +181,18 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
         together = rate(on_one_scale(games), anchors=anchors)
         statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
     return statuses
+
+
+def _alone(
+    env_id: str, schedule: str, agents: list[AgentVersion], seated: list[SeatedResult]
+) -> Status:
+    """Of a game of one seat."""
+    present = {result.seats[0] for result in seated}
+    begun = {a.agent_id: a.parent for a in agents if a.parent in present and a.agent_id in present}
+    measured = MeasuredGame(name=env_id, mode="cooperative", trained=True, results=seated)
+    gains = transfer_table([measured], {who: start for who, start in begun.items() if start})
+    returns = sorted(focal_returns(seated), key=lambda row: (-row.focal.estimate, row.agent))
+    return Status(env_id, schedule, None, {row.learner: row.gain for row in gains}, focal=returns)
 
 
 def _strangers(
@@ -213,9 +236,11 @@ def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]
     names = labels(agents)
     if found.partners is not None:  # everybody is paid alike, so Elo would say nothing
         parts.append(_partner_table(found, found.partners, names))
+    elif found.table is None:
+        parts.append(_alone_table(found, names))
     else:
-        parts.append(_rating_table(found, agents, names))
-    if found.focal:
+        parts.append(_rating_table(found, found.table, agents, names))
+    if found.focal and found.table is not None:
         parts.append(_focal_table(found.focal, names))
     if found.diagnostics is not None:
         parts += _diagnostic_parts(found.diagnostics, names)
@@ -224,7 +249,8 @@ def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]
             "better than its start" if gain.low > 0 else "not shown to be better than its start"
         )
         parts.append(
-            f"{names[agent]} against {agents[agent].parent}: score difference {gain.estimate:+.3f} "
+            f"{names[agent]} against {agents[agent].parent}: "
+            f"{'return' if found.table is None else 'score'} difference {gain.estimate:+.3f} "
             f"\\[{gain.low:+.3f}, {gain.high:+.3f}] over {gain.clusters} seeds: {verdict}"
         )
     return parts
@@ -239,14 +265,24 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _rating_table(found: Status, agents: dict[str, AgentVersion], names: Names) -> Table:
+def _alone_table(found: Status, names: Names) -> Table:
+    title = f"{found.env_id}, {found.schedule}: return by itself, no opponents"
+    table = _table(title, "agent", "return", "games")
+    for row in found.focal:
+        table.add_row(names.get(row.agent, row.agent), _interval(row.focal), str(row.games))
+    return table
+
+
+def _rating_table(
+    found: Status, ratings: RatingTable, agents: dict[str, AgentVersion], names: Names
+) -> Table:
     clean = found.without_errors
     more = ("Elo*",) if clean is not None else ()
     columns = ("rank", "agent", "", "Elo", "±95%", "games", "W/D/L", "score", *more)
     table = _table(f"{found.env_id}, {found.schedule}", *columns)
     if clean is not None:
         table.caption = "Elo*: without games that a forfeit ended"
-    for row in found.table.ratings:
+    for row in ratings.ratings:
         rank = (
             f"{row.best_rank}"
             if row.best_rank == row.worst_rank
@@ -315,7 +351,7 @@ def _plain(status: Status) -> dict[str, Any]:
     return {
         "env_id": status.env_id,
         "schedule": status.schedule,
-        "ratings": [asdict(row) for row in status.table.ratings],
+        "ratings": [asdict(row) for row in status.table.ratings] if status.table else [],
         "gains": {
             agent: {"estimate": g.estimate, "low": g.low, "high": g.high, "seeds": g.clusters}
             for agent, g in status.gains.items()

@@ -43,6 +43,11 @@ class Arena:
         """Its name for people."""
         return self.name or self.env_id
 
+    @property
+    def alone(self) -> bool:
+        """Whether it has one seat: a task, in which nobody is met."""
+        return self.seats == 1
+
     def training_options(self, level: int) -> dict[str, Any]:
         """Options of a training match."""
         return self.levels[level] if self.levels else self.options
@@ -79,6 +84,11 @@ class Arenas:
     def trained(self) -> tuple[Arena, ...]:
         """Those that learners train in."""
         return tuple(arena for arena in self.all if arena.weight > 0)
+
+    @property
+    def met_in(self) -> tuple[Arena, ...]:
+        """Those that learners train in and meet others."""
+        return tuple(arena for arena in self.trained if not arena.alone)
 
     @property
     def cooperative(self) -> bool:

@@ -49,7 +49,8 @@ class EvaluationSchedule:
         """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
-        others; with teams, each holds its team's seats.
+        others; with teams, each holds its team's seats. In a game of one seat nobody is met: every
+        agent of the pairings has each seed to itself, once.
         """
         return [
             MatchSpec(
@@ -66,7 +67,7 @@ class EvaluationSchedule:
                 teams=game.teams,
             )
             for game in (self._arenas.all if arena is None else (arena,))
-            for number, (a, b) in enumerate(pairings)
+            for number, (a, b) in enumerate(_alone(pairings) if game.alone else pairings)
             for seed in seeds
             for turn in range(1 if a == b else game.seats)
             if self._may_all_sit(seats := _lineup(game, a, b, turn))
@@ -78,7 +79,8 @@ class EvaluationSchedule:
         """The final table of one game, or of all: every two agents meet in ``pairs`` mirrored pairs on
         fresh eval seeds.
 
-        In cooperative games every agent meets itself too, for the table's diagonal.
+        In cooperative games every agent meets itself too, for the table's diagonal. In a game of one seat
+        every agent has all of the seeds to itself.
         """
         seeds = range(FINAL_SEEDS, FINAL_SEEDS + pairs)
         return [
@@ -89,32 +91,41 @@ class EvaluationSchedule:
 
     def gate(self, candidate: str, opponent: str, first: int, pairs: int) -> list[MatchSpec]:
         """Mirrored pairs of a promotion gate, from pair ``first`` on, in every game that is trained; they
-        never feed a rating."""
+        never feed a rating. In games of one seat each of the two plays by itself."""
         seeds = range(GATE_SEEDS + first, GATE_SEEDS + first + pairs)
-        return self._trained(f"gate/{label_of(candidate)}", [(candidate, opponent)], seeds, "gate")
+        return [
+            match
+            for arena in self._arenas.trained
+            for match in self.matches(
+                f"gate/{label_of(candidate)}", [(candidate, opponent)], seeds, "gate", arena=arena
+            )
+        ]
 
     def payoffs(self, version: str, pool: Sequence[str], pairs: int) -> list[MatchSpec]:
-        """Mirrored pairs of a new snapshot against the others of a pool in every game that is trained, for
-        `payoff_NN`."""
+        """Mirrored pairs of a new snapshot against the others of a pool in every game that is trained and
+        has others to meet, for `payoff_NN`."""
         others = [(version, other) for other in pool if other != version]
         seeds = range(PAYOFF_SEEDS, PAYOFF_SEEDS + pairs)
-        return self._trained(f"payoff/{label_of(version)}", others, seeds, "payoff")
+        schedule = f"payoff/{label_of(version)}"
+        return [
+            match
+            for arena in self._arenas.met_in
+            for match in self.matches(schedule, others, seeds, "payoff", arena=arena)
+        ]
 
     def _may_all_sit(self, seats: Sequence[str]) -> bool:
         return all(self.may_sit(name, seat) for seat, name in enumerate(seats))
 
-    def _trained(
-        self, schedule: str, pairings: Sequence[tuple[str, str]], seeds: range, purpose: Purpose
-    ) -> list[MatchSpec]:
-        return [
-            match
-            for arena in self._arenas.trained
-            for match in self.matches(schedule, pairings, seeds, purpose, arena=arena)
-        ]
+
+def _alone(pairings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Everybody of some pairings, once, with itself."""
+    return [(name, name) for name in dict.fromkeys(name for pair in pairings for name in pair)]
 
 
 def _all_pairings(arena: Arena, agents: Sequence[str]) -> list[tuple[str, str]]:
     """Every two agents; with itself where all are paid alike, and both ways where one sits against many."""
+    if arena.alone:
+        return _alone([(name, name) for name in agents])
     if arena.mode == "cooperative":
         pairings = list(combinations_with_replacement(agents, 2))
     else:

@@ -221,7 +221,7 @@ class League:
                 self._counted.add(spec.match_id)
                 self._count_training(episode)
                 lessons.append(episode)
-            elif spec.purpose == "payoff" or self._rates(spec):
+            elif len(spec.seats) > 1 and (spec.purpose == "payoff" or self._rates(spec)):
                 self._counted.add(spec.match_id)
                 first = spec.seats[0]
                 second = next((name for name in spec.seats if name != first), first)
@@ -342,6 +342,8 @@ class League:
     ) -> tuple[Purpose, list[str]]:
         """The kind of opponent, and who sits in the other seats."""
         free = arena.seats - 1
+        if not free:
+            return "self", []
         role = self.roles[learner]
         if role == "main_exploiter":
             return "exploit", self._mains_or_their_past(rng, learner, free, arena)
@@ -454,7 +456,9 @@ class League:
         """Versions in the equilibrium of the payoffs."""
         if not self.opponents.retention.support:
             return ()
-        records = [self._cells[arena.title] for arena in self.arenas.trained]
+        records = [self._cells[arena.title] for arena in self.arenas.met_in]
+        if not records:
+            return ()
         payoff_NN: Floats = np.mean([record.payoffs(self.past) for record in records], axis=0)
         chances = find_sampler("nash", {"floor": 1e-6})(
             records[0].view(self.starts[0], self.past, payoff_NN=payoff_NN)
@@ -488,8 +492,8 @@ class League:
 
     def _score(self, me: str, other: str) -> float:
         """Points per game, the mean over the games that are trained."""
-        own = [self._games[arena.title].score(me, other) for arena in self.arenas.trained]
-        return float(np.mean(own))
+        own = [self._games[arena.title].score(me, other) for arena in self.arenas.met_in]
+        return float(np.mean(own or [0.5]))
 
     def _rng(self, *position: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *position])))

@@ -16,6 +16,12 @@ def seat_points(mine: float, theirs: float, mode: Mode) -> float:
     return float((1 + np.sign(mine - theirs)) / 2)
 
 
+def points_alone(mine: float, theirs: float) -> float:
+    """Points of one agent against another on the same task, each by itself: half their difference in
+    return, around 1/2."""
+    return (2 + mine - theirs) / 4
+
+
 def mean_points(
     seats: Sequence[str], outcomes: Sequence[float], policy: str, mode: Mode = "competitive"
 ) -> float:

@@ -1,7 +1,8 @@
 """Trained on some games, measured on all: what each learner gained over its start, game by game.
 
 A *return* is (1 + outcome) / 2, in [0, 1]. Learner and start are compared with the same opponents, or
-partners, in the same seats on the same seeds, so the table means the same in games of every mode.
+partners, in the same seats on the same seeds, so the table means the same in games of every mode. In a
+game of one seat they are compared on the same seeds.
 """
 
 from __future__ import annotations
@@ -134,20 +135,21 @@ def on_one_scale(games: Mapping[str, Pairs]) -> Pairs:
 
 
 _Met = tuple[str, str, tuple[int, ...]]
-"""Seed, opponent, and the agent's seats."""
+"""Seed, opponent (empty where there is none), and the agent's seats."""
 
 
 def _returns(results: Sequence[SeatedResult], agent: str) -> dict[_Met, list[float]]:
-    """The agent's mean return in each match that it had with one other."""
+    """The agent's mean return in each match that it had with one other, or alone in the only seat."""
     found: dict[_Met, list[float]] = defaultdict(list)
     for result in results:
         others = set(result.seats) - {agent}
-        if agent in result.seats and len(others) == 1:
+        only = len(result.seats) == 1
+        if agent in result.seats and (only or len(others) == 1):
             mine = [
                 (1 + outcome) / 2
                 for seat, outcome in zip(result.seats, result.outcomes, strict=True)
                 if seat == agent
             ]
             held = tuple(seat for seat, name in enumerate(result.seats) if name == agent)
-            found[result.cluster, others.pop(), held].append(float(np.mean(mine)))
+            found[result.cluster, "" if only else others.pop(), held].append(float(np.mean(mine)))
     return found

@@ -80,6 +80,9 @@ MEANINGS = {
     "score_bot:NAME": "points per game against a bot on eval seeds, in [0, 1]",
     "score_AGENT": "points per game against one of evaluation.agents on eval seeds, in [0, 1]",
     "eval_format": "mean format component on eval seeds",
+    "return_alone": "mean return in games of one seat on eval seeds, in [0, 1]; where an episode is right or "
+    "wrong, the share of right ones",
+    "start_return_alone": "the same of the starting version",
     "start_format": "mean format component of the starting version in the same matches",
     "game/NAME/METRIC": "the same metric in one of several games (with environments)",
     "game/NAME/share": "share of the learner's next matches that are of the game (with environments)",

@@ -144,7 +144,8 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
     """
     known = spec(entry.env)
     around = _around(entry.env, entry.env_options, entry.wrappers)
-    seats, mode = around.seats, known.mode
+    seats = around.seats
+    mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: nobody is paid otherwise
     _check_teams(known.id, entry.teams, seats, mode)
     levels = []
     for number, level in enumerate(entry.levels):
@@ -207,15 +208,9 @@ def check_games(games: tuple[Game, ...]) -> None:
     """What no game shows alone.
 
     Raises:
-        ConfigError: two have one name, none is trained, or one has a single seat.
+        ConfigError: two have one name, or none is trained.
     """
     names = [game.name for game in games]
-    alone = [game.name for game in games if game.seats < 2]
-    require(
-        not alone,
-        f"environments: {', '.join(alone)} has one seat, and a league rates agents by the matches that they "
-        "play with others. Leave it out, or train on it through another trainer (docs/guides/neighbours.md).",
-    )
     twice = sorted({name for name in names if names.count(name) > 1})
     require(
         not twice,

@@ -9,7 +9,7 @@ import numpy as np
 from srl_agents.credit.by_game import mean_metrics
 from srl_agents.league.evaluation_schedule import FINAL
 from srl_agents.league.manager import League
-from srl_agents.league.points import seat_points
+from srl_agents.league.points import points_alone, seat_points
 from srl_agents.records import Episode
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training.parts import Parts
@@ -47,7 +47,7 @@ def look(parts: Parts, done: int, learners: dict[str, dict[str, float]]) -> floa
     league.report(episodes)
     for name, metrics in learners.items():
         live = league.live(name)
-        mine = [e for e in episodes if e.valid and live in e.spec.seats]
+        mine = [e for e in episodes if e.valid and (live in e.spec.seats or len(e.spec.seats) == 1)]
         metrics.update(_looks(league, mine, name))
     return _mean([v[k] for v in learners.values() for k in v if k.startswith("score_")])
 
@@ -59,12 +59,17 @@ def _looks(league: League, mine: Sequence[Episode], learner: str) -> dict[str, f
     for arena in arenas:
         own = [episode for episode in mine if league.arenas.of(episode.spec) is arena]
         values = {
-            "score_start" if other == start else f"score_{other}": _score(
-                own, live, other, arena.mode
+            "score_start" if other == start else f"score_{other}": (
+                _score_alone(own, live, other)
+                if arena.alone
+                else _score(own, live, other, arena.mode)
             )
             for other in (*league.starts, *arena.rated_against)
             if any(other in episode.spec.seats for episode in own)  # else its budget is spent
         }
+        if arena.alone:
+            values["return_alone"] = _return_alone(own, live)
+            values["start_return_alone"] = _return_alone(own, start)
         values["eval_format"] = _format_of(own, live)
         values["start_format"] = _format_of(own, start)
         found[arena.title] = values
@@ -111,6 +116,21 @@ def _score(episodes: Sequence[Episode], policy: str, opponent: str, mode: Mode) 
         theirs = next(t for t in episode.trajectories if t.policy == opponent)
         points.append(seat_points(mine.outcome, theirs.outcome, mode))
     return _mean(points)
+
+
+def _score_alone(episodes: Sequence[Episode], policy: str, other: str) -> float:
+    """Points of ``policy`` for the seeds that both had to themselves."""
+    mine, theirs = (
+        {e.spec.seed: e.trajectories[0].outcome for e in episodes if e.spec.seats == (name,)}
+        for name in (policy, other)
+    )
+    return _mean([points_alone(mine[seed], theirs[seed]) for seed in mine if seed in theirs])
+
+
+def _return_alone(episodes: Sequence[Episode], policy: str) -> float:
+    """Mean return of ``policy`` by itself."""
+    own = [e.trajectories[0].outcome for e in episodes if e.spec.seats == (policy,)]
+    return _mean([(1 + outcome) / 2 for outcome in own])
 
 
 def _format_of(episodes: Sequence[Episode], policy: str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from srl_agents.league.agent_names import lineage
 from srl_agents.league.intervals import Floats
 from srl_agents.league.manager import League
-from srl_agents.league.points import mean_points
+from srl_agents.league.points import mean_points, points_alone
 from srl_agents.league.promotion import (
     PromotionSettings,
     Verdict,
@@ -52,7 +52,7 @@ class PromotionGate:
         if verdict.decision != "promote":
             return False, f"{against}not shown to be better"
         anchors = [name for name in self.anchors if name not in (candidate, best)]
-        if self.settings.anchor_pairs and anchors:
+        if self.settings.anchor_pairs and anchors and self.league.arenas.met_in:
             scores, old, seeds = self._against_anchors(candidate, best, anchors)
             change = anchor_change(scores, old, seeds)
             if loses_to_anchors(change, self.settings):
@@ -74,9 +74,9 @@ class PromotionGate:
         pairs = self.settings.batch_pairs
         if not self.league.arenas.cooperative:
             played = self._play(phase, self.league.evaluation.gate(candidate, best, first, pairs))
-            return np.array(list(self._by_seed(played, candidate).values()))
+            return np.array(list(self._by_seed(played, candidate, best).values()))
         new, old = (
-            self._returns(phase, who, self._partners(learner), first, pairs)
+            self._returns(phase, who, self._partners(learner), first, pairs, alone=True)
             for who in (candidate, best)
         )
         common = [seed for seed in new if seed in old]
@@ -85,14 +85,22 @@ class PromotionGate:
         )
 
     def _returns(
-        self, phase: str, who: str, partners: Sequence[str], first: int, pairs: int
+        self,
+        phase: str,
+        who: str,
+        partners: Sequence[str],
+        first: int,
+        pairs: int,
+        *,
+        alone: bool = False,
     ) -> dict[int, float]:
-        specs = [
-            spec
+        specs = {
+            spec.match_id: spec
             for partner in partners
             for spec in self.league.evaluation.gate(who, partner, first, pairs)
-        ]
-        return self._by_seed(self._play(phase, specs), who)
+            if len(spec.seats) > 1 or (alone and who in spec.seats)
+        }
+        return self._by_seed(self._play(phase, list(specs.values())), who)
 
     def _partners(self, learner: str) -> list[str]:
         """Strangers: frozen versions of other lineages, and the start."""
@@ -115,14 +123,26 @@ class PromotionGate:
         scores, old_scores, seeds = zip(*rows, strict=True) if rows else ((0.5,), (0.5,), (0,))
         return np.array(scores), np.array(old_scores), np.array(seeds)
 
-    def _by_seed(self, episodes: Sequence[Episode], who: str) -> dict[int, float]:
-        """Seed -> mean points of ``who``, for seeds of which no game went void."""
+    def _by_seed(
+        self, episodes: Sequence[Episode], who: str, rival: str | None = None
+    ) -> dict[int, float]:
+        """Seed -> mean points of ``who``, for seeds of which no game went void.
+
+        In a game of one seat they are its return, or with a rival half the difference to the rival's.
+        """
         points: dict[int, list[float]] = defaultdict(list)
         void = {e.spec.seed for e in episodes if not e.valid}
+        alone: dict[tuple[int, str], dict[str, float]] = defaultdict(dict)
         for episode in episodes:
-            if episode.spec.seed not in void:
-                spec, outcomes = episode.spec, episode.result().outcomes
-                mode = self.league.arenas.of(spec).mode
-                value = mean_points(spec.seats, outcomes, who, mode)
-                points[spec.seed].append(value)
+            if episode.spec.seed in void:
+                continue
+            spec, outcomes = episode.spec, episode.result().outcomes
+            arena = self.league.arenas.of(spec)
+            if arena.alone and rival is not None:
+                alone[spec.seed, arena.title][spec.seats[0]] = outcomes[0]
+            else:
+                points[spec.seed].append(mean_points(spec.seats, outcomes, who, arena.mode))
+        for (seed, _), own in alone.items():
+            if rival is not None and {who, rival} <= own.keys():
+                points[seed].append(points_alone(own[who], own[rival]))
         return {seed: float(np.mean(values)) for seed, values in sorted(points.items())}

@@ -46,6 +46,7 @@ register(
     },
     options={
         "problems": "problems per episode, 1 to 10 (5)",
+        "players": "2, or 1 to answer alone, without stakes, paid by the share of right answers (2)",
         "difficulty": "1 (single digits) to 5 (3)",
         "families": "kinds of problem to draw from (all)",
         "tasks": "rows of gsm8k:PATH or math:PATH instead of generated problems",

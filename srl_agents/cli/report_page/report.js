@@ -83,6 +83,18 @@
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
   }
 
+  function aloneTable(found) { // nobody is met, so there is no Elo
+    const gains = new Map(found.gains.map((gain) => [gain.agent, gain]));
+    const gained = (agent) => {
+      const gain = gains.get(agent);
+      return gain === undefined ? "–" : `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}, ${gain.seeds} seeds`;
+    };
+    return scroller(`Returns in ${found.env_id}`, el("table", { class: "plain" },
+      el("thead", {}, el("tr", {}, ...["Agent", "Return by itself", "Games", "Against its start"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, ...found.alone.map((row) => el("tr", {}, el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
+        el("td", {}, `${row.return[0].toFixed(3)} ${plusMinus(row.return[1], 3)}`), el("td", {}, whole(row.games)), el("td", {}, gained(row.agent)))))));
+  }
+
   function partnersTable(found) { // everybody is paid alike, so what counts is the return with whom training never met
     const cell = (value) => el("td", {}, value === null ? "" : `${value[0].toFixed(3)} ${plusMinus(value[1], 3)}`);
     return scroller(`Returns with partners in ${found.env_id}`, el("table", { class: "plain" },
@@ -126,7 +138,7 @@
     const shown = data.runs.filter((run) => run.tables.length);
     return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
       ...shown.flatMap((run) => run.tables.map((found) => el("div", { class: "card" },
-        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.partners.length ? partnersTable(found) : table(found)))))] : [];
+        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.alone.length ? aloneTable(found) : found.partners.length ? partnersTable(found) : table(found)))))] : [];
   }
 
   const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));

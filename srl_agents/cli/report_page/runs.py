@@ -142,7 +142,11 @@ def _tables(path: Path) -> list[dict[str, Any]]:
                     "games": row.games,
                     "score": round(row.field_score, 4) if math.isfinite(row.field_score) else None,
                 }
-                for row in status.table.ratings
+                for row in (status.table.ratings if status.table else ())
+            ],
+            "alone": [
+                {"agent": row.agent, "return": _returns(row.focal), "games": row.games}
+                for row in (() if status.table else status.focal)
             ],
             "partners": [
                 {

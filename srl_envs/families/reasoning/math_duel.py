@@ -3,6 +3,8 @@
 Competitive, simultaneous, zero-sum. A right answer wins its stake, a wrong one loses it, a pass
 scores 0, and the only seat that is right gains one point more. Each problem is held by itself: none of the
 eval split occurs in train, in whatever order and with whatever signs its numbers stand.
+
+With one player it is a task: nothing is staked, and the payoff is the share of right answers, from -1 to 1.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, require_action, seat_name
+from srl_envs.core import Game, Mode, Streams, require_action, seat_name
 from srl_envs.errors import ConfigError, IllegalMoveError, nearest
 from srl_envs.families.reasoning.math_problems import (
     FAMILIES,
@@ -72,7 +74,8 @@ class Duel(NamedTuple):
     """Immutable state: the problems of the episode and what both seats did so far."""
 
     problems: tuple[Problem, ...]
-    rounds: tuple[tuple[Move, Move], ...] = ()
+    rounds: tuple[tuple[Move, ...], ...] = ()
+    """A move per seat."""
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +85,7 @@ def is_correct(move: Move, answer: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def round_points(moves: tuple[Move, Move], answer: str) -> tuple[int, int]:
+def round_points(moves: tuple[Move, ...], answer: str) -> tuple[int, int]:
     """Points that the two seats gain on one problem."""
     right = [is_correct(move, answer) for move in moves]
     bonus = STEAL_BONUS if right[0] != right[1] else 0
@@ -134,6 +137,30 @@ def parse_move(body: str) -> Move:
             bool(answer), f"The answer must be one number such as 42, -3, 0.5 or 7/2. {_HOW}"
         )
     return Move(answer, int(stake))
+
+
+def parse_answer(body: str) -> Move:
+    """Read what a player writes who plays alone: an answer, staking 1, or ``pass``; a stake is passed over.
+
+    Raises:
+        IllegalMoveError: anything else.
+    """
+    for text in (f"{body}; 1", body):
+        try:
+            move = parse_move(text)
+        except IllegalMoveError:
+            continue
+        return move if move == PASS else move._replace(stake=1)
+    raise IllegalMoveError("Write one number such as 42, -3, 0.5 or 7/2 (or: pass).")
+
+
+def right_share(duel: Duel, seat: int) -> float:
+    """Share of the problems so far that a seat answered right; 0 before the first."""
+    right = [
+        is_correct(moves[seat], problem.answer)
+        for moves, problem in zip(duel.rounds, duel.problems, strict=False)
+    ]
+    return sum(right) / max(len(right), 1)
 
 
 def _is_answer(text: str) -> bool:
@@ -198,6 +225,7 @@ class MathDuel(Game[Duel, Move]):
 
     Args:
         problems: problems per episode, 1 to 10.
+        players: 2, or 1 who answers alone.
         difficulty: 1 (single digits) to 5.
         families: names out of `math_problems.FAMILIES`; all by default. An episode goes through
             them in random order, so that each appears before one appears twice.
@@ -209,7 +237,7 @@ class MathDuel(Game[Duel, Move]):
     """
 
     seats = 2
-    mode = "competitive"
+    mode: Mode = "competitive"
     simultaneous = True
     max_action_chars = 100
     reference_names = ("answer",)
@@ -218,11 +246,14 @@ class MathDuel(Game[Duel, Move]):
         self,
         *,
         problems: int = 5,
+        players: int = 2,
         difficulty: int = _DIFFICULTY,
         families: Sequence[str] | None = None,
         tasks: str | None = None,
     ) -> None:
         self.max_turns = _checked("problems", problems, MAX_PROBLEMS)
+        self.seats = _checked("players", players, 2)
+        self.mode = "competitive" if players > 1 else "mixed"  # alone: a forfeit pays -1
         self.difficulty = _checked("difficulty", difficulty, 5)
         self.families = _checked_families(families)
         self.task_report: TaskReport[WordProblem] | None = None
@@ -242,7 +273,14 @@ class MathDuel(Game[Duel, Move]):
             f"Reply with your answer, a semicolon and a stake from 1 to {MAX_STAKE}, like this: "
             "<action>42; 1</action> or pass: <action>pass</action>\n\n"
         )
-        self._rules = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in range(self.seats))
+        alone = (
+            f"Math task: you answer {_plural(problems)}.\n"
+            "Payoff: 2 * (your share of right answers) - 1.\n"
+            "Reply with your answer, one number, like this: <action>42</action> "
+            "or pass: <action>pass</action>\n\n"
+        )
+        both = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in range(2))
+        self._rules = both if players > 1 else (alone,)
 
     def new(self, streams: Streams) -> Duel:
         """Draw the problems of the split, none twice: families in random order, or rows."""
@@ -268,38 +306,43 @@ class MathDuel(Game[Duel, Move]):
         return problem
 
     def to_move(self, state: Duel) -> tuple[int, ...]:
-        """Both seats until every problem was played."""
-        return (0, 1) if len(state.rounds) < len(state.problems) else ()
+        """All seats until every problem was played."""
+        return tuple(range(self.seats)) if len(state.rounds) < len(state.problems) else ()
 
     def observe(self, state: Duel, seat: int) -> str:
         """Rules, what both did on past problems, the score, and the present problem."""
         lines = [
-            _past(number, problem, moves, seat)
+            (_past if self.seats > 1 else _past_alone)(number, problem, moves, seat)
             for number, (problem, moves) in enumerate(
                 zip(state.problems, state.rounds, strict=False), 1
             )
         ]
-        points = scores(state)
-        lines.append(f"Score: you {points[seat]}, opponent {points[1 - seat]}.")
+        if self.seats > 1:
+            points = scores(state)
+            lines.append(f"Score: you {points[seat]}, opponent {points[1 - seat]}.")
         if self.to_move(state):
             played, total = len(state.rounds), len(state.problems)
             lines.append(f"Problem {played + 1} of {total}: {state.problems[played].text}")
         else:
-            lines.append("The duel is over.")
+            lines.append("The duel is over." if self.seats > 1 else "The task is over.")
         return self._rules[seat] + "\n".join(lines)
 
     def parse(self, state: Duel, seat: int, body: str) -> Move:
-        """Read ``answer; stake`` or ``pass``; see `parse_move`."""
-        return parse_move(body)
+        """Read ``answer; stake`` or ``pass``; see `parse_move`, and alone `parse_answer`."""
+        return parse_move(body) if self.seats > 1 else parse_answer(body)
 
     def apply(self, state: Duel, actions: Mapping[int, Move]) -> Duel:
-        """Both moves are revealed together and the next problem comes up."""
-        return state._replace(rounds=(*state.rounds, (actions[0], actions[1])))
+        """All moves are revealed together and the next problem comes up."""
+        moves = tuple(actions[seat] for seat in range(self.seats))
+        return state._replace(rounds=(*state.rounds, moves))
 
     def returns(self, state: Duel) -> tuple[float, ...] | None:
-        """The difference of the points as a share of the largest possible one."""
+        """The difference of the points as a share of the largest possible one; alone, the share of right
+        answers from -1 to 1."""
         if self.to_move(state):
             return None
+        if self.seats == 1:
+            return (2 * right_share(state, 0) - 1,)
         first, second = scores(state)
         outcome = (first - second) / (LARGEST_GAP * len(state.problems))
         return outcome, 0.0 - outcome
@@ -310,7 +353,8 @@ class MathDuel(Game[Duel, Move]):
 
     def sample(self, state: Duel, seat: int, rng: np.random.Generator) -> str:
         """A pass one time in ten, else a small number with any stake."""
-        return random_body(rng)
+        body = random_body(rng)
+        return body if self.seats > 1 else body.partition(";")[0]
 
     def references(self, state: Duel, seat: int) -> Mapping[str, Any]:
         """The answer of the present problem."""
@@ -320,7 +364,7 @@ class MathDuel(Game[Duel, Move]):
 
     def answered(self, body: str) -> str:
         """The answer without the stake; empty for a pass."""
-        return parse_move(body).answer or ""
+        return (parse_move(body) if self.seats > 1 else parse_answer(body)).answer or ""
 
     def swap_hidden(self, state: Duel, seat: int, other: Duel) -> Duel:
         """The answer of the present problem, and the problems to come."""
@@ -341,33 +385,43 @@ class MathDuel(Game[Duel, Move]):
         """The inverse of `encode`."""
         return Duel(
             tuple(Problem(*problem) for problem in data["problems"]),
-            tuple((Move(*first), Move(*second)) for first, second in data["rounds"]),
+            tuple(tuple(Move(*move) for move in moves) for moves in data["rounds"]),
         )
 
     def components(self, state: Duel, seat: int) -> Mapping[str, float]:
         """Share of problems answered right, share passed, and mean stake per problem."""
         moves = [moves[seat] for moves in state.rounds]
         total = max(len(moves), 1)
-        right = [is_correct(m, p.answer) for m, p in zip(moves, state.problems, strict=False)]
         return {
-            "correct": sum(right) / total,
+            "correct": right_share(state, seat),
             "passed": sum(move == PASS for move in moves) / total,
             "staked": sum(move.stake for move in moves) / total,
         }
 
 
 @lru_cache(maxsize=1024)
-def _past(number: int, problem: Problem, moves: tuple[Move, Move], seat: int) -> str:
+def _past(number: int, problem: Problem, moves: tuple[Move, ...], seat: int) -> str:
     """What both seats did on a problem, as one of them reads it."""
     points = round_points(moves, problem.answer)
-    text = problem.text
-    if len(text) > MAX_PAST_CHARS:
-        text = f"{text[:MAX_PAST_CHARS]}..."
+    text = _shortened(problem.text)
     return (
         f"Past {number}: {text} Answer: {problem.answer}. "
         f"You: {moves[seat]} ({points[seat]:+d}). "
         f"Opponent: {moves[1 - seat]} ({points[1 - seat]:+d})."
     )
+
+
+@lru_cache(maxsize=1024)
+def _past_alone(number: int, problem: Problem, moves: tuple[Move, ...], seat: int) -> str:
+    """What the only seat did on a problem."""
+    move = moves[seat]
+    said = "right" if is_correct(move, problem.answer) else "wrong"
+    text = _shortened(problem.text)
+    return f"Past {number}: {text} Answer: {problem.answer}. You: {move.answer or 'pass'} ({said})."
+
+
+def _shortened(text: str) -> str:
+    return f"{text[:MAX_PAST_CHARS]}..." if len(text) > MAX_PAST_CHARS else text
 
 
 def random_body(rng: np.random.Generator) -> str:

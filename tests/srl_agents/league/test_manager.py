@@ -490,3 +490,19 @@ def test_who_left_the_pool_is_drawn_no_more_and_stays_away_after_a_resume() -> N
     league.gone.add(("org/model", "connect_four-v0"))
     again.load_state(json.loads(json.dumps(league.state())))
     assert not any("org/model" in spec.seats for spec in again.training_matches(1, 3, 2))
+
+
+def test_in_a_game_of_one_seat_everybody_has_each_seed_once_and_nobody_is_met() -> None:
+    league = make_league(seats=1, mode="cooperative", past=1.0)
+    alice, bob = league.live("alice"), league.live("bob")
+    final = league.evaluation.round_robin("eval/final", [alice, bob, "tiny"], 3)
+    assert Counter(spec.seats for spec in final) == {(alice,): 3, (bob,): 3, ("tiny",): 3}
+    assert len({spec.match_id for spec in final}) == len(final)
+    gate = league.evaluation.gate(alice, "tiny", 0, 2)
+    assert [(spec.seats, spec.seed) for spec in gate] == [
+        ((name,), seed) for name in (alice, "tiny") for seed in sorted({s.seed for s in gate})
+    ]
+    assert league.evaluation.payoffs(alice, [bob, "tiny"], 2) == []
+    trained = league.training_matches(1, 3, 2)
+    assert {spec.seats for spec in trained} == {(alice,), (bob,)}
+    league.report([episode(spec, (1.0,)) for spec in (*trained, *final)])

@@ -56,3 +56,12 @@ def test_who_holds_one_seat_is_compared_with_its_start_in_that_seat() -> None:
     only = MeasuredGame(name="x", mode="competitive", trained=True, results=results)
     (row,) = transfer_table([only], {"alice@3": "tiny"})
     assert (row.gain.estimate, row.start_score) == (pytest.approx(0.1), pytest.approx(0.5))
+
+
+def test_alone_in_the_only_seat_learner_and_start_are_compared_on_common_seeds() -> None:
+    results = [SeatedResult(("alice@3",), (1.0,), f"seed {seed}") for seed in range(4)]
+    results += [SeatedResult(("tiny",), (-1.0,), f"seed {seed}") for seed in range(1, 6)]
+    only = MeasuredGame(name="x", mode="cooperative", trained=True, results=results)
+    (row,) = transfer_table([only], {"alice@3": "tiny"})
+    assert (row.score, row.start_score, row.gain.estimate) == (1.0, 0.0, 1.0)
+    assert row.gain.clusters == 3

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from srl_agents.recipes.game_settings import check_games
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
@@ -99,7 +97,9 @@ def test_rows_from_a_file_are_a_game_like_any_other(tmp_path: Path) -> None:
     assert [game.name for game in made.games] == ["math_duel-v0", "nim-v0"]
 
 
-def test_a_game_of_one_seat_has_nobody_to_meet() -> None:
-    (one,) = load(LeagueRecipe, find_recipe("quickstart-tiny")).games
-    with pytest.raises(ConfigError, match="has one seat"):
-        check_games((replace(one, seats=1),))
+def test_a_game_of_one_seat_is_a_task_beside_games_with_others() -> None:
+    made = recipe("environments=[{env: math_duel-v0, env_options: {players: 1}}, {env: nim-v0}]")
+    assert [(game.seats, game.mode) for game in made.games] == [
+        (1, "cooperative"),
+        (2, "competitive"),
+    ]

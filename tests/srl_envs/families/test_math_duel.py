@@ -426,3 +426,19 @@ def test_the_lead_in_a_text_is_the_outcome_so_far() -> None:
         assert lead(observations[seats[0]]["text"], 0) == pytest.approx(4 * number / 21)
         assert lead(observations[seats[1]]["text"], 1) == pytest.approx(-4 * number / 21)
     assert lead("Score: you 3", 0) == 0
+
+
+def test_one_player_is_paid_the_share_of_right_answers_and_a_forfeit_is_the_worst() -> None:
+    game = MathDuel(problems=2, players=1, difficulty=1)
+    assert (game.seats, game.forfeit(Duel(()), 0)) == (1, (-1.0,))
+    problems = (Problem("1 + 1", "2"), Problem("2 + 2", "4"))
+    state = Duel(problems)
+    for body in ("**2**", "5"):
+        assert game.to_move(state) == (0,)
+        state = game.apply(state, {0: game.parse(state, 0, body)})
+    assert game.returns(state) == (0.0,)
+    assert game.decode(game.encode(state)) == state
+    assert "(right)" in game.observe(state, 0)
+    assert "opponent" not in game.observe(state, 0)
+    with pytest.raises(IllegalMoveError, match="Write one number"):
+        game.parse(state, 0, "seven")
