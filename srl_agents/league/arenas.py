@@ -93,7 +93,7 @@ class Arenas:
     @property
     def cooperative(self) -> bool:
         """Whether all seats are paid alike in every game that is trained."""
-        return all(arena.mode == "cooperative" for arena in self.trained)
+        return all(arena.mode == "cooperative" for arena in self.met_in)
 
     def of(self, spec: MatchSpec) -> Arena:
         """The game that a match is of."""

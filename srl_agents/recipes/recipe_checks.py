@@ -107,9 +107,9 @@ def _check_environments(recipe: LeagueRecipe) -> None:
         "of `environments` its `levels`.",
     )
     trained = [game for game in games if game.weight > 0]
-    together = {game.mode == "cooperative" for game in trained}
+    together = {game.mode == "cooperative" for game in trained if game.seats > 1}
     require(
-        recipe.promotion is None or len(together) == 1,
+        recipe.promotion is None or len(together) < 2,
         "promotion: a gate adds up games that are all cooperative, or none; "
         f"{', '.join(game.name for game in trained)} are both.",
     )
