@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from srl_agents.agents.contents import bot_contents, contents_of, endpoint_contents
+from srl_agents.agents.contents import ENDPOINT, bot_contents, contents_of, endpoint_contents
 from srl_agents.agents.grammar import (
     FORMS,
     HUMAN,
@@ -303,6 +303,21 @@ def seat(
     for candidate in candidates.values():
         refuse_human(candidate.name, "here")
     seated: dict[str, Seated] = {}
+    try:
+        _seat(candidates, playing, dict(engines or {}), seated)
+    except BaseException:
+        _release_endpoints(seated)
+        raise
+    return {label: seated[label] for label in candidates}
+
+
+def _seat(
+    candidates: Mapping[str, Candidate],
+    playing: Playing,
+    loaded: dict[EngineKey, TransformersEngine],
+    seated: dict[str, Seated],
+) -> None:
+    """Fill ``seated``: endpoints first, then models."""
     models: dict[str, tuple[ModelName, PromptSettings]] = {}
     for label, candidate in candidates.items():
         name, prompt = candidate.name, candidate.prompt
@@ -313,13 +328,23 @@ def seat(
             seated[label] = _endpoint(name, prompt, playing)
         elif isinstance(name, ModelName):
             models[label] = (name, prompt)
-    loaded = dict(engines or {})
     for label, key in _keys(models).items():
         if key not in loaded:
             loaded[key] = load_engine(key, playing)
         name, prompt = models[label]
         seated[label] = _model(loaded[key], key.shape, name, prompt, playing)
-    return {label: seated[label] for label in candidates}
+
+
+def _release_endpoints(seated: Mapping[str, Seated]) -> None:
+    """Of seats that nobody will get."""
+    served = [one.policy for one in seated.values() if ENDPOINT in one.contents]
+    if served:
+        from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
+
+        engines = [policy.engine for policy in served if isinstance(policy, ModelPolicy)]
+        for engine in engines:
+            if isinstance(engine, EndpointEngine):
+                engine.release()
 
 
 async def close_engines(policies: Iterable[Policy]) -> None:

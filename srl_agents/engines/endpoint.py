@@ -133,7 +133,11 @@ class EndpointEngine:
         found = self._journaled(request := self._digest(chat, sampling, ()))
         if found is None:
             asked = _Asked(request, chat, sampling, min(1, self.settings.retries))
-            _future(self._start(asked)).result()
+            try:
+                _future(self._start(asked)).result()
+            except BaseException:
+                self.release()  # nobody else knows it yet
+                raise
         else:
             self._check_model(found.served.model)
 
@@ -208,10 +212,15 @@ class EndpointEngine:
     async def close(self) -> None:
         """See `Engine`. With a journal, what is under way is waited for, as it is paid for already."""
         self._closed = True
+        await asyncio.to_thread(self.release)
+
+    def release(self) -> None:
+        """Give the process's thread for endpoints back; the next request takes it again."""
         line, self._line = self._line, None
         if line is not None:
-            await asyncio.wrap_future(line.send(self._end(line)))
-            await asyncio.to_thread(leave_line, line)
+            line.send(self._end(line)).result()
+            self._joined = None
+            leave_line(line)
 
     async def _end(self, line: Line) -> None:
         """In the line's thread."""

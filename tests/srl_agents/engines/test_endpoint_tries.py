@@ -448,3 +448,16 @@ def test_today_is_no_date_of_a_price_but_its_text_is() -> None:
     )
     with pytest.raises(ValueError, match="use a day"):
         Price(tokens=tokens, currency="USD", date="yesterday", source="s")
+
+
+def test_an_endpoint_that_does_not_answer_gives_the_thread_back() -> None:
+    with (
+        chat_server(refusals=[(500, "down")] * 9) as server,
+        an_engine(server, retries=1) as engine,
+    ):
+        with pytest.raises(LostReplyError):
+            engine.check()
+        assert engine._line is None
+        server.refusals.clear()
+        engine.check()
+        assert engine._line is not None
