@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from srl_agents.cli.command_line import read_options
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Print what a recipe says to meet an agent of a board in training.
@@ -82,6 +82,6 @@ def main(argv: list[str]) -> int:
         return 0
     options.out.write_text(text, encoding="utf-8")
     if SHOWN in found.agent.spec and prompt is not None:
-        prompt.write_text(json.dumps(found.agent.spec[SHOWN], indent=1), encoding="utf-8")
+        prompt.write_text(plain_json(found.agent.spec[SHOWN], indent=1), encoding="utf-8")
     print(f"{options.out}: put it into a recipe")
     return 0

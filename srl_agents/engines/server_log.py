@@ -11,7 +11,7 @@ _PREFIX = re.compile(
 )
 """Process, level, time and place before a line of vLLM's."""
 _CAUSE = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)(?::|$)|\berror: ")
-"""The line of an exception, or argparse's."""
+"""The line of an exception, or of arguments that were refused."""
 _CONSEQUENCES = ("Engine core initialization failed", "EngineDeadError", "CancelledError")
 """In exceptions that say only that another process had one."""
 _LINES = 15

@@ -16,6 +16,7 @@ from typing import Any
 
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.human_desk.desk import Desk
+from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
 _MOST_BYTES = 4 << 20
@@ -174,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._tell(status, {"error": {"message": words}})
 
     def _tell(self, status: int, body: dict[str, Any]) -> None:
-        self._send(status, json.dumps(body).encode(), "application/json")
+        self._send(status, plain_json(body).encode(), "application/json")
 
     def _send(self, status: int, content: bytes, kind: str) -> None:
         try:
