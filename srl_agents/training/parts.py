@@ -81,6 +81,7 @@ from srl_agents.training.single_parts import (
 from srl_agents.training.supervised import Supervised
 from srl_agents.training.survival import RolledBack, Survival, play_halved_after
 from srl_agents.training.system_meter import SystemMeter
+from srl_agents.training.task_files import check_task_files, keep_task_files
 from srl_agents.training.tracking import begin_trackers, keep_run_id, run_id
 from srl_agents.training.versions import LeagueVersions
 from srl_agents.training.warm_start import warm_start
@@ -200,6 +201,7 @@ def _on_ground(
             "and train in turns. Start one, or leave out placement and asynchronous."
         )
     check_folder(recipe, folder)
+    check_task_files(recipe, folder)
     check_init_adapters(recipe, folder)
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
@@ -232,6 +234,7 @@ def _on_ground(
     _say_where(recipe, bases, view)
     check_folder(recipe, folder)  # again: loading leaves time for another run to begin in it
     folder.mkdir(parents=True, exist_ok=True)
+    keep_task_files(recipe, folder)
     exact = recipe.rollout.order == "exact" and recipe.generation is None
     asks_again = _change(recipe, folder, view) and exact
     if recipe.report_to:
