@@ -161,6 +161,8 @@ def check_damage(make: Make, scratch: Path) -> None:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in files:
         content = path.read_bytes()
+        if not content:  # a mark, such as who owns the folder, carries no weights
+            continue
         for what, damaged in _damaged(content).items():
             path.write_bytes(damaged)
             _require_right_or_refused(transport, update, f"{path.name} {what}")
