@@ -16,7 +16,7 @@ from srl_agents.agents.grammar import ModelName, parse
 from srl_agents.league.agents import AgentVersion
 from srl_envs.errors import ConfigError, nearest
 
-PINNED = ("base_sha256", "adapter", "prompt", "tokenizer")
+PINNED = ("base_sha256", "adapter", "lora", "prompt", "tokenizer")
 """Of an agent's contents; how it is sampled and parsed follows from the recipe that it plays in."""
 
 

@@ -45,6 +45,8 @@ class PinnedSettings:
     """Of the base's weights and configuration."""
     adapter: str | None = None
     """SHA-256 of the adapter's tensors; absent: the base alone."""
+    lora: tuple[float, float] | None = None
+    """Rank and alpha of the adapter: the same tensors at another alpha are another agent."""
     prompt: str
     """SHA-256 of what stands before every observation."""
     tokenizer: str
@@ -54,9 +56,13 @@ class PinnedSettings:
         for part in fields(self):
             value = getattr(self, part.name)
             require(
-                value is None or bool(_SHA256.fullmatch(value)),
+                part.name == "lora" or value is None or bool(_SHA256.fullmatch(value)),
                 f"{part.name}={value!r}: a SHA-256 has 64 hex digits.",
             )
+        require(
+            (self.lora is None) == (self.adapter is None),
+            "adapter and lora: the hash of an adapter goes with its [rank, alpha].",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -75,7 +75,9 @@ def seat_loaded(
     seated = seat(loaded, _playing(recipe, Asking()), own)
     for name in seated.keys() & recipe.opponents.pinned.keys():
         wanted = asdict(recipe.opponents.pinned[name])
-        other = [part for part, value in wanted.items() if seated[name].contents[part] != value]
+        lora = None if wanted["adapter"] is None else seated[name].shape
+        found = {**seated[name].contents, "lora": lora}
+        other = [part for part, value in wanted.items() if found[part] != value]
         if other:
             raise ConfigError(
                 f"opponents.pinned: {name!r} has another {' and '.join(other)} than the recipe pins. Give "

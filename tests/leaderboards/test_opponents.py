@@ -54,6 +54,15 @@ def test_an_adapter_of_the_board_is_met_and_another_one_in_its_place_is_refused(
         met = {seat for spec, _ in store.matches(split="train") for seat in spec.seats}
     assert name in met
 
+    model, _, folder = name.partition("+")
+    louder = tmp_path / "louder"
+    shutil.copytree(folder, louder)
+    config = json.loads((louder / "adapter_config.json").read_text())
+    (louder / "adapter_config.json").write_text(json.dumps(config | {"lora_alpha": 64}))
+    settings = opponent_settings(alice, model=f"{model}+{louder}")
+    with pytest.raises(ConfigError, match="has another lora than the recipe pins"):
+        train_run(recipe(tmp_path, settings), tmp_path / "loud")
+    settings = opponent_settings(alice)
     settings["opponents"]["pinned"][name]["adapter"] = "0" * 64
     with pytest.raises(ConfigError, match="has another adapter than the recipe pins"):
         train_run(recipe(tmp_path, settings), tmp_path / "forged")
