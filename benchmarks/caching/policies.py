@@ -2,8 +2,9 @@
 
     python -m benchmarks.caching.policies TRACE... [--json FILE]
 
-Per trace and capacity, every policy; at 3e6 tokens also what the learned policy has when it is not told
-the reply's length, when it is told sessions or their ends, and on each half of the trace alone.
+Per trace and capacity, every policy; at 3e6 tokens also what the learned policy has when it is told the
+reply's length never or not before it is written, when it is told sessions or their ends, and on each half of
+the trace alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from srl_agents.caching.replay import POLICIES, Known, make_policy, replay
+from srl_agents.caching.replay import POLICIES, Known, Replies, make_policy, replay
 from srl_agents.caching.traces import Trace, read_trace, unlimited_hits, with_sessions
 
 CAPACITIES = (100_000, 1_000_000, 3_000_000, 10_000_000)
@@ -24,7 +25,11 @@ MIDDLE = 3_000_000
 
 
 def rate(
-    trace: Trace, policy: str, tokens: int, known: Known = "nothing", replies: bool = True
+    trace: Trace,
+    policy: str,
+    tokens: int,
+    known: Known = "nothing",
+    replies: Replies = "at once",
 ) -> float:
     """Block hit rate of one replay."""
     made = make_policy(policy, tokens // trace.tokens_per_block, trace)
@@ -49,10 +54,12 @@ def of_trace(path: Path) -> dict[str, Any]:
     half = len(trace.requests) // 2
     halves = (trace.part(0, half), trace.part(half, len(trace.requests)))
     told = {
-        "nothing, reply length unknown": rate(trace, "learned", MIDDLE, replies=False),
+        "nothing, reply length never": rate(trace, "learned", MIDDLE, replies="never"),
+        "nothing, reply length when written": rate(trace, "learned", MIDDLE, replies="written"),
         "nothing": table["learned"][f"{MIDDLE:.0e}"],
         "sessions": rate(named, "learned", MIDDLE, "sessions"),
         "ends": rate(named, "learned", MIDDLE, "ends"),
+        "ends, reply length when written": rate(named, "learned", MIDDLE, "ends", "written"),
     }
     row = {
         "requests": len(trace.requests),

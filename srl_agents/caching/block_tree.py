@@ -71,6 +71,9 @@ class BlockTree(ABC, Generic[Key, Value]):
             if block is not None:
                 self.retire(block)
 
+    def replied(self, keys: Sequence[Key], tokens: int) -> None:
+        """The reply to a recorded request is written; most policies need not know its length."""
+
     def touch(self, keys: Sequence[Key], knowledge: Knowledge = NOTHING_KNOWN) -> None:
         """Record one request and link its blocks."""
         parent: Block[Key, Value] | None = None

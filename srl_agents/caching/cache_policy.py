@@ -25,7 +25,7 @@ class Knowledge:
     turns_ahead: int | None = None
     """How many other seats move before this session asks again."""
     reply_tokens: int | None = None
-    """Length of the reply, once it is finished."""
+    """Length of the reply, where that is known already; else `CachePolicy.replied` tells it."""
 
 
 NOTHING_KNOWN = Knowledge()
@@ -35,7 +35,7 @@ class CachePolicy(Protocol[Key, Value]):
     """Which blocks stay. A block may leave only after every cached block that extends it.
 
     The order of calls for one request: `get` of its blocks until one is missing, `evict` if there is no
-    room, `insert` of what was computed, then `touch` of the whole chain.
+    room, `insert` of what was computed, `touch` of the whole chain, and `replied` once the reply is written.
     """
 
     capacity: int
@@ -63,6 +63,10 @@ class CachePolicy(Protocol[Key, Value]):
 
     def touch(self, keys: Sequence[Key], knowledge: Knowledge = NOTHING_KNOWN) -> None:
         """Record one request: all its blocks from the start on, cached or not."""
+        ...
+
+    def replied(self, keys: Sequence[Key], tokens: int) -> None:
+        """The reply to a recorded request, whose blocks these are, is written: so many tokens."""
         ...
 
     def evict(

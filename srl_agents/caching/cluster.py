@@ -203,7 +203,7 @@ class Simulation:
     def _settle(self, instance: Instance) -> None:
         """After time has passed on an instance: finish what is done, start what waits."""
         for job in instance.decode_done():
-            job.done_s = instance.now_s
+            self._done(job, instance.now_s)
         read = instance.read_done()
         if read is not None:
             self._after_reading(instance, read)
@@ -257,6 +257,7 @@ class Simulation:
         moved, fetch_s = self._from_another(instance, job, found)
         knowledge = knowledge_of(job.request, self.cluster.known)
         cache.admit(job.request, found, knowledge)
+        job.reader = instance.number
         self._last_reader.update(dict.fromkeys(job.request.blocks, instance.number))
         self.orders[instance.number].append(job.request)
         self.read_blocks += len(job.request.blocks)
@@ -289,7 +290,7 @@ class Simulation:
         if math.isnan(job.first_token_s):
             job.first_token_s = instance.now_s
         if job.request.reply_tokens <= 1:
-            job.done_s = instance.now_s
+            self._done(job, instance.now_s)
             return
         if self.cluster.prefill_nodes is None:
             instance.decode(job, written=1)
@@ -309,6 +310,12 @@ class Simulation:
         writer.advance(max(instance.now_s, writer.now_s))
         writer.held_back.append(job)
         self._settle(writer)
+
+    def _done(self, job: Job, now_s: float) -> None:
+        job.done_s = now_s
+        cache = self.instances[job.reader].cache
+        if cache is not None:
+            cache.replied(job.request)
 
     def _fail(self, instance: Instance, time_s: float) -> None:
         if not instance.alive:

@@ -24,6 +24,8 @@ class Job:
     request: Request
     arrival_s: float
     node: int = -1
+    reader: int = -1
+    """The node that read the prompt last; -1 before."""
     cached_tokens: int = 0
     prefill_s: float = 0.0
     """Device time left to read the prompt; an estimate until it starts."""

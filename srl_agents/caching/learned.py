@@ -25,6 +25,8 @@ _EPOCHS_PER_LESSON = 2
 _REPLY_TOKENS, _PROMPT_BLOCKS, _COUNTS = (8, 32, 128), (2, 16, 64), 4
 """Bounds of lengths, and kinds of counts, that classes differ in."""
 _REPLIES, _PROMPTS = len(_REPLY_TOKENS) + 2, len(_PROMPT_BLOCKS) + 1
+_UNKNOWN = 0
+"""Of the reply's lengths: not told, or not yet."""
 # classes: session over; first use (last block of its prompt | in a prompt whose start is known | by the
 # lengths of reply and prompt); later uses by count and by the reply's length
 _OVER, _LAST, _CONTINUES, _FIRST = 0, 1, 2, 3
@@ -70,7 +72,9 @@ class LearnedReuse(BlockTree[Key, Value]):
     def forget(self) -> None:
         """Start anew."""
         self._times = ReuseTimes(
-            [group for group in _GROUPS for _ in range(_TURNS)], self._accesses_per_epoch
+            [group for group in _GROUPS for _ in range(_TURNS)],
+            self._accesses_per_epoch,
+            _mixtures(),
         )
         self._time, self._share = 0.0, _FIRST_SHARE
         self._entered: dict[Key, int] = {}
@@ -89,13 +93,31 @@ class LearnedReuse(BlockTree[Key, Value]):
         self._last = len(keys) - 1
         self._knowledge = knowledge
         reply, ahead = knowledge.reply_tokens, knowledge.turns_ahead
-        self._reply = 0 if reply is None else 1 + bisect_left(_REPLY_TOKENS, reply)
+        self._reply = _UNKNOWN if reply is None else _reply_class(reply)
         length = bisect_left(_PROMPT_BLOCKS, len(keys))
         self._first_kind = _FIRST + self._reply * _PROMPTS + length
         known = sum(1 for _ in itertools.takewhile(self._pasts.__contains__, keys))
         if known >= max(_KNOWN_BLOCKS, _KNOWN_SHARE * len(keys)):
             self._first_kind = _CONTINUES
         self._turn = 0 if ahead is None else 1 if ahead <= 1 else 2
+
+    def replied(self, keys: Sequence[Key], tokens: int) -> None:
+        """What nobody has used since is of the class of the reply's length.
+
+        Of several replies to one prompt the last that ends counts.
+        """
+        reply = _reply_class(tokens)
+        for key in keys:
+            past = self._pasts.get(key)
+            if past is None:
+                continue
+            kind, turn = divmod(past.kind, _TURNS)
+            other = _with_reply(kind, reply) * _TURNS + turn
+            if other != past.kind:
+                self._change_kind(past, other)
+                block = self._blocks.get(key)
+                if block is not None and block.place >= 0:
+                    self.offer(block)
 
     def enter(self, block: Block[Key, Value]) -> None:
         """Until its request is recorded, a block counts as used when it was inserted."""
@@ -174,11 +196,14 @@ class LearnedReuse(BlockTree[Key, Value]):
         past, over = self._pasts.get(block.key), _OVER * _TURNS
         if past is None or past.session is _SHARED or past.kind == over:
             return
-        if self._times.epoch - past.epoch < EPOCHS:
-            self._times.reclassified(past.kind, over, past.epoch)
-        past.kind = over
+        self._change_kind(past, over)
         if block.place >= 0:
             self.offer(block)
+
+    def _change_kind(self, past: _Past[Key], kind: int) -> None:
+        if self._times.epoch - past.epoch < EPOCHS:
+            self._times.reclassified(past.kind, kind, past.epoch)
+        past.kind = kind
 
     def leave(self, block: Block[Key, Value]) -> None:
         """Forget when it was inserted."""
@@ -224,3 +249,29 @@ class LearnedReuse(BlockTree[Key, Value]):
         self._listed = [bool(cell) for cell in self._cells]
         self._order = [(self._worth[cell], cell) for cell, on in enumerate(self._listed) if on]
         heapq.heapify(self._order)
+
+
+def _reply_class(tokens: int) -> int:
+    """Of a reply whose length is known."""
+    return 1 + bisect_left(_REPLY_TOKENS, tokens)
+
+
+def _with_reply(kind: int, reply: int) -> int:
+    """The class, without its turn, that differs from ``kind`` in the reply's length at most."""
+    if kind >= _COUNT:
+        return kind - (kind - _COUNT) % _REPLIES + reply
+    if kind >= _FIRST:
+        return _FIRST + reply * _PROMPTS + (kind - _FIRST) % _PROMPTS
+    return kind
+
+
+def _mixtures() -> dict[int, list[int]]:
+    """Of every class whose reply's length is unknown, all classes that it may turn out to be."""
+    found = {}
+    for kind in range(_FIRST, _KINDS):
+        if _with_reply(kind, _UNKNOWN) == kind:
+            for turn in range(_TURNS):
+                found[kind * _TURNS + turn] = [
+                    _with_reply(kind, reply) * _TURNS + turn for reply in range(_REPLIES)
+                ]
+    return found

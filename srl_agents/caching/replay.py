@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,11 @@ from srl_envs.errors import ConfigError, nearest
 
 Known = Literal["nothing", "sessions", "ends"]
 """What a policy is told: nothing, which session asks, or also that a session is over."""
+Replies = Literal["never", "written", "at once"]
+"""When a policy is told how long a reply is: never, when it is written, or with its prompt. A cache learns it
+when it is written; ``at once`` is a replay in which every request is over before the next one arrives."""
+TOKEN_S = 0.03
+"""Seconds from token to token of a reply, where no hardware is described."""
 BlockPolicy = CachePolicy[int, bool]
 
 POLICIES = (*ONLINE, "oracle")
@@ -53,14 +59,10 @@ class Replay:
         return float(self.hits_R.sum() / self.blocks_R.sum())
 
 
-def knowledge_of(request: Request, known: Known, *, replies: bool = True) -> Knowledge:
-    """What a policy is told of a request."""
+def knowledge_of(request: Request, known: Known) -> Knowledge:
+    """What a policy is told of a request when its prompt is read."""
     told = request.session if known != "nothing" else None
-    return Knowledge(
-        session=told,
-        ends=known == "ends" and request.ends,
-        reply_tokens=request.reply_tokens if replies else None,
-    )
+    return Knowledge(session=told, ends=known == "ends" and request.ends)
 
 
 def admit(policy: BlockPolicy, request: Request, knowledge: Knowledge = NOTHING_KNOWN) -> int:
@@ -89,18 +91,28 @@ def replay(
     policy: BlockPolicy,
     *,
     known: Known = "nothing",
-    replies: bool = True,
+    replies: Replies = "at once",
     progress: Callable[[int], Any] | None = None,
 ) -> Replay:
-    """Replay every request in order; ``progress`` is called with the number of each finished one."""
+    """Replay every request in order; ``progress`` is called with the number of each admitted one."""
     hits_R = np.zeros(len(trace.requests), dtype=np.int64)
     evicted = 0
+    being_written: list[tuple[float, int]] = []
     for number, request in enumerate(trace.requests):
-        hits_R[number] = admit(policy, request, knowledge_of(request, known, replies=replies))
-        over = len(policy) - policy.capacity
-        if over > 0:
-            policy.evict(over)
-            evicted += over
+        while being_written and being_written[0][0] <= request.arrival_s:
+            over = trace.requests[heapq.heappop(being_written)[1]]
+            policy.replied(over.blocks, over.reply_tokens)
+        knowledge = knowledge_of(request, known)
+        if replies == "at once":
+            knowledge = replace(knowledge, reply_tokens=request.reply_tokens)
+        elif replies == "written":
+            written_s = request.arrival_s + request.reply_tokens * TOKEN_S
+            heapq.heappush(being_written, (written_s, number))
+        hits_R[number] = admit(policy, request, knowledge)
+        too_many = len(policy) - policy.capacity
+        if too_many > 0:
+            policy.evict(too_many)
+            evicted += too_many
         if progress is not None:
             progress(number)
     blocks_R = np.array([len(request.blocks) for request in trace.requests], dtype=np.int64)

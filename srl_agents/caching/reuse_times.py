@@ -8,7 +8,8 @@ a group like all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +44,24 @@ class ReuseTimes:
     Args:
         groups: (C,) group of each class, from 0 on without gaps.
         accesses_per_epoch: about how many, before anything is seen.
+        mixtures: of classes that blocks leave when more is known of them, all classes that these may turn
+            out to be, themselves included: what is expected of them is what all of these did.
     """
 
-    def __init__(self, groups: Sequence[int], accesses_per_epoch: int) -> None:
+    def __init__(
+        self,
+        groups: Sequence[int],
+        accesses_per_epoch: int,
+        mixtures: Mapping[int, Sequence[int]] = MappingProxyType({}),
+    ) -> None:
         self.epoch = 0
         classes = len(groups)
         self._group_C = np.asarray(groups)
+        self._mix_CC = np.eye(classes)
+        self._mix_GG = np.eye(max(groups) + 1)
+        for kind, members in mixtures.items():
+            self._mix_CC[kind, list(members)] = 1
+            self._mix_GG[groups[kind], [groups[member] for member in members]] = 1
         self._prior_A = _PRIOR_CHANCE / (AGE_STARTS + _PRIOR_AGE / accesses_per_epoch)
         self._width_A = np.diff(np.append(AGE_STARTS, EPOCHS)).astype(np.float64)
         self._waiting_CE = np.zeros((classes, EPOCHS))
@@ -93,8 +106,11 @@ class ReuseTimes:
         uses_GA, stood_GA = np.zeros(shape), np.zeros(shape)
         np.add.at(uses_GA, self._group_C, self._uses_CA)
         np.add.at(stood_GA, self._group_C, stood_CA)
-        group_GA = _like(uses_GA, stood_GA, mean_A[None, :])
-        return np.minimum(_like(self._uses_CA, stood_CA, group_GA[self._group_C]), _HIGHEST)
+        group_GA = _like(self._mix_GG @ uses_GA, self._mix_GG @ stood_GA, mean_A[None, :])
+        found_CA = _like(
+            self._mix_CC @ self._uses_CA, self._mix_CC @ stood_CA, group_GA[self._group_C]
+        )
+        return np.minimum(found_CA, _HIGHEST)
 
     def worth(self) -> NDArray[np.float64]:
         """(C, A) most uses per epoch of space that keeping a block from this age on can bring.

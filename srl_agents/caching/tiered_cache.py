@@ -104,6 +104,11 @@ class TieredCache:
             if over > 0:
                 policy.evict(over)
 
+    def replied(self, request: Request) -> None:
+        """The reply to an admitted request is written."""
+        for policy in self._policies:
+            policy.replied(request.blocks, request.reply_tokens)
+
     def _pays(self, tier: int, block: int) -> bool:
         start = block * self.tokens_per_block
         flops = self._shape.prefill_flops(start, start + self.tokens_per_block)

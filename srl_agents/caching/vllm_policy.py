@@ -3,7 +3,9 @@
 In vLLM's ``kv_connector_extra_config``: ``{"spec_name": "TieringOffloadingSpec", "eviction_policy":
 "LearnedEviction", "cache_policy_module_path": "srl_agents.caching.vllm_policy"}``. A request may say what
 a game knows in its ``kv_transfer_params``: ``srl_session`` (text), ``srl_ends`` (true after its last
-turn), ``srl_turns_ahead``. Written against vLLM 0.32, ``vllm/v1/kv_offload/cpu/policies/base.py``.
+turn), ``srl_turns_ahead``, and ``srl_prompt_tokens``, since only who knows where the prompt ends can see how
+long the reply was. Our engine says so where a recipe has this policy. Written against vLLM 0.32,
+``vllm/v1/kv_offload/cpu/policies/base.py``.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class LearnedEviction(CachePolicy):  # type: ignore[misc]  # vLLM is not install
         """Record the request."""
         del insertion_only_keys, reused_keys
         keys = order_request_keys(key_groups, req_context)
-        self._policy.touch(keys, _knowledge(req_context.kv_transfer_params or {}))
+        last = req_context.get_offload_key_position(keys[-1]) if keys else None
+        self._policy.touch(keys, _knowledge(req_context.kv_transfer_params or {}, last))
 
     def evict(self, n: int, protected: set[bytes]) -> list[tuple[bytes, Any]] | None:
         """Drop exactly ``n`` chunks that are neither protected nor pinned, or none."""
@@ -73,9 +76,17 @@ class LearnedEviction(CachePolicy):  # type: ignore[misc]  # vLLM is not install
         self._pinned.add(key)
 
 
-def _knowledge(told: dict[str, Any]) -> Knowledge:
+def _knowledge(told: dict[str, Any], last: int | None) -> Knowledge:
+    """What a request told, and the length of its reply: without what did not fill a chunk.
+
+    Args:
+        told: by whoever asked.
+        last: tokens up to the end of the last chunk; None where vLLM did not say.
+    """
+    prompt = told.get("srl_prompt_tokens")
     return Knowledge(
         session=told.get("srl_session"),
         ends=bool(told.get("srl_ends", False)),
         turns_ahead=told.get("srl_turns_ahead"),
+        reply_tokens=None if prompt is None or last is None else max(0, last - prompt),
     )

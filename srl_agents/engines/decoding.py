@@ -316,7 +316,8 @@ class Decoder:
                     self.rows[slot] = last
                     self._tails.move(len(self.rows), slot, last.tail)
             if row.end is not None:
-                self._tree.leave(row.end, row)
+                written = len(row.reply) if row.finish in ("stop", "length") else None
+                self._tree.leave(row.end, row, written)
             if not self._settings.share_prefixes:
                 self._tree.forget(row)
         self._tree.shrink()

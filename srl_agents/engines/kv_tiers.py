@@ -167,6 +167,12 @@ class KVTiers:
             if tier.capacity:
                 tier.blocks.touch(names, knowledge)
 
+    def replied(self, names: Sequence[int], tokens: int) -> None:
+        """The reply to a prompt with these blocks is written."""
+        for tier in (self._host, self._disk):
+            if tier.capacity:
+                tier.blocks.replied(names, tokens)
+
     def over(self, names: Sequence[int]) -> None:
         """A session whose last prompt had these blocks is over."""
         for tier in (self._host, self._disk):

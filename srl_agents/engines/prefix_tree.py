@@ -217,10 +217,15 @@ class PrefixTree:
             if self._tiers is not None:
                 self._tiers.over(prompt.blocks)
 
-    def leave(self, end: Node, reader: Reader) -> None:
-        """A row that entered is no longer live."""
-        for node in end.path():
+    def leave(self, end: Node, reader: Reader, reply_tokens: int | None = None) -> None:
+        """A row that entered is no longer live; its reply, if it wrote one, has so many tokens."""
+        path = end.path()
+        for node in path:
             node.rows -= 1
+        if path and reply_tokens is not None:
+            self._policy.replied(tuple(node.key for node in path), reply_tokens)
+            if self._tiers is not None:
+                self._tiers.replied(_block_names(path), reply_tokens)
         for node in list(reader.reads):
             self.let_go(node, reader)
 
@@ -341,9 +346,7 @@ class PrefixTree:
         if self._tiers is None or not node.ready:
             return
         path = node.path()
-        tokens = tuple(itertools.chain.from_iterable(each.tokens for each in path))
-        version, border = node.owner if isinstance(node.owner, tuple) else (None, node.stop)
-        names = block_names(tokens, version, None, border)
+        names = _block_names(path)
         for block in range(node.start // BLOCK, node.stop // BLOCK):
             begin, parts = block * BLOCK, []
             for each in path:
@@ -428,6 +431,14 @@ class PrefixTree:
             upper.readers[reader] = None
             reader.reads[upper] = None
         return upper
+
+
+def _block_names(path: Sequence[Node]) -> tuple[int, ...]:
+    """Of the blocks that a path has, beyond the device."""
+    end = path[-1]
+    tokens = tuple(itertools.chain.from_iterable(node.tokens for node in path))
+    version, border = end.owner if isinstance(end.owner, tuple) else (None, end.stop)
+    return block_names(tokens, version, None, border)
 
 
 def _there(path: Sequence[Node]) -> int:

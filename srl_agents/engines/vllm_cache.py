@@ -37,6 +37,11 @@ class VLLMCache:
         if not self.prefix_cache and self.host_gib:
             raise ConfigError(f"host_gib={self.host_gib}: without prefix_cache nothing is kept.")
 
+    @property
+    def learns(self) -> bool:
+        """Whether our policy decides what leaves host memory."""
+        return self.host_gib > 0 and self.host_eviction == "learned"
+
     def arguments(self, *, cpu_build: bool) -> dict[str, Any]:
         """Of vLLM's engine, by their names there.
 
@@ -64,7 +69,7 @@ class VLLMCache:
             "cpu_bytes_to_use": int(self.host_gib * 2**30),
             "eviction_policy": self.host_eviction,
         }
-        if self.host_eviction == "learned":
+        if self.learns:
             extra["eviction_policy"] = "LearnedEviction"
             extra["cache_policy_module_path"] = "srl_agents.caching.vllm_policy"
         return {

@@ -80,6 +80,7 @@ class VLLMEngine:
         folder: for the adapters' files, which vLLM reads, and for nothing else; what lies there goes. A
             temporary one if absent.
         concurrency: requests at the server at once; the others wait here.
+        tells_cache: tell vLLM what its eviction can use, where that is `srl_agents.caching.vllm_policy`.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class VLLMEngine:
         max_versions: int = 8,
         folder: Path | None = None,
         concurrency: int = 256,
+        tells_cache: bool = False,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
@@ -102,7 +104,7 @@ class VLLMEngine:
         self._thinking = thinking_of(chat)
         self._context_length = context_length
         self._adapters, self._open_update = adapters, open_update
-        self._max_versions = max_versions
+        self._max_versions, self._tells_cache = max_versions, tells_cache
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)  # of an engine whose process was killed
             folder.mkdir(parents=True)
@@ -294,7 +296,13 @@ class VLLMEngine:
             try:
                 left_s = end - time.monotonic()
                 piece = await self._link.sample(
-                    name, prompt, sampling, seed, left_s, priority=round(request.priority)
+                    name,
+                    prompt,
+                    sampling,
+                    seed,
+                    left_s,
+                    priority=round(request.priority),
+                    told=_told(request, len(prompt)) if self._tells_cache else None,
                 )
             except AdaptersLostError:
                 await self._restore()
@@ -354,3 +362,12 @@ class VLLMEngine:
     def _require_open(self) -> None:
         if self._closed:
             raise ModelError(f"the engine on {self._place} is closed.")
+
+
+def _told(request: GenerationRequest, prompt_tokens: int) -> dict[str, Any]:
+    """What `srl_agents.caching.vllm_policy` reads of a request."""
+    return {
+        "srl_session": "/".join(map(str, request.key[:-1])),
+        "srl_turns_ahead": request.turns_ahead,
+        "srl_prompt_tokens": prompt_tokens,
+    }

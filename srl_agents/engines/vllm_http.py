@@ -55,9 +55,10 @@ class HTTPLink:
         timeout_s: float,
         *,
         priority: int,
+        told: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         """See `VLLMLink`."""
-        body = {
+        body: dict[str, Any] = {
             "model": name,
             "token_ids": list(prompt),
             "output_mode": "tokens",
@@ -74,6 +75,8 @@ class HTTPLink:
                 "seed": seed,
             },
         }
+        if told is not None:
+            body["kv_transfer_params"] = dict(told)
         try:
             found = await self._http().post(_GENERATE, json=body, timeout=timeout_s)
         except httpx2.TimeoutException:

@@ -14,7 +14,7 @@ import importlib.util
 import itertools
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,13 +71,16 @@ class VLLMProcess:
         timeout_s: float,
         *,
         priority: int,
+        told: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         """See `VLLMLink`."""
         from vllm.v1.engine.exceptions import EngineDeadError  # noqa: PLC0415 - its environment alone
 
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._ask(self._sample(name, prompt, sampling, seed, priority))
+                return await self._ask(
+                    self._sample(name, prompt, sampling, seed, priority=priority, told=told)
+                )
         except EngineDeadError as error:
             raise ModelError(
                 f"{self.place} has died: {error}. It is not started again; go on with the run."
@@ -180,7 +183,9 @@ class VLLMProcess:
         prompt: tuple[int, ...],
         sampling: SamplingSettings,
         seed: int,
+        *,
         priority: int = 0,
+        told: Mapping[str, Any] | None = None,
     ) -> Piece | None:
         from vllm import SamplingParams  # noqa: PLC0415 - its environment alone
         from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
@@ -196,6 +201,7 @@ class VLLMProcess:
             logprobs=0,
             seed=seed,
             output_kind=RequestOutputKind.FINAL_ONLY,
+            extra_args=None if told is None else {"kv_transfer_params": dict(told)},
         )
         said: Any = None
         async for last in self._llm.generate(
@@ -209,15 +215,17 @@ class VLLMProcess:
         if said is None or said.outputs[0].finish_reason not in ("stop", "length"):
             return None
         reply = said.outputs[0]
-        told = [
+        logprobs = [
             float(entry[token].logprob)
             for token, entry in zip(reply.token_ids, reply.logprobs, strict=True)
         ]
-        if not told or not all(value <= ROUNDING for value in told):
-            raise ModelError(f"{self.place} tells log-probabilities {told} of a reply of {name}.")
+        if not logprobs or not all(value <= ROUNDING for value in logprobs):
+            raise ModelError(
+                f"{self.place} tells log-probabilities {logprobs} of a reply of {name}."
+            )
         return Piece(
             token_ids=tuple(reply.token_ids),
-            logprobs=tuple(min(value, 0.0) for value in told),
+            logprobs=tuple(min(value, 0.0) for value in logprobs),
             finish=reply.finish_reason,
             cached_tokens=int(said.num_cached_tokens or 0),
         )

@@ -98,5 +98,6 @@ class VLLMProcessSettings(EngineSettings):
             max_versions=self.max_versions,
             folder=site.folder / ADAPTERS,
             concurrency=self.concurrency,
+            tells_cache=self.cache.learns,
         )
         return engine

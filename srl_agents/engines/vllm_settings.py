@@ -153,6 +153,7 @@ class VLLMSettings(EngineSettings):
                 max_versions=self.max_versions,
                 folder=site.folder / ADAPTERS / str(number),
                 concurrency=self.concurrency,
+                tells_cache=not self.url and self.cache.learns,
             )
             for number, one in enumerate((server, *self.urls))
         ]

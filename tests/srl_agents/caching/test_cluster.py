@@ -43,7 +43,7 @@ def rate(trace: Trace, outcome: Outcome, of: Cluster) -> float:
     return float(report(trace, of, outcome)["hit_rate"])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "learned"])
 @given(trace=TRACES, capacity=st.integers(1, 12), gap_ms=st.integers(0, 50))
 @settings(max_examples=20)
 def test_one_node_hits_what_a_plain_replay_hits(
@@ -55,6 +55,15 @@ def test_one_node_hits_what_a_plain_replay_hits(
 
     plain = replay(trace, make_policy(policy, capacity, trace))
     assert rate(trace, simulate(trace, one), one) == pytest.approx(plain.hit_rate)
+
+
+def test_the_learned_policy_is_told_a_replys_length_when_the_node_has_written_it() -> None:
+    trace = large(chat_trace(600, seed=0), 1.0)
+    tier = Tier("capacity", 200 * BLOCK * SHAPE.kv_bytes_per_token, math.inf)
+    one = cluster(tiers=(tier,), policy="learned")
+    never = replay(trace, make_policy("learned", 200, trace), replies="never").hit_rate
+
+    assert rate(trace, simulate(trace, one), one) > never
 
 
 @given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,15 @@ from hypothesis import strategies as st
 from srl_agents.caching.cache_policy import Knowledge
 from srl_agents.caching.learned import LearnedReuse
 from srl_agents.caching.recency import LRU, DecayedLFU, SegmentedLRU
-from srl_agents.caching.replay import POLICIES, Known, admit, knowledge_of, make_policy, replay
+from srl_agents.caching.replay import (
+    POLICIES,
+    Known,
+    Replies,
+    admit,
+    knowledge_of,
+    make_policy,
+    replay,
+)
 from srl_agents.caching.traces import Trace, read_trace, unlimited_hits
 from srl_envs.errors import ConfigError
 from tests.srl_agents.caching.prefix_workloads import TRACES, chat_trace, trace_of
@@ -201,7 +210,36 @@ def test_a_quarter_of_the_gap_is_closed_on_public_traces(name: str, least: float
     """3e6 tokens; LRU has .136 and .309, the oracle .353 and .550."""
     trace = read_trace(PUBLIC / f"{name}_trace.jsonl.gz")
 
-    assert replay(trace, LearnedReuse(3_000_000 // trace.tokens_per_block)).hit_rate >= least
+    for replies in get_args(Replies)[1:]:
+        policy = LearnedReuse[int, bool](3_000_000 // trace.tokens_per_block)
+        assert round(replay(trace, policy, replies=replies).hit_rate, 3) >= least
+
+
+def test_the_length_of_a_reply_helps_when_it_is_written() -> None:
+    trace = chat_trace(3000, seed=2)
+    never, written = (
+        replay(trace, LearnedReuse(2000), replies=replies).hit_rate
+        for replies in get_args(Replies)[:2]
+    )
+
+    assert written > 1.08 * never
+
+
+def test_what_is_known_only_after_a_reply_is_like_one_that_was_told_at_once() -> None:
+    """Classes agree, and so does what was learned of them; a length that nobody needs changes nothing."""
+    early, late = LearnedReuse[int, bool](8), LearnedReuse[int, bool](8)
+    for number in range(40):
+        chain, tokens = [number % 7, 10 + number], (4, 400)[number % 2]
+        early.touch(chain, Knowledge(reply_tokens=tokens))
+        late.touch(chain)
+        late.replied(chain, tokens)
+        late.replied([-1], tokens)
+
+    assert {k: p.kind for k, p in late._pasts.items()} == {
+        k: p.kind for k, p in early._pasts.items()
+    }
+    assert (late._times._waiting_CE == early._times._waiting_CE).all()
+    assert (late._times._uses_CA == early._times._uses_CA).all()
 
 
 def test_knowing_that_a_session_is_over_helps() -> None:

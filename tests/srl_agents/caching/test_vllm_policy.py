@@ -78,6 +78,17 @@ def test_what_the_request_tells_reaches_the_policy() -> None:
     assert pasts[KEYS[0]].kind != pasts[KEYS[1]].kind
 
 
+def test_how_long_a_reply_was_is_seen_where_its_prompt_ended() -> None:
+    policies = [made() for _ in range(3)]
+    for policy, told in zip(
+        policies, ({}, {"srl_prompt_tokens": 1}, {"srl_prompt_tokens": -200}), strict=True
+    ):
+        finished(policy, KEYS[:3], **told)
+
+    unknown, short, long = (policy._policy._pasts[KEYS[0]].kind for policy in policies)
+    assert len({unknown, short, long}) == 3
+
+
 def test_vllms_own_manager_of_the_host_tier_works_with_it() -> None:
     """Stores that succeed, fail or wait, loads, evictions: its assertions hold, and its counts are ours."""
     manager_of = pytest.importorskip("vllm.v1.kv_offload.cpu.manager")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.caching.cache_policy import Knowledge
+from srl_agents.caching.learned import LearnedReuse
 from srl_agents.caching.online import ONLINE, Eviction
 from srl_agents.engines.prefix_tree import Node, PrefixTree
 from srl_envs.errors import ConfigError
@@ -162,6 +163,22 @@ def test_mistakes_are_named() -> None:
 def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def test_the_policy_learns_how_long_a_reply_was() -> None:
+    kinds = set()
+    for length in (None, 4, 400):
+        tree = PrefixTree(1, 40, "learned")
+        for tokens in ((1, 2, 3, 4), (1, 2, 5, 6)):
+            row, _ = enter(tree, "a", tokens)
+            tree.leave(row.end, row, length)
+        policy = tree._policy
+        assert isinstance(policy, LearnedReuse)
+        assert row.end is not None
+        assert row.end.parent is not None
+        kinds.add(policy._pasts[row.end.parent.key].kind)
+
+    assert len(kinds) == 3
 
 
 def test_matches_that_are_over_make_room_for_those_that_go_on_where_the_policy_learns() -> None:

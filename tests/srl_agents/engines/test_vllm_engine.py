@@ -92,6 +92,21 @@ def test_a_reply_that_was_cut_off_is_asked_for_again_under_its_seed(
     asyncio.run(play())
     assert {request["sampling_params"]["seed"] for request in stub.asked} == {seed_of((1, 0))}
     assert {request["priority"] for request in stub.asked} == {-3}
+    assert not any("kv_transfer_params" in request for request in stub.asked)
+
+
+def test_an_eviction_of_ours_is_told_what_the_game_knows(
+    stub: VLLMStub, chat: ChatTokenizer, transport: FilesTransport
+) -> None:
+    async def play() -> int:
+        served = engine(stub, chat, transport, tells_cache=True)
+        reply = await served.generate(ask(3, turns_ahead=2))
+        await served.close()
+        return len(reply.prompt_ids)
+
+    length = asyncio.run(play())
+    told = {"srl_session": "1", "srl_turns_ahead": 2, "srl_prompt_tokens": length}
+    assert [request["kv_transfer_params"] for request in stub.asked] == [told]
 
 
 def test_a_server_that_lost_its_adapters_gets_them_back(
