@@ -6,6 +6,8 @@ Per transport and size: seconds in which a trainer publishes, seconds in which a
 published, and megabytes per second of both together. The limits are one copy in memory, the loopback socket,
 a file written, flushed and read, and one SHA-256, which every transport computes on both sides. Latency is
 that of a version of 1 KiB. Medians; rounds alternate. The share is that of one update of so many seconds.
+Where torch finds a CUDA device, ``cuda_ipc`` carries versions from it to it, and copies on the card and from
+it to the host are limits, too.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from srl_agents.models.digests import version_of
 from srl_agents.transports.settings import TRANSPORTS, TransportSettings
 
 KINDS = ("files", "host_memory", "collective")
+ON_CARD = "cuda_ipc"
+"""Is measured where there is a GPU."""
 SMALL_BYTES = 1024
 PART_BYTES = 2**20
 """Of one tensor: about a factor of a large adapter."""
@@ -95,7 +99,8 @@ class Way:
     def carry(self, size: int) -> tuple[float, float]:
         """Seconds of publishing and of opening one version that nobody has seen."""
         self._number += 1
-        tensors = tensors_of(size, self._number)
+        place = "cuda" if self.kind == ON_CARD else "cpu"
+        tensors = {name: t.to(place) for name, t in tensors_of(size, self._number).items()}
         version = version_of("alice", self._number, tensors)
         fresh = {name: tensor.clone() for name, tensor in tensors.items()}  # no hash is kept
         began = time.perf_counter()
@@ -165,6 +170,19 @@ def disk_s(size: int, folder: Path) -> float:
     return timed(work)
 
 
+def card_s(size: int, target: str) -> float:
+    """Seconds of one copy from the GPU to itself or to the host."""
+    source = torch.ones(size, dtype=torch.uint8, device="cuda")
+    into = torch.empty(size, dtype=torch.uint8, device=target)
+
+    def work() -> None:
+        into.copy_(source)
+        torch.cuda.synchronize()
+
+    work()  # kernels are loaded
+    return timed(work)
+
+
 def timed(work: Callable[[], object]) -> float:
     """Median of three."""
     found = []
@@ -182,7 +200,8 @@ def measure(
     sizes: list[int], rounds: int, iteration_s: float, scratch: Path
 ) -> tuple[list[Row], dict[str, float]]:
     """Rows of the table, and latencies in milliseconds by transport."""
-    ways = [Way(kind, scratch / kind) for kind in KINDS]
+    kinds = (*KINDS, ON_CARD) if torch.cuda.is_available() else KINDS
+    ways = [Way(kind, scratch / kind) for kind in kinds]
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for way in ways:
         way.carry(SMALL_BYTES)  # the reader's imports
@@ -237,6 +256,12 @@ def main() -> None:
             }
             for size in sizes
         }
+        if torch.cuda.is_available():
+            for size in sizes:
+                limits[str(size // 2**20)] |= {
+                    "on the card": size / card_s(size, "cuda") / 1e6,
+                    "card to host": size / card_s(size, "cpu") / 1e6,
+                }
     print(
         f"{'transport':>12} {'MiB':>5} {'publish ms':>11} {'open ms':>9} {'MB/s':>7} "
         f"{'of update':>10} {'1 KiB ms':>9}"

@@ -13,20 +13,24 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 
 from srl_agents.models.digests import tensors_sha256, version_of
-from srl_agents.records import WeightUpdate
+from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing.advice import Promise, hold, require
-from srl_agents.transports.protocol import Transport
+from srl_agents.transports.protocol import Tensors, Transport
 from srl_envs.errors import ModelError
 from srl_envs.testing import ConformanceError
 
 Make = Callable[[Path], Transport]
 """A transport that keeps its files, if it has any, in the folder; two of one folder see the same."""
+Start = Literal["fork", "spawn"]
+"""How another process begins. ``fork`` takes milliseconds. CUDA does not outlive it and needs ``spawn``,
+which takes seconds and wants a `Make` that can be pickled."""
 _KILLS = 10
 _START_S = 60.0
 """Most seconds until another process begins, or answers."""
@@ -35,20 +39,24 @@ _REFUSED = "ModelError"
 """What a reader answers where it opened nothing."""
 
 
-def check_transport(make: Make, folder: Path, *, crosses_processes: bool = False) -> None:
+def check_transport(
+    make: Make, folder: Path, *, crosses_processes: bool = False, start: Start = "fork"
+) -> None:
     """Run all checks, each with a transport and a folder of its own.
 
     Args:
         make: builds the transport.
         folder: for scratch; need not exist.
         crosses_processes: other processes open what was published, which is checked, too.
+        start: how those processes begin.
 
     Raises:
         ConformanceError: the first promise that is broken, and what to do about it.
     """
     hold("transport", CHECKS, make, folder)
+    hold("transport", KILLED, make, folder, start)
     if crosses_processes:
-        hold("transport between processes", CROSSING, make, folder)
+        hold("transport between processes", CROSSING, make, folder, start)
 
 
 def check_round_trip(make: Make, scratch: Path) -> None:
@@ -176,7 +184,7 @@ def check_damage(make: Make, scratch: Path) -> None:
     transport.close()
 
 
-def check_killed_publication(make: Make, scratch: Path) -> None:
+def check_killed_publication(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A publisher that is killed leaves a version whole or not at all; the next one succeeds."""
     folder = _folder(scratch, "killed_publication")
     tensors = {f"part{k}": torch.full((512, 256), float(k)) for k in range(8)}
@@ -187,9 +195,9 @@ def check_killed_publication(make: Make, scratch: Path) -> None:
         update = transport.publish(version, tensors)
         lasts_s = time.monotonic() - began
         transport.release(version)
-        _kill_publisher(
-            lambda: make(folder).publish(version, tensors), 2 * lasts_s * (number + 0.5) / _KILLS
-        )
+        with _Process(start, _publish_when_ready, make, folder, version, tensors) as publisher:
+            publisher.hear("a publisher in another process does not begin")
+            time.sleep(2 * lasts_s * (number + 0.5) / _KILLS)
         try:
             opened = transport.open(update)
         except ModelError:
@@ -226,77 +234,70 @@ CHECKS: dict[str, Promise[[Make, Path]]] = {
     "damage": Promise(
         check_damage, "verify every file when it is opened, with its digest, and raise ModelError."
     ),
+}
+"""Name -> check, in one process."""
+KILLED: dict[str, Promise[[Make, Path, Start]]] = {
     "killed_publication": Promise(
         check_killed_publication, "write aside, and rename once the whole version is on disk."
     ),
 }
-"""Name -> check."""
+"""Name -> check, with a publisher in another process."""
 
 
-def check_other_process(make: Make, scratch: Path) -> None:
+def check_other_process(make: Make, scratch: Path, start: Start = "fork") -> None:
     """Another process opens each version as it was published, in any order, and no other one."""
     folder = _folder(scratch, "other_process")
     transport = make(folder)
     updates = [_publish(transport, number) for number in range(3)]
     transport.release(updates[1].version)
     for number in (2, 0):
-        with _Elsewhere(make, folder, updates[number]) as reader:
-            told = reader.answer()
+        with _reader(start, make, folder, updates[number]) as reader:
+            told = _answer(reader)
         require(told == _hashed(_tensors(number)), f"version {number} arrives as {told}")
-    with _Elsewhere(make, folder, updates[1]) as reader:
-        told = reader.answer()
+    with _reader(start, make, folder, updates[1]) as reader:
+        told = _answer(reader)
     require(told == _REFUSED, f"a released version is opened elsewhere: {told}")
     transport.close()
 
 
-def check_reader_killed(make: Make, scratch: Path) -> None:
+def check_reader_killed(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A reader that is killed while it opens disturbs neither the publisher nor the next reader."""
     folder = _folder(scratch, "reader_killed")
     transport, tensors = make(folder), _large()
     update = transport.publish(version_of("alice", 1, tensors), tensors)
     began = time.monotonic()
-    with _Elsewhere(make, folder, update) as reader:
-        require(reader.answer() == _hashed(tensors), "a large version arrives as another")
+    with _reader(start, make, folder, update) as reader:
+        require(_answer(reader) == _hashed(tensors), "a large version arrives as another")
     lasts_s = time.monotonic() - began
     for number in range(_READERS):
-        with _Elsewhere(make, folder, update) as reader:
+        with _reader(start, make, folder, update) as reader:
             time.sleep(lasts_s * number / _READERS)
-    with _Elsewhere(make, folder, update) as reader:
-        require(reader.answer() == _hashed(tensors), "after killed readers a version is another")
+    with _reader(start, make, folder, update) as reader:
+        require(_answer(reader) == _hashed(tensors), "after killed readers a version is another")
     _require_opens(transport, _publish(transport, 2), _tensors(2), "after killed readers")
     transport.close()
 
 
-def check_publisher_killed(make: Make, scratch: Path) -> None:
+def check_publisher_killed(make: Make, scratch: Path, start: Start = "fork") -> None:
     """A publisher that is killed while others read leaves them right tensors or an error, soon."""
     folder, tensors = _folder(scratch, "publisher_killed"), _large()
     version = version_of("alice", 1, tensors)
-    context = multiprocessing.get_context("fork")
     for number in range(_READERS):
-        ours, theirs = context.Pipe()
-
-        def work(pipe: Any = theirs) -> None:
-            torch.set_num_threads(1)
-            pipe.send(make(folder).publish(version, tensors))
-            pipe.recv()  # waits until it is killed
-
-        publisher = context.Process(target=work, daemon=True)
-        publisher.start()
-        require(ours.poll(_START_S), "a publisher in another process does not publish")
-        with _Elsewhere(make, folder, ours.recv()) as reader:
-            time.sleep(0.05 * number)
-            publisher.kill()
-            publisher.join()
-            told = reader.answer()
+        with _Process(start, _publish_and_wait, make, folder, version, tensors) as publisher:
+            update = publisher.hear("a publisher in another process does not publish")
+            with _reader(start, make, folder, update) as reader:
+                time.sleep(0.05 * number)
+                publisher.kill()
+                told = _answer(reader)
         require(told in (_REFUSED, _hashed(tensors)), f"a killed publisher left a reader {told}")
     transport = make(folder)
     update = transport.publish(version, tensors)
-    with _Elsewhere(make, folder, update) as reader:
-        require(reader.answer() == _hashed(tensors), "the next publisher's version is another")
+    with _reader(start, make, folder, update) as reader:
+        require(_answer(reader) == _hashed(tensors), "the next publisher's version is another")
     transport.close()
 
 
-CROSSING: dict[str, Promise[[Make, Path]]] = {
+CROSSING: dict[str, Promise[[Make, Path, Start]]] = {
     "other_process": Promise(
         check_other_process, "let a transport of the same folder open what another one published."
     ),
@@ -343,43 +344,75 @@ def _hashed(tensors: dict[str, torch.Tensor]) -> str:
     return tensors_sha256(tensors)
 
 
-class _Elsewhere:
-    """A process that opens an update; killed at the end of the block.
+class _Process:
+    """Another process, killed at the end of the block.
 
     Args:
-        make: builds its transport.
-        folder: of the transport.
-        update: to open.
+        start: how it begins.
+        work: what it does; gets its end of a pipe and the rest.
+        *given: for the work.
     """
 
-    def __init__(self, make: Make, folder: Path, update: WeightUpdate) -> None:
-        context = multiprocessing.get_context("fork")
+    def __init__(self, start: Start, work: Callable[..., None], *given: Any) -> None:
+        context: Any = multiprocessing.get_context(start)
         self._pipe, theirs = context.Pipe()
-
-        def work() -> None:
-            torch.set_num_threads(1)  # a fork has no threads but its first
-            try:
-                theirs.send(_hashed(make(folder).open(update)))
-            except ModelError:
-                theirs.send(_REFUSED)
-
-        self._process = context.Process(target=work, daemon=True)
+        self._process = context.Process(target=work, args=(theirs, *given), daemon=True)
         self._process.start()
+        theirs.close()
 
-    def answer(self) -> str:
-        """SHA-256 of what it opened, or that it was refused."""
-        require(self._pipe.poll(_START_S), f"a reader has no answer after {_START_S:g} s")
+    def hear(self, otherwise: str) -> Any:
+        """The next thing that it says; what is wrong if it says nothing."""
+        require(self._pipe.poll(_START_S), f"{otherwise} within {_START_S:g} s")
         try:
-            return str(self._pipe.recv())
+            return self._pipe.recv()
         except EOFError:
-            return "the reader ended without an answer"
+            raise ConformanceError(f"{otherwise}: it ended") from None
+
+    def kill(self) -> None:
+        """At once."""
+        self._process.kill()
+        self._process.join()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join()
+        self.kill()
+
+
+def _reader(start: Start, make: Make, folder: Path, update: WeightUpdate) -> _Process:
+    return _Process(start, _open_and_tell, make, folder, update)
+
+
+def _answer(reader: _Process) -> str:
+    """SHA-256 of what a reader opened, or that it was refused."""
+    return str(reader.hear("a reader has no answer"))
+
+
+def _open_and_tell(pipe: Connection, make: Make, folder: Path, update: WeightUpdate) -> None:
+    torch.set_num_threads(1)  # a fork has no threads but its first
+    try:
+        pipe.send(_hashed(make(folder).open(update)))
+    except ModelError:
+        pipe.send(_REFUSED)
+
+
+def _publish_when_ready(
+    pipe: Connection, make: Make, folder: Path, version: WeightVersion, tensors: Tensors
+) -> None:
+    torch.set_num_threads(1)
+    transport = make(folder)
+    pipe.send(True)
+    transport.publish(version, tensors)
+
+
+def _publish_and_wait(
+    pipe: Connection, make: Make, folder: Path, version: WeightVersion, tensors: Tensors
+) -> None:
+    torch.set_num_threads(1)
+    transport = make(folder)
+    pipe.send(transport.publish(version, tensors))
+    pipe.recv()  # waits until it is killed
 
 
 def _damaged(content: bytes) -> dict[str, bytes]:
@@ -395,24 +428,6 @@ def _damaged(content: bytes) -> dict[str, bytes]:
         "of something else": b"[" * 4096,
         "of a huge header": b"\xff" * 8 + content,
     }
-
-
-def _kill_publisher(publish: Callable[[], object], after_s: float) -> None:
-    """Publish in a process of its own, and kill it that many seconds after it began."""
-    context = multiprocessing.get_context("fork")
-    ready, begins = context.Pipe(duplex=False)
-
-    def work() -> None:
-        torch.set_num_threads(1)  # threads of OpenMP do not survive a fork
-        begins.send(True)
-        publish()
-
-    process = context.Process(target=work)
-    process.start()
-    if ready.poll(_START_S):
-        time.sleep(after_s)
-    process.kill()
-    process.join()
 
 
 def _require_equal(

@@ -44,7 +44,7 @@ class Transport(Protocol):
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         """The tensors of an update in the dtypes that it names; to read only.
 
-        They are on the CPU, unless the transport never moved them.
+        They are on the CPU, or where the publisher had them if the transport carries them there.
 
         Raises:
             ModelError: they are gone, incomplete or others than the update says.

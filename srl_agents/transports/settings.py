@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from srl_agents.transports.protocol import Transport
 
 
+DRIVER = Path("/dev/nvidiactl")
+"""Is there where a driver of NVIDIA's is; looked at in place of torch, which takes seconds to load."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransportSettings(ABC):
     """How new weights reach the engine: the base of every transport's settings."""
@@ -28,6 +33,16 @@ class TransportSettings(ABC):
     """Whether another process on this machine can open what was published, by the same settings."""
     kind: str
     """Name of the transport, or its ``package.module:Class``."""
+
+    def require_machine(self, devices: Collection[str]) -> None:  # noqa: B027 - most need nothing
+        """Refuse a machine that cannot carry weights so, before anything heavy is loaded.
+
+        Args:
+            devices: of the recipe's bases, as it spells them.
+
+        Raises:
+            ConfigError: says why, and what to use instead.
+        """
 
     @abstractmethod
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
@@ -93,6 +108,10 @@ class HostMemorySettings(TransportSettings):
     crosses_processes: ClassVar[bool] = True
     kind: str = "host_memory"
 
+    def require_machine(self, devices: Collection[str]) -> None:
+        """See `TransportSettings`."""
+        _require_memory(self.kind)
+
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`.
 
@@ -101,10 +120,7 @@ class HostMemorySettings(TransportSettings):
         """
         from srl_agents.transports.host_memory import HostMemoryTransport  # noqa: PLC0415
 
-        if not os.access(MEMORY, os.W_OK):
-            raise ConfigError(
-                f"transport.kind='host_memory': {MEMORY} is absent or not writable. Use 'files'."
-            )
+        _require_memory(self.kind)
         return HostMemoryTransport(folder)
 
 
@@ -124,8 +140,7 @@ class CollectiveSettings(TransportSettings):
     def __post_init__(self) -> None:
         if self.backend not in ("gloo", "nccl"):
             raise ConfigError(f"backend={self.backend!r}: use 'gloo' or 'nccl'.")
-        if not 0 < self.patience_s < 86_400:
-            raise ConfigError(f"patience_s={self.patience_s}: use more than 0, less than a day.")
+        _require_patience(self.patience_s)
 
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`; the folder holds the trainer's address."""
@@ -134,6 +149,76 @@ class CollectiveSettings(TransportSettings):
         return CollectiveTransport(
             folder, host=self.host, backend=self.backend, patience_s=self.patience_s
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CudaIPCSettings(TransportSettings):
+    """Memory of the GPU that both processes use: readers copy on the card. Never run; see gpu_checks.md."""
+
+    crosses_processes: ClassVar[bool] = True
+    kind: str = "cuda_ipc"
+    patience_s: float = 60.0
+    """Seconds of silence after which the other side counts as gone."""
+
+    def __post_init__(self) -> None:
+        _require_patience(self.patience_s)
+
+    def require_machine(self, devices: Collection[str]) -> None:
+        """See `TransportSettings`; without torch, which `make_transport` asks the rest."""
+        _require_memory(self.kind)
+        if fault := gpu_fault(devices, os.environ, DRIVER):
+            raise ConfigError(
+                f"transport.kind={self.kind!r}: {fault}. Use 'host_memory' or 'files'."
+            )
+
+    def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
+        """See `TransportSettings`; its socket lies in the machine's memory.
+
+        Raises:
+            ConfigError: the GPU lends no memory.
+        """
+        from srl_agents.transports.lending import LendingTransport  # noqa: PLC0415
+        from srl_agents.transports.lent_memory import (  # noqa: PLC0415
+            Cards,
+            CudaMemory,
+            require_cuda_ipc,
+        )
+
+        _require_memory(self.kind)
+        require_cuda_ipc(Cards.here())
+        return LendingTransport(folder, CudaMemory(), patience_s=self.patience_s)
+
+
+def gpu_fault(devices: Collection[str], environment: Mapping[str, str], driver: Path) -> str:
+    """Why no memory of a GPU can be lent, as far as that is known without torch; empty if it may.
+
+    Args:
+        devices: of the recipe's bases, as it spells them.
+        environment: variables of this process.
+        driver: file that is there where NVIDIA's driver is.
+    """
+    if "cpu" in devices:
+        return "device='cpu' has no memory of a GPU"
+    if not driver.exists():
+        return f"there is no driver of NVIDIA's here ({driver} is absent)"
+    if environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return "CUDA_VISIBLE_DEVICES hides every GPU"
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if "expandable_segments:true" in environment.get(name, "").replace(" ", "").lower():
+            return f"{name} has expandable_segments:True, whose memory has no such handles"
+    return ""
+
+
+def _require_memory(kind: str) -> None:
+    if not os.access(MEMORY, os.W_OK):
+        raise ConfigError(
+            f"transport.kind={kind!r}: {MEMORY} is absent or not writable. Use 'files'."
+        )
+
+
+def _require_patience(patience_s: float) -> None:
+    if not 0 < patience_s < 86_400:
+        raise ConfigError(f"patience_s={patience_s}: use more than 0, less than a day.")
 
 
 TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(
@@ -145,6 +230,7 @@ TRANSPORTS: Kinds[type[TransportSettings]] = Kinds(
         "delta": "srl_agents.transports.settings:DeltaSettings",
         "host_memory": "srl_agents.transports.settings:HostMemorySettings",
         "collective": "srl_agents.transports.settings:CollectiveSettings",
+        "cuda_ipc": "srl_agents.transports.settings:CudaIPCSettings",
     },
     fault=settings_of(TransportSettings, "kind"),
 )
