@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
 
 if TYPE_CHECKING:
     from srl_agents.recipes.settings import LeagueRecipe
+    from srl_agents.training.outcome import Outcome
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
@@ -33,6 +35,7 @@ Examples:
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
   srl train --more 50 runs/mine                                       # go on, 50 updates longer
   srl train my_recipe.yaml --ray auto --set ray.workers=64           # docs/guides/cluster.md
+  srl train my_recipe.yaml --data data                # rows called by name, such as `tasks: gsm8k`
   torchrun --nproc-per-node 2 --no-python srl train my_recipe.yaml    # share the work
 
 Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
@@ -55,6 +58,8 @@ class TrainOptions:
     """Root seed; the recipe's own if absent."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    data: Path | None = None
+    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     force: bool = False
     """Begin although the plan says that memory is too small."""
     dry_run: bool = False
@@ -64,7 +69,7 @@ class TrainOptions:
     profile: bool = False
     """Write a torch profiler's trace of one update to RUN/profile."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
-    """Matches are played by workers on a Ray cluster: auto, local, or HOST:PORT of its head."""
+    """Train and play on a Ray cluster: auto, local, or HOST:PORT of its head."""
     allow_nothing_learned: bool = False
     """End a run in which nobody took a step with exit code 0, and export it."""
 
@@ -95,32 +100,15 @@ def train(options: TrainOptions) -> int:
     check_init_adapters(recipe, folder)
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
-    whole_import("srl_agents.training.run")
     remove_left()
     remove_left_memory()
-    plan_first(recipe, force=options.force)
 
-    from rich.console import Console
-
-    from srl_agents.coordination.processes import Processes
-    from srl_agents.metrics import ConsoleView
-    from srl_agents.training.adapter_export import FOLDERS
-    from srl_agents.training.process_folders import own_folder
-    from srl_agents.training.supervision import train as train_supervised
-
-    processes = Processes.join(recipe.device)
-    console = None if processes.first else Console(quiet=True)
-    view = ConsoleView(title_of(recipe), recipe.updates, console)
     try:
-        with view, own_folder(folder, processes) as own:
-            outcome = train_supervised(
-                recipe,
-                own,
-                view,
-                processes,
-                trace_one=options.profile,
-                cluster=options.ray or "",
-            )
+        outcome, first = (
+            _train_here(recipe, folder, options)
+            if options.ray is None
+            else (_train_on_cluster(recipe, folder, options), True)
+        )
     except KeyboardInterrupt:
         print(
             "\nsrl train: interrupted. The same command continues from the last checkpoint.",
@@ -135,7 +123,9 @@ def train(options: TrainOptions) -> int:
         raise StoreError(
             f"{fault}. Mend that and give the same command: a run continues from its last checkpoint."
         ) from None
-    if processes.first:
+    if first:
+        from srl_agents.training.adapter_export import FOLDERS
+
         _say_where(folder, FOLDERS[recipe.parameters])
     if outcome.learned or recipe.survival.allow_nothing_learned:
         return 0
@@ -147,6 +137,43 @@ def train(options: TrainOptions) -> int:
         file=sys.stderr,
     )
     return NOTHING_LEARNED
+
+
+def _train_here(recipe: LeagueRecipe, folder: Path, options: TrainOptions) -> tuple[Outcome, bool]:
+    """Train in this process; also whether it is the first one of the run."""
+    whole_import("srl_agents.training.run")
+
+    from rich.console import Console
+
+    from srl_agents.coordination.processes import Processes
+    from srl_agents.metrics import ConsoleView
+    from srl_agents.training.first_plan import plan_first
+    from srl_agents.training.process_folders import own_folder
+    from srl_agents.training.supervision import train as train_supervised
+
+    plan_first(recipe, partial(print, file=sys.stderr), force=options.force)
+    processes = Processes.join(recipe.device)
+    console = None if processes.first else Console(quiet=True)
+    view = ConsoleView(title_of(recipe), recipe.updates, console)
+    with view, own_folder(folder, processes) as own:
+        outcome = train_supervised(recipe, own, view, processes, trace_one=options.profile)
+    return outcome, processes.first
+
+
+def _train_on_cluster(recipe: LeagueRecipe, folder: Path, options: TrainOptions) -> Outcome:
+    """Follow a trainer on the cluster."""
+    from srl_agents.metrics import ConsoleView
+    from srl_agents.training.ray_trainer import train_on_cluster
+
+    with ConsoleView(title_of(recipe), recipe.updates) as view:
+        return train_on_cluster(
+            recipe,
+            folder,
+            view,
+            address=options.ray or "",
+            force=options.force,
+            trace_one=options.profile,
+        )
 
 
 def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
@@ -169,13 +196,18 @@ def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
     path = given / RECIPE if (given / RECIPE).is_file() else None
     if options.more is not None:
         overrides += _longer(options, path, read_recipe)
-    recipe = read_recipe(path or find_recipe(options.recipe), overrides)
+    recipe = read_recipe(path or find_recipe(options.recipe), overrides, rows=options.data)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(
             f"{options.recipe} has agents that play and no learners: srl league run {options.recipe}"
         )
     if options.ray is not None and not options.dry_run:
-        recipe = load(LeagueRecipe, path or find_recipe(options.recipe), overrides + on_ray(recipe))
+        recipe = load(
+            LeagueRecipe,
+            path or find_recipe(options.recipe),
+            overrides + on_ray(recipe),
+            rows=options.data,
+        )
         require_answer(options.ray)
     check_installed(recipe)
     return recipe, given if path else None
@@ -216,6 +248,10 @@ def on_ray(recipe: LeagueRecipe) -> list[str]:
 
     if importlib.util.find_spec("ray") is None:
         raise ModuleNotFoundError("no ray", name="ray")
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ConfigError(
+            "--ray, torchrun: a run on a cluster has one trainer. Give the command alone, without torchrun."
+        )
     if recipe.placement not in ("auto", "disaggregated"):
         raise ConfigError(
             f"--ray, placement={recipe.placement!r}: every worker has a base of its own. Use 'disaggregated'."
@@ -268,36 +304,6 @@ def _say_where(folder: Path, exported: str) -> None:
         f"--out {folder}/site\n"
         f"Its curves:  srl report {folder}\n"
         f"Its {exported}:  {folder / exported}"
-    )
-
-
-def plan_first(recipe: LeagueRecipe, *, force: bool) -> None:
-    """Print the plan's line; a run that does not fit begins only when forced.
-
-    Raises:
-        ConfigError: it does not fit; says what would.
-    """
-    from srl_agents.memory.planner import plan
-    from srl_agents.models.host_allocator import return_large_blocks
-    from srl_agents.recipes.plan_description import describe
-    from srl_agents.training.plan_target import target_for
-
-    target = target_for(recipe.device)
-    if not target.accelerator:
-        return_large_blocks()
-    try:
-        made = plan(describe(recipe, accelerator=target.accelerator), target)
-    except (
-        ConfigError
-    ) as error:  # a kind of model that the planner does not know trains all the same
-        print(f"not planned: {error}", file=sys.stderr)
-        return
-    print(made.line, file=sys.stderr)
-    if made.fits or force:
-        return
-    advice = f"It fits with {', then '.join(made.advice)}." if made.advice else ""
-    raise ConfigError(
-        f"{made.line}. {advice} `srl plan` shows the parts; --force begins all the same."
     )
 
 

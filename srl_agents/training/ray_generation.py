@@ -1,4 +1,4 @@
-"""The process that has a run's matches played by a Ray cluster. Only this module imports Ray.
+"""The process that has a run's matches played by a Ray cluster; it runs beside the trainer, on its node.
 
     python -m srl_agents.whole_import srl_agents.training.ray_generation RUN_FOLDER ADDRESS
 
@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
-import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,14 +22,10 @@ from typing import Any, Literal
 import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group
-from ray.util.scheduling_strategies import (
-    NodeAffinitySchedulingStrategy,
-    PlacementGroupSchedulingStrategy,
-)
+from ray.util.placement_group import PlacementGroup
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from srl_agents.recipes.loading import load
-from srl_agents.recipes.ray_settings import RaySettings
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played
@@ -41,6 +33,14 @@ from srl_agents.rollouts.leases import Leases, due
 from srl_agents.training.bases import below
 from srl_agents.training.generation_process import end_with_parent
 from srl_agents.training.match_worker import MatchWorker, to_arrays
+from srl_agents.training.ray_cluster import (
+    ANSWER_S,
+    end_process,
+    first_line,
+    joined,
+    reserved,
+    threads,
+)
 from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS, WORKERS
 from srl_agents.training.supervised import USER_ERROR
 from srl_envs.errors import ConfigError, ModelError, SRLError
@@ -48,8 +48,6 @@ from srl_envs.settings import dump
 
 _LOOK_S = 0.05
 """Between two looks for orders, answers and leases that are over."""
-_FETCH_S = 60.0
-"""For an answer that is said to be there."""
 _STATE_S = 0.05
 """Between two writings of who does what."""
 Doing = Literal["starting", "idle", "receiving", "playing"]
@@ -173,7 +171,7 @@ class RayGeneration:
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     self._group, placement_group_bundle_index=place
                 ),
-                runtime_env={"env_vars": _threads(own)},
+                runtime_env={"env_vars": threads(own.threads)},
             )
             .remote(self._recipe)
         )
@@ -193,7 +191,8 @@ class RayGeneration:
             self._leases.drop([part.key[0]])
         with contextlib.suppress(RayError):
             ray.kill(worker.actor, no_restart=True)
-            _end_process(worker)
+            if worker.told:
+                end_process(ray.get(worker.node, timeout=ANSWER_S), worker.told["pid"])
         self._workers[place] = self._start(place)
         self._workers[place].starts += worker.starts
         self._workers[place].played = worker.played
@@ -245,12 +244,12 @@ class RayGeneration:
         for answer in ready:
             place = asked[answer]
             try:
-                value = ray.get(answer, timeout=_FETCH_S)
+                value = ray.get(answer, timeout=ANSWER_S)
             except RayTaskError as error:
                 raise _raised(place, error) from None
             except (RayError, GetTimeoutError) as error:
                 self._count_start(place, error)
-                self._replace(place, _first_line(error))
+                self._replace(place, first_line(error))
                 continue
             self._take(place, value)
 
@@ -313,6 +312,7 @@ class RayGeneration:
             {
                 "worker": place,
                 "doing": worker.doing,
+                "update": part.key[0] if (part := self._leases.held(place)) else None,
                 "played": worker.played,
                 "starts": worker.starts,
                 **worker.told,
@@ -337,95 +337,12 @@ def _raised(place: int, error: RayTaskError) -> SRLError:
     return kind(f"worker {place} raised {type(cause).__name__}: {cause}")
 
 
-def _threads(own: RaySettings) -> dict[str, str]:
-    """What keeps arithmetic of a worker on its own processors."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "SRL_TORCH_THREADS")
-    return dict.fromkeys(names, str(own.threads)) | {"TOKENIZERS_PARALLELISM": "false"}
-
-
-def _end_process(worker: _Worker) -> None:
-    """Kill a worker's process on its node: one that hangs hears nothing of its end, and keeps its place."""
-    if not worker.told:
-        return
-    node = ray.get(worker.node, timeout=_FETCH_S)
-    place = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-    pid = worker.told["pid"]
-
-    def kill() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-    ray.remote(kill).options(num_cpus=0, scheduling_strategy=place).remote()
-
-
 def _where(worker: _Worker) -> str:
     return f"(process {worker.told['pid']} on {worker.told['host']})" if worker.told else ""
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
-
-
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - this process's output is its log
-
-
-@contextmanager
-def cluster(address: str, own: RaySettings) -> Iterator[PlacementGroup]:
-    """Join a cluster, or start one of this machine alone, and reserve what the roles need.
-
-    Args:
-        address: ``auto``, ``local``, or HOST:PORT of the cluster's head.
-        own: how many workers, of which size.
-
-    Raises:
-        ConfigError: there is no cluster, or it is too small.
-    """
-    options: dict[str, Any] = {"log_to_driver": True, "include_dashboard": False}
-    if address == "local":
-        options["num_cpus"] = math.ceil(own.workers * own.cpus + own.trainer_cpus)
-    else:
-        del options["include_dashboard"]
-    try:
-        ray.init(address=address, **options)
-    except (ConnectionError, RayError, ValueError) as error:
-        raise ConfigError(
-            f"--ray {address}: no cluster answers ({_first_line(error)}). Start one with `ray start --head`, "
-            "or give --ray local."
-        ) from None
-    try:
-        yield _reserve(own)
-    finally:
-        ray.shutdown()
-
-
-def _reserve(own: RaySettings) -> PlacementGroup:
-    """A placement group for each role: the trainer's on this node, the workers' spread.
-
-    Returns:
-        That of the workers.
-    """
-    here = {f"node:{ray.util.get_node_ip_address()}": 0.001}
-    trainer = here | {"CPU": own.trainer_cpus, "GPU": own.trainer_gpus}
-    each = {"CPU": own.cpus, "GPU": own.gpus}
-    roles = (("trainer", [trainer]), ("workers", [each] * own.workers))
-    groups = []
-    for role, bundles in roles:
-        needed = [{name: some for name, some in bundle.items() if some} for bundle in bundles]
-        group = placement_group(needed, strategy="SPREAD")
-        try:
-            ray.get(group.ready(), timeout=own.start_s)
-        except GetTimeoutError:
-            free = {
-                name: some for name, some in ray.available_resources().items() if ":" not in name
-            }
-            raise ConfigError(
-                f"ray: the cluster has no room for the {role}, {needed[0]} each, {len(needed)} times; free "
-                f"are {free}. Lower ray.workers, or add nodes."
-            ) from None
-        groups.append(group)
-    return groups[-1]
 
 
 def generate(folder: Path, address: str) -> None:
@@ -441,7 +358,12 @@ def generate(folder: Path, address: str) -> None:
         for learner in base.learners
     }
     buffer = MatchBuffer(folder / BUFFER, recipe.generation.ahead + 1)
-    with cluster(address, recipe.ray) as group:
+    own = recipe.ray
+    each = {"CPU": own.cpus, "GPU": own.gpus}
+    with (
+        joined(address),
+        reserved("workers", [each] * own.workers, own.start_s, _say) as group,
+    ):
 
         def open_update(update: WeightUpdate) -> Mapping[str, torch.Tensor]:
             return opens[update.version.learner](update)
@@ -451,7 +373,6 @@ def generate(folder: Path, address: str) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Let the cluster at an address play for the run in a folder."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         generate(Path(arguments[0]), arguments[1])

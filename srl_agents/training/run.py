@@ -7,9 +7,8 @@ The loop holds no randomness of its own: matches come from the league by number,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -24,6 +23,7 @@ from srl_agents.training import state
 from srl_agents.training.adapter_export import AdapterExport
 from srl_agents.training.bases import devices_of
 from srl_agents.training.evaluation import final_table
+from srl_agents.training.outcome import Outcome
 from srl_agents.training.parts import build
 from srl_agents.training.phases import PHASES, Update
 from srl_agents.training.run_folder import CHECKPOINTS
@@ -39,16 +39,6 @@ _AFTER_REPORT = ("snapshot", "checkpoint")
 """Phases whose time is in the record of the next update."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
 """What a run calls the folders that it leaves behind."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """How a run ended that came to its end."""
-
-    learned: bool
-    """Somebody took a step."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Learner -> why it took none in the last update."""
 
 
 class LeagueTraining:
@@ -228,7 +218,7 @@ class LeagueTraining:
                 f"stopped in update {number} by {in_words(finding)} {self.keep_last(before=number)}"
             )
 
-        end_process(folder, last_words)
+        end_process(folder, last_words, self.parts.view.say_last)
 
     def _end(self) -> Outcome:
         parts = self.parts

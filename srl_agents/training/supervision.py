@@ -12,7 +12,8 @@ from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
-from srl_agents.training.run import LeagueTraining, Outcome
+from srl_agents.training.outcome import Outcome
+from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.survival import RolledBack, in_words, write_event
 from srl_agents.training.vital_signs import Finding
@@ -144,7 +145,7 @@ def _close(training: LeagueTraining, told: str) -> None:
 
     def expired(doing: str) -> None:
         words = told or f"phase_hung: {doing} took longer than survival.close_deadline_s"
-        end_process(folder, lambda: words)
+        end_process(folder, lambda: words, training.parts.view.say_last)
 
     with limit("closing", training.parts.recipe.survival.close_deadline_s, expired):
         training.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,19 +35,22 @@ def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iter
         timer.cancel()
 
 
-def end_process(folder: Path, last_words: Callable[[], str], code: int = STOPPED) -> None:
+def end_process(
+    folder: Path, last_words: Callable[[], str], say: Callable[[str], None], code: int = STOPPED
+) -> None:
     """Write where every thread is, say the last words, and end at once, without closing anything.
 
     Args:
         folder: of the run; gets `STACKS`.
         last_words: saves what can be saved, and returns what to say.
+        say: says it; comes back when it is said.
         code: exit code.
     """
 
     def speak() -> None:
         with (folder / STACKS).open("w") as file:
             faulthandler.dump_traceback(file, all_threads=True)
-        print(f"srl train: {last_words()}", file=sys.stderr, flush=True)  # noqa: T201 - nobody else will
+        say(last_words())
 
     speaking = threading.Thread(target=speak, daemon=True)
     speaking.start()

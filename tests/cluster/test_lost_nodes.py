@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.disturbed_run import MATCHES, Run, is_there, kill, parent_of, stop
+from tests.cluster.disturbed_run import MATCHES, Run, kill, parent_of, stop, wait_until_gone
 
 # Ray leaves files and sockets to the collector
 pytestmark = [
@@ -31,6 +30,29 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run.results()
 
 
+def three_nodes(head: dict[str, int], others: dict[str, int]) -> tuple[Any, dict[int, Any]]:
+    """A cluster of processes, and the nodes that may be lost, by the parent of what they run."""
+    from ray.cluster_utils import Cluster
+
+    own: dict[str, Any] = {"object_store_memory": 100 * 2**20}
+    cluster = Cluster(
+        initialize_head=True, head_node_args=own | head | {"include_dashboard": False}
+    )
+    added = [cluster.add_node(**own, **others) for _ in range(2)]
+    return cluster, {node.all_processes["raylet"][0].process.pid: node for node in added}
+
+
+def busy(row: dict[str, Any], doing: str, *, update: int) -> bool:
+    """Whether a worker is held at an update."""
+    return bool(row["doing"] == doing and row["update"] == update)
+
+
+def lose(cluster: Any, node: Any, pid: int) -> None:
+    """A node dies with what runs on it; its processes notice one after the other that it did."""
+    cluster.remove_node(node, allow_graceful=False)
+    wait_until_gone(pid, "a process outlives its node")
+
+
 def assert_nothing_lost(run: Run, undisturbed: dict[str, Any]) -> None:
     results = run.results()
     assert results["matches"] == undisturbed["matches"]
@@ -42,28 +64,25 @@ def assert_nothing_lost(run: Run, undisturbed: dict[str, Any]) -> None:
 def test_one_node_dies_in_a_transfer_and_one_in_play_and_results_are_equal(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
-    from ray.cluster_utils import Cluster
-
-    own = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args=own | {"include_dashboard": False})
-    idle: dict[str, Any] = {"pid": 0}
+    # the trainer is where the GPU is said to be; the other nodes are lost
+    cluster, nodes = three_nodes(head={"num_cpus": 3, "num_gpus": 1}, others={"num_cpus": 2})
     try:
-        others = [cluster.add_node(**own) for _ in range(2)]
-        nodes = {node.all_processes["raylet"][0].process.pid: node for node in others}
-        run = Run(tmp_path, "--ray", cluster.address)
+        options = ("--ray", cluster.address, "--set", "ray.trainer_gpus=1")
+        run = Run(tmp_path, *options, held=True)
 
-        idle = run.wait_for(
-            lambda row: row["doing"] == "idle" and parent_of(row["pid"]) in nodes, update=1
+        run.let(taken=1, played=1)
+        receiving = run.wait_for(
+            lambda row: busy(row, "receiving", update=2) and parent_of(row["pid"]) in nodes
         )
-        stop(idle["pid"])  # it can read no weights from now on
-        run.wait_for(lambda row: row["pid"] == idle["pid"] and row["doing"] == "receiving")
-        cluster.remove_node(nodes.pop(parent_of(idle["pid"])), allow_graceful=False)
+        lose(cluster, nodes.pop(parent_of(receiving["pid"])), receiving["pid"])
 
+        run.let(taken=2, played=1)
         playing = run.wait_for(
-            lambda row: row["doing"] == "playing" and parent_of(row["pid"]) in nodes, update=2
+            lambda row: busy(row, "playing", update=2) and parent_of(row["pid"]) in nodes
         )
-        cluster.remove_node(nodes.pop(parent_of(playing["pid"])), allow_graceful=False)
+        lose(cluster, nodes.pop(parent_of(playing["pid"])), playing["pid"])
 
+        run.let()
         assert run.end() == 0, run.log.read_text() + run.generation()
         assert "is gone while receiving" in run.generation()
         assert "is gone while playing" in run.generation()
@@ -71,43 +90,100 @@ def test_one_node_dies_in_a_transfer_and_one_in_play_and_results_are_equal(
         assert_nothing_lost(run, undisturbed)
     finally:
         cluster.shutdown()
-        if idle["pid"] and is_there(idle["pid"]):  # its node is gone, and it stands still
-            kill(idle["pid"])
 
 
 def test_workers_and_the_dispatcher_are_killed_and_hang_and_results_are_equal(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
-    run = Run(tmp_path, "--ray", "local", "--set", "ray.workers=2", "--set", "ray.lease_s=12")
-    first = run.wait_for(lambda row: row["doing"] == "playing")
+    options = ("--ray", "local", "--set", "ray.workers=2", "--set", "ray.lease_s=12")
+    run = Run(tmp_path, *options, held=True)
+    run.let(taken=1, played=0)
+    first = run.wait_for(lambda row: busy(row, "playing", update=1))
     kill(first["pid"])
-    hung = run.wait_for(lambda row: row["doing"] == "playing", update=1)
+
+    run.let(taken=2, played=1)
+    hung = run.wait_for(lambda row: busy(row, "playing", update=2))
     stop(hung["pid"])
-    run.wait_for(lambda row: row["worker"] == hung["worker"] and row["starts"] > hung["starts"])
-    assert not is_there(hung["pid"])
-    last = run.wait_for(lambda row: row["doing"] == "playing", update=2)
-    dispatcher = run.folder / "generation.log"
-    children = [int(pid) for pid in subprocess.run(
-        ["pgrep", "-P", str(run.process.pid), "-f", "ray_generation"],
-        capture_output=True, text=True, check=True,
-    ).stdout.split()]  # fmt: skip
-    kill(children[0])
-    assert run.end() == 0, run.log.read_text() + dispatcher.read_text()
-    assert "its lease of 12 s is over" in dispatcher.read_text()
+    run.let(taken=3, played=2)
+    replaced = run.wait_for(
+        lambda row: row["worker"] == hung["worker"] and row["starts"] > hung["starts"]
+    )
+    assert replaced.get("pid") != hung["pid"]
+    wait_until_gone(hung["pid"], "a worker that hung keeps its place")
+
+    last = run.wait_for(lambda row: busy(row, "playing", update=3))
+    kill(run.dispatcher())
+    run.let()
+    assert run.end() == 0, run.log.read_text() + run.generation()
+    assert "is gone while playing" in run.generation()
+    assert "its lease of 12 s is over" in run.generation()
     assert_nothing_lost(run, undisturbed)
-    until = time.monotonic() + 60
-    while is_there(last["pid"]) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not is_there(last["pid"]), "a worker outlives its run"
+    wait_until_gone(last["pid"], "a worker outlives the process that asked it")
+
+
+def test_the_trainer_loses_its_node_and_another_one_hangs_and_results_are_equal(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    cluster, nodes = three_nodes(head={"num_cpus": 0}, others={"num_cpus": 3})
+    try:
+        few = ("--set", "ray.workers=2", "--set", "ray.silence_s=30")
+        run = Run(tmp_path, "--ray", cluster.address, *few, held=True)
+        run.let(taken=2, played=1)
+        run.wait_for(lambda row: busy(row, "playing", update=2))
+        lose(cluster, nodes.pop(parent_of(run.trainer())), run.trainer())
+
+        second = run.trainer(2)
+        assert parent_of(second) in nodes
+        run.let(taken=3, played=2)
+        run.wait_for(lambda row: busy(row, "playing", update=3))
+        stop(second)
+        third = run.trainer(3)
+        wait_until_gone(second, "a trainer that hung keeps its place")
+
+        run.let()
+        assert run.end() == 0, run.log.read_text() + run.generation()
+        told = run.log.read_text()
+        assert "the trainer is gone: " in told
+        assert "the trainer said nothing for 30 s; starting it again (1 of 3)" in told
+        assert_nothing_lost(run, undisturbed)
+        wait_until_gone(third, "a trainer outlives its run")
+    finally:
+        cluster.shutdown()
+
+
+def test_an_interrupted_command_ends_all_of_it_and_the_same_command_goes_on(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    options = ("--ray", "local", "--set", "ray.workers=2")
+    run = Run(tmp_path, *options, held=True)
+    run.let(taken=2, played=1)
+    worker = run.wait_for(lambda row: busy(row, "playing", update=2))
+    pids = worker["pid"], run.trainer(), run.dispatcher()
+    run.process.send_signal(signal.SIGINT)
+    assert run.end() == 130, run.log.read_text()
+    assert "srl train: interrupted. The same command continues" in run.log.read_text()
+    for pid in pids:
+        wait_until_gone(pid, "a process outlives the command")
+
+    again = Run(tmp_path, *options, held=True)
+    again.let()
+    assert again.end() == 0, again.log.read_text()
+    assert_nothing_lost(again, undisturbed)
+
+
+def test_a_cluster_without_room_for_the_trainer_is_said_in_one_line(tmp_path: Path) -> None:
+    run = Run(tmp_path, "--ray", "local", "--set", "ray.trainer_gpus=64", "--set", "ray.start_s=6")
+    assert run.end() == 2
+    told = run.log.read_text()
+    assert "srl train: ray: the cluster has no room for the trainer, {'CPU': 1.0, 'GPU': 64" in told
+    assert "Traceback" not in told
 
 
 def test_each_worker_is_a_process_with_one_thread_of_arithmetic(tmp_path: Path) -> None:
-    run = Run(tmp_path, "--ray", "local", "--set", "ray.workers=2", "--set", "updates=1")
-    rows: dict[int, dict[str, Any]] = {}
-    while run.process.poll() is None:
-        rows |= {place: row for place, row in run.workers().items() if "pid" in row}
-        time.sleep(0.05)
+    run = Run(tmp_path, "--ray", "local", "--set", "ray.workers=2", "--set", "updates=1", held=True)
+    rows = [run.wait_for(lambda row, n=n: row["worker"] == n and "pid" in row) for n in (0, 1)]
+    run.let()
     assert run.end() == 0, run.log.read_text()
-    assert len({row["pid"] for row in rows.values()}) == 2
-    assert {row["omp_num_threads"] for row in rows.values()} == {"1"}
-    assert {row["threads"] for row in rows.values()} == {1}
+    assert len({row["pid"] for row in rows}) == 2
+    assert {row["omp_num_threads"] for row in rows} == {"1"}
+    assert {row["threads"] for row in rows} == {1}

@@ -1,0 +1,16 @@
+"""How a run ended; light, for whoever only waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run ended that came to its end."""
+
+    learned: bool
+    """Somebody took a step."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Learner -> why it took none in the last update."""
