@@ -123,17 +123,11 @@ SITE := import site; print(site.getsitepackages()[0])
 ray: .venv-ray/.installed ## Make .venv-ray and run the tests that need a Ray cluster, of this machine's processes
 	.venv-ray/bin/python -m pytest -m ray tests/cluster
 
-# Of other trainers only what calls an environment: the rest wants CUDA. On Python 3.11 pydantic refuses the
-# TypedDict that SkyRL uses, hence typed.pth. verifiers needs other versions of what is in .venv, so it lies apart.
-DOORS := aiofiles aiohappyeyeballs aiohttp aiosignal anthropic 'antlr4-python3-runtime==4.13.*' blinker colorama colorlog \
-	distro einops fastapi fastuuid flask frozenlist func_timeout h2 h5py httpcore httpx hydra-core==1.4.0.dev1 hyperframe \
-	importlib_metadata itsdangerous lark lazy-importer 'litellm==1.81.*' llvmlite loguru msgpack msgspec multidict numba \
-	omegaconf opentelemetry-api orjson propcache pybind11 pydantic-settings ray redis setproctitle starlette swanlab \
-	tenacity tensorboardX tiktoken torchdata trackio uvicorn uvloop wandb werkzeug yarl zipp zstandard
-.venv-doors/.installed: $(STAMP)
+# On Python 3.11 pydantic refuses the TypedDict that SkyRL uses, hence typed.pth. verifiers needs other versions of
+# what is in .venv, so it lies apart.
+.venv-doors/.installed: constraints-doors.txt $(STAMP)
 	test -x .venv-doors/bin/python || $(BIN)/python -m venv .venv-doors
-	.venv-doors/bin/python -m pip install --quiet --progress-bar off --no-deps 'skyrl-gym==0.4.*' 'skyrl==0.3.*' \
-		'areal==1.0.*' $(DOORS)
+	.venv-doors/bin/python -m pip install --quiet --progress-bar off --no-deps --requirement constraints-doors.txt
 	echo "import site; site.addsitedir('$$($(BIN)/python -c '$(SITE)')')" > $$(.venv-doors/bin/python -c '$(SITE)')/beside.pth
 	echo "import typing, typing_extensions as e; typing.TypedDict = e.TypedDict" > $$(.venv-doors/bin/python -c '$(SITE)')/typed.pth
 	@touch $@
@@ -147,6 +141,9 @@ DOORS := aiofiles aiohappyeyeballs aiohttp aiosignal anthropic 'antlr4-python3-r
 doors: .venv-doors/.installed .venv-verifiers/.installed ## Make .venv-doors and .venv-verifiers, play our games through other trainers
 	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_skyrl_environment.py \
 		tests/srl_envs/adapters/test_areal_agent.py
+	.venv-doors/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verl_environment.py \
+		tests/srl_envs/adapters/test_verl_loop.py tests/srl_agents/exports/test_verl_batches.py \
+		tests/srl_agents/exports/test_verl_adapters.py
 	.venv-verifiers/bin/python -m pytest -m "slow or not slow" tests/srl_envs/adapters/test_verifiers_environment.py
 
 bench: install ## Measure speed against peers (textarena, plain TRL)

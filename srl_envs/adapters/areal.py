@@ -38,14 +38,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from srl_envs.bots import bot_of
+from srl_envs.adapters.asked_episode import AskedEpisode
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, NeighbourError
 from srl_envs.making import make
+from srl_envs.parallel import GameEnv
 from srl_envs.registry import Policy
-from srl_envs.seating import require_policy, require_seat
+from srl_envs.seating import require_opponents
 
 
 class SRLAgent:
@@ -86,10 +85,8 @@ class SRLAgent:
         self._env_id, self._options = env_id, dict(options or {})
         self._opponents = {_seat(key): policy for key, policy in (opponents or {}).items()}
         self._discount, self._style, self._sampling = turn_discount, export_style, sampling
-        env: Any = make(env_id, **self._options)
-        for seat, policy in self._opponents.items():
-            require_seat(env, f"opponents[{seat!r}]", seat)
-            require_policy(env.env_spec, f"opponents[{seat}]", policy)
+        env = make(env_id, **self._options)
+        require_opponents(env, self._opponents)
         if len(self._opponents) == len(env.possible_agents):
             raise ConfigError(
                 f"every seat of {env_id} has an opponent: leave one to AReaL's policy."
@@ -116,44 +113,39 @@ class SRLAgent:
                 "the row has no column `seed` (see srl_envs.adapters.areal.rows): without it the samples "
                 "of one group would play different deals."
             )
-        env: Any = make(self._env_id, split=data.get("split") or "train", **self._options)
+        env = make(self._env_id, **self._options)
         try:
             async with _requests(areal) as ask:
-                said = await self._play(env, int(data["seed"]), ask)
+                said = await self._play(env, data, ask)
         finally:
             env.close()
         return handed_in(said, discount=self._discount, whole=self._style == "concat")
 
-    async def _play(self, env: Any, seed: int, ask: _Requests) -> list[Completion]:
-        roles = env.possible_agents
-        bots = {roles[s]: self._opponent(env, s, seed) for s in self._opponents}
-        talks: dict[str, list[dict[str, Any]]] = {r: [] for r in roles if r not in bots}
+    async def _play(self, env: GameEnv, row: Mapping[str, Any], ask: _Requests) -> list[Completion]:
+        asked = [s for s in range(len(env.possible_agents)) if s not in self._opponents]
+        episode = await asyncio.to_thread(
+            AskedEpisode,
+            env,
+            asked=asked,
+            opponents=self._opponents,
+            seed=int(row["seed"]),
+            split=row.get("split") or "train",
+        )
+        talks: dict[int, list[dict[str, Any]]] = {seat: [] for seat in asked}
         said: list[Completion] = []
-        observations, _ = env.reset(seed=seed)
-        while env.agents:
-            texts = {r: seen["text"] for r, seen in observations.items() if seen["can_act"]}
-            replies: dict[str, str] = {}
-            for role in (role for role in texts if role in talks):
-                talks[role].append({"role": "user", "content": texts[role]})
-                named, message = await ask.completion(talks[role], self._sampling)
-                talks[role].append(message)
-                said.append(Completion(named, role))
-                replies[role] = str(message.get("content") or "")
-            for role in (role for role in texts if role in bots):
-                replies[role] = await asyncio.to_thread(bots[role], texts[role])
-            observations, _, _, _, infos = await asyncio.to_thread(env.step, replies)
-            for role in talks:
-                own = [one for one in said if one.role == role]
-                if own:
-                    own[-1].paid += sum(infos[role]["reward_components"].values())
+        before: list[float] = []  # what its seat had been paid when a reply was asked for
+        while episode.waiting:
+            seat, text = episode.waiting
+            before.append(episode.paid[seat] if talks[seat] else 0.0)
+            talks[seat].append({"role": "user", "content": text})
+            named, message = await ask.completion(talks[seat], self._sampling)
+            talks[seat].append(message)
+            said.append(Completion(named, seat))
+            await asyncio.to_thread(episode.reply, str(message.get("content") or ""))
+        later = list(episode.paid)
+        for one, had in zip(reversed(said), reversed(before), strict=True):
+            one.paid, later[one.seat] = later[one.seat] - had, had
         return said
-
-    def _opponent(self, env: Any, seat: int, seed: int) -> Policy:
-        policy = self._opponents[seat]
-        if not isinstance(policy, str):
-            return policy
-        drawn = int(np.random.SeedSequence([seed, seat]).generate_state(1)[0])
-        return bot_of(env.env_spec, policy, seed=drawn)
 
 
 @dataclass(slots=True)
@@ -161,7 +153,7 @@ class Completion:
     """One reply, in the order of asking."""
 
     id: str
-    role: str
+    seat: int
     paid: float = 0.0
     """What its seat was paid between it and the seat's next reply."""
 
@@ -174,13 +166,13 @@ def handed_in(said: list[Completion], *, discount: float, whole: bool) -> dict[s
         discount: by which AReaL multiplies what later completions earn.
         whole: a seat's last reply is to have all that the seat was paid, not what it was paid from then on.
     """
-    returns: dict[str, float] = {}
+    returns: dict[int, float] = {}
     wanted: list[float] = []
     for one in reversed(said):
-        last = one.role not in returns
-        returns[one.role] = one.paid + discount * returns.get(one.role, 0.0)
-        everything = sum(other.paid for other in said if other.role == one.role)
-        wanted.append(everything if whole and last else returns[one.role])
+        last = one.seat not in returns
+        returns[one.seat] = one.paid + discount * returns.get(one.seat, 0.0)
+        everything = sum(other.paid for other in said if other.seat == one.seat)
+        wanted.append(everything if whole and last else returns[one.seat])
     wanted.reverse()
     later = [*wanted, 0.0][1:]
     return {

@@ -65,15 +65,16 @@ _OUTCOME = "srl_outcome"
 
 
 @inspect_ai.task
-def collection(name: str, data: str, limit: int = 0) -> inspect_ai.Task:
+def collection(name: str, data: str, limit: int = 0, held_out: bool = False) -> inspect_ai.Task:
     """The rows of a collection, each asked once and judged by its rule.
 
     Args:
         name: of `srl_envs.questions.COLLECTIONS`.
         data: its JSONL file.
         limit: most rows, from the first; 0 takes all.
+        held_out: only rows that no game trains on.
     """
-    asked, _ = questions.read_questions(name, Path(data))
+    asked, _ = questions.read_questions(name, Path(data), held_out=held_out)
     samples = [
         Sample(id=question.id, input=question.text, metadata=dict(question.fields))
         for question in (asked[:limit] if limit else asked)

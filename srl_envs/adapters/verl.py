@@ -1,4 +1,4 @@
-"""Our environments for veRL: rows of prompts with a rule that scores replies, as its Parquet files have them.
+"""Our environments for veRL: rows that name episodes, as its Parquet files have them, and a rule of rewards.
 
 How the concepts map:
 
@@ -9,14 +9,16 @@ row of the dataset         the first thing that one seat sees in the episode of 
 ``prompt``                 that text, as one message of a user
 ``reward_model``           ``style: rule``; ``ground_truth`` names the episode, as JSON
 ``custom_reward_function`` `compute_score`: plays the reply in that episode and pays what the rules pay
+``agent_name``             the loop of `srl_envs.adapters.verl_loop`, which plays games of several turns
 =========================  =======================================================================
 
     data.train_files=train.parquet
-    custom_reward_function.path=.../srl_envs/adapters/verl.py custom_reward_function.name=compute_score
+    reward.custom_reward_function.path=pkg://srl_envs.adapters.verl
+    reward.custom_reward_function.name=compute_score
 
 Limits. veRL's reward function sees one reply, so the seat must be asked once: `rows` plays an episode and
-refuses an environment that asks again. The other seats are bots, not copies of the policy in training. A
-failure of ours is an exception, which ends veRL's step: it has no way to leave out a row.
+refuses an environment that asks again, unless the agent loop is to play it. A failure of ours is an
+exception, which ends veRL's step: its reward function has no way to leave out a row.
 
 Source: ``verl/utils/dataset/rl_dataset.py`` and ``verl/experimental/reward_loop`` of verl 0.9. verl itself
 is not imported.
@@ -24,21 +26,23 @@ is not imported.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from srl_envs.adapters.named_episode import POLICY, NamedEpisode
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
-from srl_envs.making import make, make_bot
-from srl_envs.registry import Policy
-from srl_envs.single import GameSingle
+from srl_envs.grammar import action
+from srl_envs.making import make
+from srl_envs.parallel import GameEnv
 
 SOURCE = "srl_envs/"
 """Begins ``data_source``; the environment's id follows."""
-_LONGEST = 1000
-"""Replies after which an episode counts as endless."""
+AGENT_LOOP = "srl_game"
+"""``agent_name`` of rows that `srl_envs.adapters.verl_loop.GameLoop` plays."""
 
 
 def rows(
@@ -47,45 +51,65 @@ def rows(
     *,
     split: Split = "train",
     seat: int = 0,
-    opponents: str | None = None,
+    opponents: Mapping[int, str] | str | None = None,
+    agent_loop: bool = False,
+    system: str = "",
     **options: Any,
 ) -> list[dict[str, Any]]:
     """One row per seed, for `write_rows`.
 
     Args:
-        env_id: a registered id, of a game that asks the seat once.
+        env_id: a registered id, of a game that asks the seat once unless ``agent_loop``.
         seeds: of the episodes.
         split: of the tasks.
-        seat: whose reply is scored.
-        opponents: bot that plays all other seats; random legal moves by default.
+        seat: whose replies are generated and learned.
+        opponents: seat -> bot's name, or one for all other seats; random legal moves by default. With
+            ``agent_loop`` also "policy": the policy in training plays that seat, and learns nothing there.
+        agent_loop: whether `srl_envs.adapters.verl_loop.GameLoop` plays the rows, over all turns.
+        system: text of a system message; none if empty.
         **options: as in `srl_envs.make`.
 
     Raises:
-        ConfigError: the seat is asked more than once, or there are no seeds.
+        UnknownEnvironmentError: no such id.
+        UnknownPolicyError: the environment has no such bot.
+        ConfigError: the seat is asked more than once, or never; a seat, an opponent or an option is
+            impossible; or there are no seeds.
     """
-    made = []
-    options = {"invalid": "forfeit", **options}  # there is no second try
-    view = GameSingle(make(env_id, **options), seat=seat, opponents=opponents)
+    if not agent_loop:
+        options = {"invalid": "forfeit", **options}  # there is no second try
+    env = make(env_id, **options)
     try:
+        others = _opponents(env, seat, opponents)
+        if POLICY in others.values() and not agent_loop:
+            raise ConfigError(
+                f"opponents={opponents!r}: a reward function cannot ask the policy; use agent_loop=True."
+            )
+        head = [{"role": "system", "content": system}] if system else []
+        made = []
         for index, seed in enumerate(seeds):
-            seen, _ = view.reset(seed=seed, options={"split": split})
-            named = {
-                "env_id": env_id, "seed": seed, "split": split, "seat": seat,
-                "opponents": opponents, "options": options,
-            }  # fmt: skip
+            named = NamedEpisode(env_id, seed, split, seat, others, options)
+            episode = named.start(env, self_play=False)
+            if episode.waiting is None:
+                raise ConfigError(
+                    f"{env_id}, seed {seed}: the game ends before seat {seat} is asked."
+                )
+            user = {"role": "user", "content": episode.waiting[1]}
             made.append(
                 {
                     "data_source": SOURCE + env_id,
-                    "prompt": [{"role": "user", "content": str(seen["text"])}],
+                    "prompt": [*head, user],
                     "ability": "game",
-                    "reward_model": {"style": "rule", "ground_truth": json.dumps(named)},
+                    "reward_model": {"style": "rule", "ground_truth": named.text()},
                     "extra_info": {"split": split, "index": index, "seed": seed},
+                    **({"agent_name": AGENT_LOOP} if agent_loop else {}),
                 }
             )
-            if index == 0:
-                _require_one_reply(view, make_bot(env_id, "random", seed=0))
+            if index == 0 and not agent_loop:
+                episode.reply(action(env.sample_legal(seat, np.random.default_rng(0))))
+                if episode.waiting:
+                    raise _asks_again(env_id)
     finally:
-        view.close()
+        env.close()
     if not made:
         raise ConfigError("no seeds: give one per row.")
     return made
@@ -123,29 +147,28 @@ def compute_score(
     """
     if not data_source.startswith(SOURCE):
         raise ConfigError(f"data_source {data_source!r} is not ours: rows come from `rows`.")
-    named = json.loads(ground_truth)
-    env = make(named["env_id"], **named["options"])
-    view = GameSingle(env, seat=named["seat"], opponents=named["opponents"])
+    named = NamedEpisode.of_row(ground_truth)
+    env = named.make()
     try:
-        view.reset(seed=named["seed"], options={"split": named["split"]})
-        _, reward, terminated, truncated, _ = view.step(solution_str)
-        if not (terminated or truncated):
-            raise _asks_again(named["env_id"])
-        return float(reward)
+        episode = named.start(env, self_play=False)
+        episode.reply(solution_str)
+        if episode.waiting:
+            raise _asks_again(named.env_id)
+        return episode.paid[named.seat]
     finally:
-        view.close()
+        env.close()
 
 
-def _require_one_reply(view: GameSingle, bot: Policy) -> None:
-    """Refuse a game that asks the seat again after a bot's reply."""
-    seen = view.env.observation(view.env.possible_agents[view.seat])
-    _, _, terminated, truncated, _ = view.step(bot(str(seen["text"])))
-    if not (terminated or truncated):
-        raise _asks_again(view.env.env_spec.id)
+def _opponents(
+    env: GameEnv, seat: int, opponents: Mapping[int, str] | str | None
+) -> dict[int, str]:
+    if isinstance(opponents, str):
+        return {other: opponents for other in range(len(env.possible_agents)) if other != seat}
+    return dict(opponents or {})
 
 
 def _asks_again(env_id: str) -> ConfigError:
     return ConfigError(
-        f"{env_id} asks its seat more than once, and veRL's reward function sees one reply. Use options with "
-        "which it asks once, such as math_duel-v0 with problems=1, or train with `srl train`."
+        f"{env_id} asks its seat more than once, and veRL's reward function sees one reply. Make rows with "
+        "agent_loop=True, or use options with which it asks once, such as math_duel-v0 with problems=1."
     )

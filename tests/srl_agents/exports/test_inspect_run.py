@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from srl_agents.engines.protocol import GenerationRequest
 from srl_agents.engines.scripted import ScriptedEngine
 from srl_agents.exports.inspect_run import PYTHON, Measured, interpreter, measure
 from srl_envs.errors import ConfigError, ModelError, SRLError
+from srl_envs.families.reasoning.math_duel import MathDuel
+from srl_envs.questions import read_questions
 
 HAS_INSPECT = PYTHON in os.environ or importlib.util.find_spec("inspect_ai") is not None
 
@@ -102,6 +106,25 @@ def test_a_plan_that_cannot_be_is_refused_before_anything_is_loaded(
 ) -> None:
     with pytest.raises(SRLError, match=says):
         planned(EvalOptions(tasks=tasks, opponents=opponents, data=tmp_path))
+
+
+def test_a_run_is_measured_on_rows_that_it_did_not_train_on(tmp_path: Path) -> None:
+    rows = [{"question": f"Question {n}?", "answer": "#### 4"} for n in range(60)]
+    file = tmp_path / "gsm8k.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    game = f"name: a\nenv: math_duel-v0\nenv_options: {{players: 1, tasks: 'gsm8k:{file}'}}\n"
+    (tmp_path / "recipe.yaml").write_text(f"{game}model: tiny\nlearners: [alice]\n")
+    options = EvalOptions(tasks="gsm8k", data=tmp_path, run=tmp_path)
+
+    assert [task["held_out"] for task in planned(options)] == [True]
+    assert [task["held_out"] for task in planned(replace(options, rows="all"))] == [False]
+    assert [task["held_out"] for task in planned(replace(options, run=None))] == [False]
+    asked, _ = read_questions("gsm8k", file, held_out=True)
+    duel = MathDuel(players=1, tasks=f"gsm8k:{file}")
+    assert duel.task_report is not None
+    eval_texts = [problem.text for problem in duel.task_report.splits["eval"]]
+    assert sorted(question.asks for question in asked) == sorted(eval_texts)
+    assert 0 < len(asked) < 30
 
 
 @pytest.mark.slow

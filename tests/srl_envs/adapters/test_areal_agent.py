@@ -57,23 +57,23 @@ def bot(env_id: str, text: str) -> str:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.floats(-1, 1)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 2), st.floats(-1, 1)), max_size=12),
     st.floats(0.1, 1),
     st.booleans(),
 )
 def test_what_areal_adds_up_is_each_seats_own_return(
-    paid: list[tuple[str, float]], discount: float, whole: bool
+    paid: list[tuple[int, float]], discount: float, whole: bool
 ) -> None:
-    said = [Completion(str(number), role, pay) for number, (role, pay) in enumerate(paid)]
+    said = [Completion(str(number), seat, pay) for number, (seat, pay) in enumerate(paid)]
     rewards = handed_in(said, discount=discount, whole=whole)
     assert list(rewards) == [one.id for one in said]
     total = 0.0
     for number in reversed(range(len(said))):  # InteractionCache.apply_reward_discount
         total = total * discount + rewards[str(number)]
-        own = [one for one in said[number:] if one.role == said[number].role]
+        own = [one for one in said[number:] if one.seat == said[number].seat]
         due = sum(one.paid * discount**turn for turn, one in enumerate(own))
         if whole and len(own) == 1:
-            due = sum(one.paid for one in said if one.role == said[number].role)
+            due = sum(one.paid for one in said if one.seat == said[number].seat)
         assert total == pytest.approx(due, abs=1e-9)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import srl_envs
 from srl_envs.adapters import verl as door
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, SRLError
 
 pytest.importorskip("pyarrow")
 ENV = "math_duel-v0"
@@ -34,6 +34,29 @@ def test_games_of_several_turns_and_foreign_rows_are_refused() -> None:
         door.rows(ENV, [])
     with pytest.raises(ConfigError, match="is not ours"):
         door.compute_score("openai/gsm8k", "4", "{}")
+    with pytest.raises(ConfigError, match="names no episode"):
+        door.compute_score("srl_envs/math_duel-v0", "4", '{"seed": 3}')
+    with pytest.raises(ConfigError, match="agent_loop=True"):
+        door.rows(ENV, [1], opponents="policy", problems=1)
+
+
+def test_rows_of_the_agent_loop_name_it_and_games_of_several_turns() -> None:
+    (row,) = door.rows(
+        "connect_four-v0", [3], seat=1, opponents={0: "middle"}, agent_loop=True, system="Win."
+    )
+    assert row["agent_name"] == "srl_game"
+    assert row["prompt"][0] == {"role": "system", "content": "Win."}
+    assert row["prompt"][1]["content"].count("O") > 1  # the other seat has moved
+    named = json.loads(row["reward_model"]["ground_truth"])
+    assert (named["opponents"], named["options"]) == ({"0": "middle"}, {})
+    for wrong, reason in (
+        ({"seat": 2}, "seats 0 to 1"),
+        ({"opponents": {0: "policy"}}, "seat 0 is the one that learns"),
+        ({"opponents": {2: "policy"}}, "seats 0 to 1"),
+        ({"opponents": "strng"}, "no bot"),
+    ):
+        with pytest.raises(SRLError, match=reason):
+            door.rows("connect_four-v0", [1], agent_loop=True, **wrong)  # type: ignore[arg-type]
 
 
 def test_verl_reads_the_file_and_calls_the_reward(tmp_path: Path) -> None:
@@ -54,7 +77,7 @@ def test_verl_reads_the_file_and_calls_the_reward(tmp_path: Path) -> None:
     row = dataset[2]
     assert row["raw_prompt"][0]["role"] == "user"
     assert row["extra_info"]["seed"] == 2
-    named = {"path": str(Path(door.__file__)), "name": "compute_score"}
+    named = {"path": "pkg://srl_envs.adapters.verl", "name": "compute_score"}
     reward = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": named}}))
     reply = srl_envs.make_bot(ENV, "strong")(row["raw_prompt"][0]["content"])
     paid = [
