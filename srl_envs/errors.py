@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 from os import PathLike, fsdecode
+from typing import Any
 
 
 class SRLError(Exception):
@@ -86,6 +88,11 @@ class FaultError(ModelError):
     ) -> None:
         super().__init__(message)
         self.fault, self.learner, self.since = fault, learner, since
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors of other processes arrive as bytes."""
+        made = partial(FaultError, fault=self.fault, learner=self.learner, since=self.since)
+        return made, (str(self),)
 
 
 class MemoryLimitError(SRLError, MemoryError):

@@ -318,6 +318,12 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         """A random legal action body for a seat on move, drawn from ``rng``."""
         return self.game.sample(self._state, seat, rng)
 
+    def leaving(self, seat: int) -> tuple[float, ...]:
+        """What every seat would be paid, beside what it was paid, if ``seat`` left now; the game goes on."""
+        self._require_started()
+        due = self.game.forfeit(self._state, seat)
+        return tuple(map(sub, due, self.paid))
+
     def render(self) -> str | None:
         """The whole position as a spectator sees it: returned for "ansi", printed for "human"."""
         self._require_started()

@@ -15,11 +15,12 @@ from typing import Any
 
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.families.reasoning.word_problems import read_gsm8k
-from srl_envs.task_rows import Rejected, Row, read_rows
+from srl_envs.task_rows import Rejected, Row, is_held_out, read_rows
 
 _FINAL = "\n\nYou may think first. End with the final answer as \\boxed{...}."
 _PROGRAM = "Reply with the whole function in one ```python block."
 _CODE_LIMITS = {"cpu_s": 5.0, "memory_mib": 512}
+_NAME_FOLDER = "Name the folder of its file with --data."
 _FOUND_IN = ("{name}.jsonl", "{name}.jsonl.gz", "{name}/test.jsonl", "{name}/test.jsonl.gz")
 
 
@@ -32,6 +33,8 @@ class Question:
     """What a model reads."""
     fields: Mapping[str, Any]
     """What the collection's rubric reads beside the reply."""
+    asks: str
+    """What games over the same row ask, by which they divide rows into those to train on and the others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,15 +68,24 @@ def find_file(name: str, folder: Path) -> Path:
     Raises:
         ConfigError: there is none; says which names were looked for.
     """
+    if not folder.is_dir():
+        raise ConfigError(f"{name}: there is no folder {folder}. {_NAME_FOLDER}")
     places = [*collection(name).files, *(place.format(name=name) for place in _FOUND_IN)]
     for place in places:
         if (folder / place).is_file():
             return folder / place
-    raise ConfigError(f"{name}: {folder} holds none of {', '.join(places)}.")
+    raise ConfigError(f"{name}: {folder} holds none of {', '.join(places)}. {_NAME_FOLDER}")
 
 
-def read_questions(name: str, path: Path) -> tuple[list[Question], list[Rejected]]:
-    """All questions of a file, and the rows that cannot be asked.
+def read_questions(
+    name: str, path: Path, *, held_out: bool = False
+) -> tuple[list[Question], list[Rejected]]:
+    """The questions of a file, and the rows that cannot be asked.
+
+    Args:
+        name: of a collection.
+        path: of its file.
+        held_out: only questions that no game trains on.
 
     Raises:
         ConfigError: no such collection or file, or a row is not of the format.
@@ -85,7 +97,7 @@ def read_questions(name: str, path: Path) -> tuple[list[Question], list[Rejected
         found = chosen.read(row)
         if isinstance(found, Rejected):
             rejected.append(found)
-        else:
+        elif not held_out or is_held_out(found.asks):
             asked.append(found)
     return asked, rejected
 
@@ -94,18 +106,23 @@ def _gsm8k(row: Row) -> Question | Rejected:
     found = read_gsm8k(row)
     if isinstance(found, Rejected):
         return found
-    return Question(found.id, f"{found.text}{_FINAL}", {"answer": found.reference})
+    return Question(found.id, f"{found.text}{_FINAL}", {"answer": found.reference}, found.text)
 
 
 def _math(row: Row) -> Question:
-    return Question(row.where, f"{row.text('problem')}{_FINAL}", {"answer": row.text("answer")})
+    return Question(
+        row.where,
+        f"{row.text('problem')}{_FINAL}",
+        {"answer": row.text("answer")},
+        row.text("problem"),
+    )
 
 
 def _humaneval(row: Row) -> Question:
     prompt = row.text("prompt")
     tests = f"{row.text('test')}\ncheck({row.text('entry_point')})\n"
     text = f"Complete this Python function. {_PROGRAM}\n\n```python\n{prompt.rstrip()}\n```"
-    return Question(row.text("task_id"), text, {"prompt": prompt, "tests": tests})
+    return Question(row.text("task_id"), text, {"prompt": prompt, "tests": tests}, prompt)
 
 
 def _mbpp(row: Row) -> Question:
@@ -123,6 +140,7 @@ def _mbpp(row: Row) -> Question:
         str(row.fields.get("task_id", row.where)),
         text,
         {"prompt": prompt, "tests": "\n".join(tests)},
+        task,
     )
 
 

@@ -47,6 +47,22 @@ def require_policy(spec: EnvSpec, place: str, policy: object) -> None:
         )
 
 
+def require_opponents(env: GameEnv, opponents: Mapping[int, Policy | str]) -> None:
+    """Refuse opponents that cannot be seated; seats may be left out.
+
+    Raises:
+        ConfigError: there is no such seat, or a policy is neither a bot's name nor callable.
+        UnknownPolicyError: no bot has this name.
+    """
+    if not isinstance(opponents, Mapping):
+        raise ConfigError(
+            f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: policy}}."
+        )
+    for seat, policy in opponents.items():
+        require_seat(env, f"opponents[{seat!r}]", seat)
+        require_policy(env.env_spec, f"opponents[{seat}]", policy)
+
+
 def require_seated(env: GameEnv, policies: Mapping[int, Policy | str]) -> None:
     """Refuse policies that do not fill the seats of ``env``, as `srl_envs.play` takes them.
 

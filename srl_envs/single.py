@@ -12,7 +12,7 @@ from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
 from srl_envs.parallel import GameEnv, Observation
 from srl_envs.registry import Policy
-from srl_envs.seating import require_policy, require_seat
+from srl_envs.seating import require_opponents, require_seat
 
 
 class GameSingle(gym.Env[Observation, str]):
@@ -96,9 +96,7 @@ class GameSingle(gym.Env[Observation, str]):
 
     def forfeit(self) -> float:
         """What leaving now would pay, beside what this seat was paid already; the game goes on."""
-        state = self.env.game.decode(self.env.get_state()["state"])
-        due = self.env.game.forfeit(state, self.seat)[self.seat]
-        return float(due - self.env.paid[self.seat])
+        return float(self.env.leaving(self.seat)[self.seat])
 
     def render(self) -> Any:
         """The whole position; see `GameEnv.render`."""
@@ -138,15 +136,9 @@ def _checked(
     env: GameEnv, seat: int, opponents: Mapping[int, str | Policy]
 ) -> Mapping[int, str | Policy]:
     """The opponents; a wrong one fails here, not in the middle of an episode."""
-    if not isinstance(opponents, Mapping):
+    require_opponents(env, opponents)
+    if seat in opponents:
         raise ConfigError(
-            f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: policy}}."
+            f"opponents[{seat}]: seat {seat} is the caller's; name a seat other than {seat}."
         )
-    for other, policy in opponents.items():
-        require_seat(env, f"opponents[{other!r}]", other)
-        if other == seat:
-            raise ConfigError(
-                f"opponents[{other}]: seat {seat} is the caller's; name a seat other than {seat}."
-            )
-        require_policy(env.env_spec, f"opponents[{other}]", policy)
     return opponents

@@ -181,15 +181,19 @@ def check_collection(
     tasks: list[T] = []
     rejected: list[Rejected] = []
     seen: dict[str, str] = {}
+    read_in: list[tuple[str, T | Rejected]] = []
     for row in read_rows(path):
         found = read(row)
         if found.id in seen:
             row.refuse(f"the id {found.id!r} stands at {seen[found.id]} already")
         seen[found.id] = row.where
+        read_in.append((row.where, found))
+    # a broken row is told before any reference is run, which takes longer
+    for where, found in read_in:
         if isinstance(found, Rejected):
             rejected.append(found)
         elif reason := judge(found):
-            rejected.append(Rejected(row.where, found.id, reason))
+            rejected.append(Rejected(where, found.id, reason))
         else:
             tasks.append(found)
     return TaskReport(source, tuple(tasks), tuple(rejected), split_tasks(tasks))
@@ -203,7 +207,7 @@ def split_tasks(tasks: Sequence[T]) -> dict[Split, tuple[T, ...]]:
     """
     digests = [_digest(task.text) for task in tasks]
     distinct = sorted(set(digests))
-    held_back = {digest for digest in distinct if int(digest, 16) % EVAL_ONE_IN == 0}
+    held_back = {digest for digest in distinct if _is_for_eval(digest)}
     if distinct and not held_back:
         held_back = {distinct[0]}
     elif len(held_back) == len(distinct) > 1:
@@ -212,6 +216,15 @@ def split_tasks(tasks: Sequence[T]) -> dict[Split, tuple[T, ...]]:
     for task, digest in zip(tasks, digests, strict=True):
         sides["eval" if digest in held_back else "train"].append(task)
     return {name: tuple(side) for name, side in sides.items()}
+
+
+def is_held_out(text: str) -> bool:
+    """Whether `split_tasks` keeps what asks this for eval, wherever it leaves both splits a row."""
+    return _is_for_eval(_digest(text))
+
+
+def _is_for_eval(digest: str) -> bool:
+    return int(digest, 16) % EVAL_ONE_IN == 0
 
 
 def _digest(text: str) -> str:

@@ -48,6 +48,13 @@ class Arena:
         """Whether it has one seat: a task, in which nobody is met."""
         return self.seats == 1
 
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Seats that one of two agents begins at in turn: one of each team, where a side is held together."""
+        if self.teams:
+            return tuple(self.teams.index(team) for team in sorted({*self.teams}))
+        return tuple(range(self.seats))
+
     def training_options(self, level: int) -> dict[str, Any]:
         """Options of a training match."""
         return self.levels[level] if self.levels else self.options

@@ -49,7 +49,7 @@ class EvaluationSchedule:
         """Mirrored matches in one game, or in all: every pairing on every seed in all seat rotations.
 
         With more than two seats, the first agent of a pairing holds one seat and the second the
-        others; with teams, each holds its team's seats. In a game of one seat nobody is met: every
+        others; with teams, each holds every team's seats in turn. In a game of one seat nobody is met: every
         agent of the pairings has each seed to itself, once.
         """
         return [
@@ -69,7 +69,7 @@ class EvaluationSchedule:
             for game in (self._arenas.all if arena is None else (arena,))
             for number, (a, b) in enumerate(_alone(pairings) if game.alone else pairings)
             for seed in seeds
-            for turn in range(1 if a == b else game.seats)
+            for turn in ((0,) if a == b else game.turns)
             if self._may_all_sit(seats := _lineup(game, a, b, turn))
         ]
 

@@ -93,7 +93,8 @@ class Population:
         """Match ``number``; None while results of earlier blocks are missing."""
         if number // self.settings.block > self.revision:
             return None
-        unit, turn = divmod(number, self.arena.seats)
+        unit, place = divmod(number, len(self.arena.turns))
+        turn = self.arena.turns[place]
         share = self.settings.evaluation_share
         counted = int(unit * share + 1e-9)
         if int((unit + 1) * share + 1e-9) > counted:

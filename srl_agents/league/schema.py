@@ -209,6 +209,25 @@ def take_lock(path: Path) -> int:
     return descriptor
 
 
+def has_writer(path: Path) -> bool:
+    """Whether a living process holds the writer's lock of a store.
+
+    Args:
+        path: the lock, as in `take_lock`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def acknowledged(descriptor: int) -> int:
     """Matches that writers of this store acknowledged, as its lock says; 0 if it says nothing."""
     found = _MARK.match(os.pread(descriptor, 100, 0).decode(errors="replace"))

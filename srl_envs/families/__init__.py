@@ -27,6 +27,7 @@ register(
         "rows": "height of the board, 4 to 9 (6)",
         "cols": "width of the board, 4 to 9 (7)",
         "k": "pieces in a line that win, 3 to 5 (4)",
+        "players": "2, or 4 on two sides of two (2)",
     },
     numeric=f"{_NUMERIC}.board:ConnectFourFeatures",
 )
@@ -67,10 +68,11 @@ register(
         "held_out": f"{_CODING}.code_duel_bots:held_out_bot",
     },
     options={
+        "players": "2, or 1 to write alone, without attacks, paid by the share of right answers (2)",
         "difficulty": "1 to 5 (2)",
         "families": "kinds of problem to draw from (all)",
         "hidden_inputs": "hidden test inputs per problem (20)",
-        "attack_rounds": "0 or 1 rounds of attacking inputs (1; with tasks always 0)",
+        "attack_rounds": "0 or 1 rounds of attacking inputs (1; with tasks or one player always 0)",
         "tasks": "rows of humaneval:PATH or mbpp:PATH instead of generated tasks",
     },
 )

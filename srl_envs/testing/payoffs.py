@@ -34,7 +34,7 @@ def check_payoffs(env_id: str, *, episodes: int = 4) -> None:
         for seed in range(episodes):
             for shift in range(len(names)):
                 policies = {
-                    seat: _policy(env_id, names[(seed + shift * seat) % len(names)], seed)
+                    seat: _policy(env_id, names[(seed + shift * (seat + 1)) % len(names)], seed)
                     for seat in range(found.seats)
                 }
                 transcript = play(env, policies, seed=seed)

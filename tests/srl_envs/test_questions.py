@@ -71,6 +71,8 @@ def test_a_file_is_found_where_it_is_published(tmp_path: Path) -> None:
     assert len(read_questions("humaneval", place)[0]) == 1
     with pytest.raises(ConfigError, match=r"gsm8k: .* holds none of gsm8k.jsonl"):
         find_file("gsm8k", tmp_path)
+    with pytest.raises(ConfigError, match=r"gsm8k: there is no folder .*elsewhere"):
+        find_file("gsm8k", tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(("name", "missing"), [("math", "problem"), ("mbpp", "test_list")])

@@ -22,6 +22,7 @@ from srl_envs.task_rows import (
     Rejected,
     Row,
     UnusableTaskWarning,
+    check_collection,
     read_rows,
     read_source,
     split_tasks,
@@ -80,6 +81,22 @@ def test_a_broken_row_is_an_error_that_names_the_line(
     with pytest.raises(ConfigError) as caught:
         srl_envs.make("math_duel-v0", tasks=f"gsm8k:{tmp_path / 'rows.jsonl'}")
     assert words in str(caught.value)
+
+
+def test_a_broken_row_is_told_before_any_reference_is_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", [*gsm8k_rows(3), {"question": "?"}])
+    judged: list[Plain] = []
+
+    def judge(task: Plain) -> str:
+        judged.append(task)
+        return ""
+
+    def read(row: Row) -> Plain:
+        return Plain(row.where, row.text("answer"))
+
+    with pytest.raises(ConfigError, match="line 4: there is no field 'answer'"):
+        check_collection("ours", str(path), read, judge)
+    assert judged == []
 
 
 @pytest.mark.parametrize("data", [b"\x1f\x8bnot gzip", b"\xff\xfe\x00rows"])

@@ -1,7 +1,10 @@
 """Connect four: two seats drop pieces into columns; a line of ``k`` wins, a full board is a draw.
 
 Competitive, zero-sum, outcome +1, 0 or -1. The seat of the first mover is drawn from the seed. Each
-seat sees its own pieces as X, so both read the same rules.
+seat sees its own pieces as X, so all read the same rules.
+
+With four players, seats 0 and 2 share the pieces of one side, seats 1 and 3 those of the other. All drop in
+turn, by number, so partners move alternately, without a word. A side wins, loses and forfeits as one.
 
 Every episode starts from the empty board, so the eval split cannot be held out: `EnvSpec.held_out` is
 False, and only the seeds of opponents differ between the splits.
@@ -29,19 +32,19 @@ _WORDS = frozenset({
 
 
 class Position(NamedTuple):
-    """One position; seat 0 owns X."""
+    """One position. A seat's side is its number modulo 2; side 0 owns X."""
 
     boards: tuple[str, str]
-    """The board as each seat sees it: rows from the top, each ending in a newline; X is its own."""
+    """The board as each side sees it: rows from the top, each ending in a newline; X is its own."""
     stones: tuple[int, int]
-    """Bit board per seat: bit ``col * (rows + 1) + row``, row 0 at the bottom."""
+    """Bit board per side: bit ``col * (rows + 1) + row``, row 0 at the bottom."""
     heights: tuple[int, ...]
     """Pieces per column."""
     open: tuple[str, ...]
     """Columns with room, as action bodies."""
     mover: int
     result: int
-    """-1 while running, the winner's seat, or 2 for a draw."""
+    """-1 while running, the winning side, or 2 for a draw."""
 
 
 class ConnectFour(Game[Position, int]):
@@ -49,6 +52,12 @@ class ConnectFour(Game[Position, int]):
 
     Action body: a column number from 1 to ``cols`` that is not full, alone or as in ``column 4``.
     Fallback: the lowest open one.
+
+    Args:
+        rows: height of the board, 4 to 9.
+        cols: width of the board, 4 to 9.
+        k: pieces in a line that win, 3 to 5.
+        players: 2, or 4 on two sides of two.
 
     Raises:
         ConfigError: a size is out of range, or no line of ``k`` fits the board.
@@ -58,31 +67,44 @@ class ConnectFour(Game[Position, int]):
     max_action_chars = 48
     max_observation_chars = 1600
 
-    def __init__(self, *, rows: int = 6, cols: int = 7, k: int = 4) -> None:
+    def __init__(self, *, rows: int = 6, cols: int = 7, k: int = 4, players: int = 2) -> None:
         for name, value, low, high in (("rows", rows, 4, 9), ("cols", cols, 4, 9), ("k", k, 3, 5)):
             if not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"connect_four: {name}={value!r}; give {low} to {high}.")
         if k > max(rows, cols):
             raise ConfigError(f"connect_four: no line of {k} fits a board of {rows} x {cols}.")
-        self.rows, self.cols, self.k = rows, cols, k
+        if not isinstance(players, int) or players not in (2, 4):
+            raise ConfigError(
+                f"connect_four: players={players!r}; give 2, or 4 on two sides of two."
+            )
+        self.rows, self.cols, self.k, self.seats = rows, cols, k, players
         self.max_turns = rows * cols
         self._columns = {str(c + 1): c for c in range(cols)}
         names = [str(c + 1) for c in range(cols)]
         self._footer = "".join(names) + "\n"
-        rules = (
-            f"Connect four. Drop a piece into a column; {k} in a row (across, down or diagonal) win.\n"
-            f"X is you, O the other player, . is empty.\n"
-            f"Payoff: 1 for a win, -1 for a loss, 0 for a full board.\n"
-            f"Reply with one column number from 1 to {cols}, like this: <action>{cols}</action>\n\n"
-        )
-        self._heads = tuple(f"{rules}You are {seat_name(seat)}.\n" for seat in (0, 1))
-        self._waits = tuple(f"Wait for {seat_name(1 - seat)}.\n" for seat in (0, 1))
+        self._heads = tuple(self._write_head(seat) for seat in range(self.seats))
+        self._waits = tuple(f"Wait for {seat_name(seat)}.\n" for seat in range(self.seats))
         empty = ("." * cols + "\n") * rows
         self._opening = Position((empty, empty), (0, 0), (0,) * cols, tuple(names), 0, _RUNNING)
 
+    def _write_head(self, seat: int) -> str:
+        """The rules, and who the seat is and plays with."""
+        whose, win = "X is you, O the other player", "a win"
+        if self.seats > 2:
+            mate, *others = (seat_name((seat + turn) % self.seats) for turn in (2, 1, 3))
+            whose = f"X is you and {mate}, O {' and '.join(sorted(others))}"
+            win = "a win of your side"
+        return (
+            f"Connect four. Drop a piece into a column; {self.k} in a row (across, down or diagonal) win.\n"
+            f"{whose}, . is empty.\n"
+            f"Payoff: 1 for {win}, -1 for a loss, 0 for a full board.\n"
+            f"Reply with one column number from 1 to {self.cols}, like this: <action>{self.cols}</action>\n\n"
+            f"You are {seat_name(seat)}.\n"
+        )
+
     def new(self, streams: Streams) -> Position:
-        """An empty board; the first mover is a fair coin."""
-        return self._opening._replace(mover=streams.draws("seats").integers(2))
+        """An empty board; every seat is as likely to be the first mover."""
+        return self._opening._replace(mover=streams.draws("seats").integers(self.seats))
 
     def to_move(self, state: Position) -> tuple[int, ...]:
         """One seat, or nobody at the end."""
@@ -90,13 +112,13 @@ class ConnectFour(Game[Position, int]):
 
     def observe(self, state: Position, seat: int) -> str:
         """Rules, board from the seat's side, and the open columns."""
-        board = state.boards[seat]
+        board = state.boards[seat % 2]
         if state.result != _RUNNING:
             status = "The game is over.\n"
         elif state.mover == seat:
             status = f"Your move. Open columns: {' '.join(state.open)}\n"
         else:
-            status = self._waits[seat]
+            status = self._waits[state.mover]
         return f"{self._heads[seat]}{board}{self._footer}{status}"
 
     def parse(self, state: Position, seat: int, body: str) -> int:
@@ -116,8 +138,9 @@ class ConnectFour(Game[Position, int]):
         rows, column = self.rows, actions[seat]
         row = before[column]
         index = (rows - 1 - row) * (self.cols + 1) + column
-        mine = stones[seat] | 1 << column * (rows + 1) + row
-        if seat == 0:
+        side = seat % 2
+        mine = stones[side] | 1 << column * (rows + 1) + row
+        if side == 0:
             own, other, stones = "X", "O", (mine, stones[1])
         else:
             own, other, stones = "O", "X", (stones[0], mine)
@@ -131,16 +154,24 @@ class ConnectFour(Game[Position, int]):
             still_open = tuple(name for name in still_open if self._columns[name] != column)
         result = _RUNNING if still_open else _DRAW
         if has_line(mine, rows, self.k):
-            result = seat
-        return Position(boards, stones, tuple(heights), still_open, 1 - seat, result)
+            result = side
+        follower = (seat + 1) % self.seats
+        return Position(boards, stones, tuple(heights), still_open, follower, result)
 
     def returns(self, state: Position) -> tuple[float, ...] | None:
-        """+1 to the winner, -1 to the loser, 0 to both for a draw."""
+        """+1 to the side that wins, -1 to the one that loses, 0 to all for a draw."""
         if state.result == _RUNNING:
             return None
         if state.result == _DRAW:
-            return (0.0, 0.0)
-        return (1.0, -1.0) if state.result == 0 else (-1.0, 1.0)
+            return (0.0,) * self.seats
+        return self._won_by(state.result)
+
+    def forfeit(self, state: Position, seat: int) -> tuple[float, ...]:
+        """The seat's side loses."""
+        return self._won_by(1 - seat % 2)
+
+    def _won_by(self, side: int) -> tuple[float, ...]:
+        return ((1.0, -1.0) if side == 0 else (-1.0, 1.0)) * (self.seats // 2)
 
     def legal(self, state: Position, seat: int) -> Sequence[str]:
         """The open columns."""
@@ -155,8 +186,8 @@ class ConnectFour(Game[Position, int]):
         return state.open[int(rng.integers(len(state.open)))]
 
     def components(self, state: Position, seat: int) -> Mapping[str, float]:
-        """``pieces``: how many the seat has dropped."""
-        return {"pieces": float(state.stones[seat].bit_count())}
+        """``pieces``: how many the seat's side has dropped."""
+        return {"pieces": float(state.stones[seat % 2].bit_count())}
 
     def encode(self, state: Position) -> Any:
         """Lists and numbers."""
@@ -175,7 +206,10 @@ class ConnectFour(Game[Position, int]):
 
     def render(self, state: Position) -> str:
         """The board with the columns' numbers, and whose pieces are which."""
-        return f"{state.boards[0]}{self._footer}X is {seat_name(0)}, O is {seat_name(1)}."
+        first, second = (
+            " and ".join(seat_name(seat) for seat in range(side, self.seats, 2)) for side in (0, 1)
+        )
+        return f"{state.boards[0]}{self._footer}X is {first}, O is {second}."
 
 
 def _number_in(body: str) -> str:

@@ -2,6 +2,8 @@
 
 Competitive, simultaneous, two phases. A program is run in a sandbox on hidden inputs; its answers
 are compared with the reference outside of it.
+
+With one player it is a task: nobody is attacked, and the payoff is the share of right answers, from -1 to 1.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.core import Game, Streams, seat_name
+from srl_envs.core import Game, Mode, Streams, seat_name
 from srl_envs.errors import ConfigError
 from srl_envs.families.coding.generated import GeneratedTask
 from srl_envs.families.coding.judging import Judge
@@ -37,11 +39,14 @@ TESTS_WEIGHT, ATTACKS_WEIGHT = 0.7, 0.3
 
 RULES = """CODE DUEL. You and another player each write a Python program for the same task, at the same time.
 It defines {contract} Printing does nothing. Each program is run on hidden inputs."""
+RULES_ALONE = """CODE TASK. You write a Python program.
+It defines {contract} Printing does nothing. The program is run on hidden inputs."""
 ATTACK_RULE = f"""
 Then you see the other program, and may send up to {MAX_ATTACKS} inputs of the task on which it gives a wrong
 answer, fails or is too slow."""
 _TESTS_PAY = f"{TESTS_WEIGHT} * (your share of right answers - the other's)"
 _ATTACKS_PAY = f" + {ATTACKS_WEIGHT} * (your inputs that hit - the other's) / {MAX_ATTACKS}"
+_ALONE_PAYS = "2 * (your share of right answers) - 1"
 _ATTACK = f"""PHASE: ATTACK
 Reply with a JSON list of up to {MAX_ATTACKS} inputs, in the place of INPUT here:
 <action>["INPUT 1", "INPUT 2"]</action>"""
@@ -60,7 +65,7 @@ class CodeDuelState:
     """Inputs of the tests; no observation before the end depends on them."""
     attack_rounds: int
     programs: tuple[str, ...] = ()
-    """One per seat once both were sent."""
+    """One per seat once all were sent."""
     passed: tuple[int, ...] = ()
     """Hidden inputs with the right answer, per seat."""
     attacks: tuple[tuple[str, ...], ...] = ()
@@ -74,14 +79,15 @@ Action = str | tuple[str, ...]
 
 
 class CodeDuel(Game[CodeDuelState, Action]):
-    """Two seats act at the same moment: first a program, then a list of inputs.
+    """All seats act at the same moment: first a program, then a list of inputs.
 
     Args:
+        players: 2, or 1 who writes alone.
         difficulty: 1 to 5.
         families: names of problem families to draw from; None for all.
         hidden_inputs: tests per program, 5 to 60; one in five is large.
-        attack_rounds: 1, or 0 to end after the tests; None is 1 for generated tasks. Tasks of a
-            collection have none: see `srl_envs.families.coding.tasks.recorded`.
+        attack_rounds: 1, or 0 to end after the tests; None is 1 for generated tasks of two players. Tasks
+            of a collection have none: see `srl_envs.families.coding.tasks.recorded`.
         tasks: ``"humaneval:PATH"`` or ``"mbpp:PATH"`` takes the rows of a file or a ``datasets``
             repository instead of generated tasks.
         executor: runs the programs; None takes a shared one at the first program.
@@ -91,7 +97,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
     """
 
     seats = 2
-    mode = "competitive"
+    mode: Mode = "competitive"
     simultaneous = True
     max_action_chars = 8192
     max_observation_chars = 8192
@@ -99,6 +105,7 @@ class CodeDuel(Game[CodeDuelState, Action]):
     def __init__(
         self,
         *,
+        players: int = 2,
         difficulty: int = DIFFICULTY,
         families: Sequence[str] | None = None,
         hidden_inputs: int = HIDDEN_INPUTS,
@@ -106,9 +113,14 @@ class CodeDuel(Game[CodeDuelState, Action]):
         tasks: str | None = None,
         executor: CodeExecutor | None = None,
     ) -> None:
+        check_whole("code_duel", "players", players, 1, 2)
         if attack_rounds is None:
-            attack_rounds = 0 if tasks else 1
+            attack_rounds = 0 if tasks or players == 1 else 1
         check_whole("code_duel", "attack_rounds", attack_rounds, 0, 1)
+        if players == 1 and attack_rounds:
+            raise ConfigError(
+                "code_duel: attack_rounds=1 needs the other's program; leave it out with players=1."
+            )
         self._tasks = task_source(
             "code_duel",
             tasks=tasks,
@@ -121,6 +133,8 @@ class CodeDuel(Game[CodeDuelState, Action]):
                 "code_duel: attack_rounds=1 needs generated tasks, whose inputs can be validated; "
                 "leave it out with tasks."
             )
+        self.seats = players
+        self.mode = "competitive" if players > 1 else "mixed"  # alone: a forfeit pays -1
         self.attack_rounds = attack_rounds
         self.max_turns = 1 + attack_rounds
         self.reference_names = self._tasks.reference_names
@@ -132,17 +146,20 @@ class CodeDuel(Game[CodeDuelState, Action]):
         return CodeDuelState(**drawn._asdict(), attack_rounds=self.attack_rounds)
 
     def to_move(self, state: CodeDuelState) -> tuple[int, ...]:
-        """Both seats until the end."""
-        return () if _is_over(state) else (0, 1)
+        """All seats until the end."""
+        return () if _is_over(state) else tuple(range(self.seats))
 
     def observe(self, state: CodeDuelState, seat: int) -> str:
         """Rules, task, examples, then what the phase adds."""
         task = self._task(state)
-        attacks, paid = (ATTACK_RULE, _ATTACKS_PAY) if state.attack_rounds else ("", "")
+        if self.seats == 1:
+            rules, attacks, pays, you = RULES_ALONE, "", _ALONE_PAYS, ""
+        else:
+            attacks, paid = (ATTACK_RULE, _ATTACKS_PAY) if state.attack_rounds else ("", "")
+            rules, pays, you = RULES, f"{_TESTS_PAY}{paid}", f"You are {seat_name(seat)}.\n"
         known = (
-            f"{RULES.format(contract=task.contract)}{attacks}\n{LIMIT_RULE}\n"
-            f"Payoff: {_TESTS_PAY}{paid}.\n\n"
-            f"{task_block(task, state.examples)}\n\nYou are {seat_name(seat)}.\n"
+            f"{rules.format(contract=task.contract)}{attacks}\n{LIMIT_RULE}\nPayoff: {pays}.\n\n"
+            f"{task_block(task, state.examples)}\n\n{you}"
         )
         if _is_over(state):
             return known + _result(state, seat)
@@ -171,9 +188,12 @@ class CodeDuel(Game[CodeDuelState, Action]):
         return replace(state, attacks=attacks, scored=self._count_scored(state, attacks))
 
     def returns(self, state: CodeDuelState) -> tuple[float, ...] | None:
-        """The weighted lead in tests and attacks; the two numbers sum to 0 exactly."""
+        """The weighted lead in tests and attacks; the two numbers sum to 0 exactly. Alone, the share of right
+        answers from -1 to 1."""
         if not _is_over(state):
             return None
+        if self.seats == 1:
+            return (2 * _shares(state, 0)[0] - 1,)
         tests, attacks = zip(*(_shares(state, seat) for seat in range(2)), strict=True)
         lead = TESTS_WEIGHT * (tests[0] - tests[1]) + ATTACKS_WEIGHT * (attacks[0] - attacks[1])
         return (lead, 0.0 - lead)
@@ -263,10 +283,8 @@ def _shares(state: CodeDuelState, seat: int) -> tuple[float, float]:
 
 def _result(state: CodeDuelState, seat: int) -> str:
     lines = []
-    for owner, whose in (
-        (seat, "Your program"),
-        (1 - seat, f"The program of {seat_name(1 - seat)}"),
-    ):
+    for owner in (seat, *(set(range(len(state.programs))) - {seat})):
+        whose = "Your program" if owner == seat else f"The program of {seat_name(owner)}"
         lines.append(f"{whose} passed {state.passed[owner]} of {len(state.hidden)} tests.")
     if state.attack_rounds:
         mine, other = state.scored[seat], state.scored[1 - seat]

@@ -142,6 +142,9 @@ def test_many_seats_hold_one_against_the_others_and_teams_their_sides() -> None:
     spec = teams.wanted()[0]
     assert spec.teams == (0, 1, 0, 1)
     assert spec.seats[0] == spec.seats[2] != spec.seats[1] == spec.seats[3]
+    rows = [(spec.split, spec.seed, spec.seats) for spec in teams.wanted()]
+    assert len({*rows}) == len(rows)  # each side once, not once per seat
+    assert {seats[::-1] for _, _, seats in rows} == {seats for _, _, seats in rows}
 
 
 def test_everybody_is_visitor_half_and_resident_in_mixed_games() -> None:

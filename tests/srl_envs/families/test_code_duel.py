@@ -188,6 +188,8 @@ def test_the_fallback_moves_are_legal_and_worth_nothing() -> None:
         ({"hidden_inputs": 4}, "hidden_inputs=4"),
         ({"hidden_inputs": 20.0}, "hidden_inputs=20.0"),
         ({"attack_rounds": 2}, "attack_rounds=2; give a whole number from 0 to 1"),
+        ({"players": 3}, "players=3; give a whole number from 1 to 2"),
+        ({"players": 1, "attack_rounds": 1}, "leave it out with players=1"),
         ({"families": ["knapsak"]}, "Did you mean 'knapsack'"),
         ({"families": []}, "interval_merge"),
         ({"families": "knapsack"}, "interval_merge"),
@@ -363,6 +365,24 @@ def test_without_attacks_the_tests_decide() -> None:
     assert game.returns(state) == (0.7, -0.7)
     assert "ATTACK" not in game.observe(start, 0)
     assert "sees the other's program" not in game.observe(start, 0)
+
+
+def test_one_player_is_paid_the_share_of_right_answers_and_a_forfeit_is_the_worst() -> None:
+    game = duel(players=1, hidden_inputs=10)
+    start = game.new(Streams(0))
+    assert (game.seats, game.max_turns, game.forfeit(start, 0)) == (1, 1, (-1.0,))
+    seen = game.observe(start, 0)
+    assert "2 * (your share of right answers) - 1" in seen
+    assert not [word for word in ("player", "ATTACK", "the other") if word in seen]
+    for program, paid in ((right_program(start), 1.0), (EMPTY_PROGRAM, -1.0), (ZERO, -0.4)):
+        assert game.to_move(start) == (0,)
+        state = game.apply(start, {0: game.parse(start, 0, program)})
+        assert game.returns(state) == (pytest.approx(paid),)
+        assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
+        passed = round(5 * (paid + 1))
+        assert game.observe(state, 0).endswith(
+            f"THE END. Your program passed {passed} of 10 tests."
+        )
 
 
 def test_an_attack_scores_only_as_a_valid_input_that_the_other_gets_wrong() -> None:

@@ -44,12 +44,15 @@ def random_play(game: ConnectFour, seed: int) -> list[Position]:
     return states
 
 
-@given(GAMES, st.integers(0, 2**32))
-def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], seed: int) -> None:
+@given(GAMES, st.sampled_from([2, 4]), st.integers(0, 2**32))
+def test_play_agrees_with_the_rules_spelled_out(
+    sizes: tuple[int, int, int], players: int, seed: int
+) -> None:
     rows, cols, k = sizes
-    game = ConnectFour(rows=rows, cols=cols, k=k)
+    game = ConnectFour(rows=rows, cols=cols, k=k, players=players)
     states = random_play(game, seed)
     for number, state in enumerate(states):
+        assert state.mover == (states[0].mover + number) % players
         grid = grid_of(state)
         lines = [line_on_grid(grid, piece, k) for piece in "XO"]
         assert [has_line(stones, rows, k) for stones in state.stones] == lines
@@ -57,7 +60,7 @@ def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], see
         over = full or any(lines)
         assert over == (number == len(states) - 1) == (game.to_move(state) == ())
         expected = ((1.0, -1.0) if lines[0] else (-1.0, 1.0) if lines[1] else (0.0, 0.0))  # fmt: skip
-        assert game.returns(state) == (expected if over else None)
+        assert game.returns(state) == (expected * (players // 2) if over else None)
         columns = list(zip(*grid, strict=True))
         assert list(state.open) == [str(c + 1) for c in range(cols) if columns[c][0] == "."]
         assert list(state.heights) == [rows - column.count(".") for column in columns]
@@ -66,20 +69,53 @@ def test_play_agrees_with_the_rules_spelled_out(sizes: tuple[int, int, int], see
         assert game.decode(json.loads(json.dumps(game.encode(state)))) == state
 
 
-@given(st.integers(0, 2**32))
-def test_both_seats_see_the_same_board_with_the_pieces_swapped(seed: int) -> None:
-    game = ConnectFour()
+@given(st.sampled_from([2, 4]), st.integers(0, 2**32))
+def test_sides_see_the_same_board_with_the_pieces_swapped(players: int, seed: int) -> None:
+    game = ConnectFour(players=players)
     for state in random_play(game, seed):
-        first, second = (game.observe(state, seat) for seat in (0, 1))
-        mine, theirs = read_board(first), read_board(second)
+        boards = [read_board(game.observe(state, seat)) for seat in range(players)]
+        mine, theirs = boards[:2]
+        assert boards == [mine, theirs] * (players // 2)
         assert (mine.mine, mine.theirs) == (theirs.theirs, theirs.mine) == state.stones
         assert mine.heights == state.heights
         assert (mine.rows, mine.cols, mine.k) == (6, 7, 4)
 
 
-def test_the_first_mover_is_a_fair_coin() -> None:
-    movers = [ConnectFour().new(Streams(1, seed)).mover for seed in range(400)]
-    assert 160 < sum(movers) < 240
+@pytest.mark.parametrize("players", [2, 4])
+def test_every_seat_is_as_likely_to_begin(players: int) -> None:
+    movers = [ConnectFour(players=players).new(Streams(1, seed)).mover for seed in range(400)]
+    counts = np.bincount(movers)
+    assert len(counts) == players
+    assert all(abs(count - 400 / players) < 40 for count in counts)
+
+
+def test_four_players_are_told_who_plays_with_whom_and_whose_turn_it_is() -> None:
+    game = ConnectFour(players=4)
+    state = game.new(Streams(0))._replace(mover=3)
+    for seat, whose in enumerate([
+        "X is you and player_2, O player_1 and player_3, . is empty.",
+        "X is you and player_3, O player_0 and player_2, . is empty.",
+        "X is you and player_0, O player_1 and player_3, . is empty.",
+        "X is you and player_1, O player_0 and player_2, . is empty.",
+    ]):  # fmt: skip
+        text = game.observe(state, seat)
+        assert whose in text
+        assert f"You are player_{seat}.\n" in text
+        assert text.endswith("Wait for player_3.\n") == (seat != 3)
+    assert game.render(state).endswith("X is player_0 and player_2, O is player_1 and player_3.")
+
+
+def test_a_seat_that_forfeits_loses_for_its_side() -> None:
+    env = srl_envs.make("connect_four-v0", players=4, invalid="forfeit")
+    players = {
+        seat: (lambda _: "no idea")
+        if seat == 2
+        else srl_envs.make_bot("connect_four-v0", "middle", seed=seat)
+        for seat in range(4)
+    }
+    result = srl_envs.play(env, players, seed=5)
+    assert env.forfeited == (2,)
+    assert result.outcomes == (-1.0, 1.0, -1.0, 1.0)
 
 
 def test_a_mirrored_pair_keeps_the_first_mover() -> None:
@@ -121,8 +157,11 @@ def test_a_full_column_is_refused_and_the_fallback_is_the_lowest_open_one() -> N
 
 @pytest.mark.parametrize(
     "options",
-    [{"rows": 3}, {"cols": 10}, {"k": 2}, {"k": 6}, {"rows": 4, "cols": 4, "k": 5}, {"rows": 6.0}],
-)
+    [
+        {"rows": 3}, {"cols": 10}, {"k": 2}, {"k": 6}, {"rows": 4, "cols": 4, "k": 5}, {"rows": 6.0},
+        {"players": 3}, {"players": 1}, {"players": True}, {"players": 4.0},
+    ],
+)  # fmt: skip
 def test_impossible_boards_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
         ConnectFour(**options)

@@ -243,6 +243,8 @@ def test_there_is_no_attack_phase_on_rows(sources: dict[str, str], in_process: I
     assert game.max_turns == 1
     assert "ATTACK" not in game.observe(game.new(Streams(0)), 0)
     CodeDuel(tasks=sources["mbpp"], attack_rounds=0)
+    alone = CodeDuel(tasks=sources["mbpp"], players=1)
+    assert "player_" not in alone.observe(alone.new(Streams(0)), 0)
     with pytest.raises(ConfigError, match="attack_rounds=1 needs generated tasks"):
         CodeDuel(tasks=sources["mbpp"], attack_rounds=1)
 

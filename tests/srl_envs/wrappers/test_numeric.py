@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((env_id, {}) for env_id in numeric.list_numeric()),
-    ("connect_four-v0", {"rows": 4, "cols": 5, "k": 3}),
+    ("connect_four-v0", {"rows": 4, "cols": 5, "k": 3, "players": 4}),
     ("nim-v0", {"heaps": 2, "largest": 4, "misere": True}),
     ("kuhn_poker-v0", {"deck": "leduc", "hands": 2}),
     ("liars_dice-v0", {"players": 5, "dice": 2, "wild": True}),

@@ -1,0 +1,43 @@
+"""Games that one player may play alone keep the whole contract then, too."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from srl_envs import register, registry, spec
+from srl_envs.families.coding.code_duel import CodeDuel
+from srl_envs.families.reasoning.math_duel import MathDuel
+from srl_envs.testing import CHECKS
+
+
+class MathTask(MathDuel):
+    """As somebody registers it who wants the task alone."""
+
+    def __init__(self) -> None:
+        super().__init__(players=1)
+
+
+class CodeTask(CodeDuel):
+    """The same for programs."""
+
+    def __init__(self) -> None:
+        super().__init__(players=1)
+
+
+@pytest.mark.parametrize(
+    ("duel", "task", "episodes"),
+    [
+        ("math_duel-v0", "MathTask", 4),
+        pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_one_player_alone_has_a_game_that_keeps_the_contract(
+    duel: str, task: str, episodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    alone = {"id": "tests/alone-v0", "entry_point": f"{__name__}:{task}", "seats": 1}
+    register(**{**asdict(spec(duel)), **alone, "mode": "mixed", "options": {}})
+    for check in CHECKS.values():
+        check("tests/alone-v0", episodes)
