@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from srl_agents.agents.grammar import ModelName
     from srl_agents.agents.players import ModelPolicy
     from srl_agents.exports.inspect_run import Measured, Plan
+    from srl_agents.recipes.settings import LeagueRecipe
 
 DESCRIPTION = """Measure agents on public collections and on games, through Inspect (inspect_ai).
 
@@ -36,8 +37,10 @@ Examples:
   srl eval smollm2-135m --tasks gsm8k,humaneval --data data --limit 100
   srl eval tiny tiny+runs/quickstart-tiny-seed0/adapters/alice --tasks connect_four-v0 --opponents middle
   srl eval --run runs/quickstart-tiny-seed0 --tasks connect_four-v0 --opponents middle
+  srl eval --run runs/tasks --tasks gsm8k --data data --limit 0   (rows that the run did not train on)
 """
 RESULTS = "eval.json"
+Rows = Literal["auto", "all", "held-out"]
 _ADAPTERS, _RECIPE, _PROMPT = "adapters", "recipe.yaml", "prompt.json"
 
 
@@ -54,8 +57,11 @@ class EvalOptions:
     run: Path | None = None
     """Folder of a run: its bases, behind their prompts, and its learners' last adapters are measured, and
     `srl report` shows it."""
-    data: Path = Path("data")
-    """Folder with the files of collections."""
+    data: Path | None = None
+    """Folder with the files of collections; data if absent."""
+    rows: Rows = "auto"
+    """Of collections: all, or those held out, on which no run trains; auto holds out where the run that --run
+    names trained on the same collection."""
     limit: int = 100
     """Most rows of a collection, from the first; 0 takes all."""
     seeds: int = 10
@@ -89,6 +95,11 @@ def main(argv: list[str]) -> int:
             f"limit={options.limit}, seeds={options.seeds}: use 0 or more, and 1 or more."
         )
     plan = planned(options)
+    for task in plan:
+        if task.get("held_out"):
+            print(
+                f"{task['name']}: only the rows that are held out from training.", file=sys.stderr
+            )
 
     from srl_agents.exports.inspect_run import interpreter
 
@@ -106,13 +117,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def of_run(folder: Path) -> list[str]:
-    """What the learners of a run began as, each base behind its prompt, with their last adapters after it.
-
-    Raises:
-        ConfigError: it is no run of learners, or it has no adapters yet.
-    """
-    from srl_agents.agents.grammar import ModelName
+def _recipe_of(folder: Path) -> LeagueRecipe:
     from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
 
@@ -120,6 +125,28 @@ def of_run(folder: Path) -> list[str]:
     recipe = read_recipe(path) if path.is_file() else None
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(f"{folder} holds no run of learners.")
+    return recipe
+
+
+def _trained_on(folder: Path) -> set[str]:
+    """Collections whose rows a run's games take, in whatever file."""
+    return {
+        str(options["tasks"]).partition(":")[0]
+        for game in _recipe_of(folder).games
+        for options in game.all_options
+        if options.get("tasks")
+    }
+
+
+def of_run(folder: Path) -> list[str]:
+    """What the learners of a run began as, each base behind its prompt, with their last adapters after it.
+
+    Raises:
+        ConfigError: it is no run of learners, or it has no adapters yet.
+    """
+    from srl_agents.agents.grammar import ModelName
+
+    recipe = _recipe_of(folder)
     agents: list[ModelName] = []
     for base in recipe.bases:
         learned = [folder / _ADAPTERS / name for name in base.learners]
@@ -142,19 +169,30 @@ def planned(options: EvalOptions) -> Plan:
         ConfigError: a task is neither a collection nor an environment, its file is missing, a row is
             broken, or the environment has no such bot.
     """
+    from srl_agents.recipes.named_rows import DATA
     from srl_envs import spec
     from srl_envs.errors import UnknownEnvironmentError
     from srl_envs.questions import COLLECTIONS, find_file, read_questions
     from srl_envs.registry import no_bot
 
+    trained = set[str]() if options.run is None else _trained_on(options.run)
     plan: list[dict[str, Any]] = []
     for name in dict.fromkeys(part.strip() for part in options.tasks.split(",") if part.strip()):
         if name in COLLECTIONS:
-            file = find_file(name, options.data)
-            if not read_questions(name, file)[0]:
-                raise ConfigError(f"{file}: no row can be asked.")
-            data = str(file.resolve())
-            plan.append({"task": "collection", "name": name, "data": data, "limit": options.limit})
+            file = find_file(name, options.data or DATA)
+            held_out = options.rows == "held-out" or (options.rows == "auto" and name in trained)
+            if not read_questions(name, file, held_out=held_out)[0]:
+                kept = " of those held out" * held_out
+                raise ConfigError(f"{file}: no row{kept} can be asked.")
+            plan.append(
+                {
+                    "task": "collection",
+                    "name": name,
+                    "data": str(file.resolve()),
+                    "limit": options.limit,
+                    "held_out": held_out,
+                }
+            )
             continue
         try:
             known = spec(name)

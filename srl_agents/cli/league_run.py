@@ -45,6 +45,8 @@ class RunOptions:
     """Root seed; the recipe's own if absent."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    data: Path | None = None
+    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,18 @@ def run(argv: list[str]) -> int:
     if options.seed is not None:
         overrides.append(f"seed={options.seed}")
     path = find_recipe(options.recipe)
-    recipe = read_recipe(path, overrides)
+    recipe = read_recipe(path, overrides, rows=options.data)
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     if isinstance(recipe, PopulationRecipe):
         return play(recipe, folder)
 
     from srl_agents.cli.train import TrainOptions, train
 
-    return train(TrainOptions(recipe=str(path), out=folder, seed=options.seed, set=options.set))
+    return train(
+        TrainOptions(
+            recipe=str(path), out=folder, seed=options.seed, set=options.set, data=options.data
+        )
+    )
 
 
 def resume(argv: list[str]) -> int:

@@ -37,6 +37,8 @@ class PlanOptions:
     """A device's name, cpu, or a size."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """KEY=VALUE over the recipe, dotted keys; may be repeated."""
+    data: Path | None = None
+    """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     prompt_tokens: int | None = None
     """Longest prompt, instead of what a bot reads in a few episodes."""
     json: bool = False
@@ -50,7 +52,13 @@ def main(argv: list[str]) -> int:
     options = read_options(PlanOptions, command="srl plan", description=DESCRIPTION, argv=argv)
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"plot={options.plot}: expected a file that ends in .svg.")
-    made = plan_of(options.recipe, target_of(options.device), options.set, options.prompt_tokens)
+    made = plan_of(
+        options.recipe,
+        target_of(options.device),
+        options.set,
+        options.prompt_tokens,
+        rows=options.data,
+    )
     if options.plot is not None:
         from srl_agents.cli.phase_figure import figure
 
@@ -63,7 +71,12 @@ def main(argv: list[str]) -> int:
 
 
 def plan_of(
-    name: str, target: Target, overrides: tuple[str, ...] = (), prompt_tokens: int | None = None
+    name: str,
+    target: Target,
+    overrides: tuple[str, ...] = (),
+    prompt_tokens: int | None = None,
+    *,
+    rows: Path | None = None,
 ) -> Plan:
     """Plan a recipe file.
 
@@ -77,7 +90,7 @@ def plan_of(
     from srl_agents.recipes.recipe_kinds import read_recipe
     from srl_agents.recipes.settings import LeagueRecipe
 
-    recipe = read_recipe(find_recipe(name), overrides)
+    recipe = read_recipe(find_recipe(name), overrides, rows=rows)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(f"{name} has agents that play and no learners: there is nothing to plan.")
     described = describe(recipe, accelerator=target.accelerator)

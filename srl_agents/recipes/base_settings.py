@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
@@ -12,6 +11,7 @@ from srl_agents.engines.settings import ENGINE, EngineSettings
 from srl_agents.league.settings import require
 from srl_agents.memory.placements import Placement, PlacementFacts
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
+from srl_agents.transports.settings import DRIVER
 from srl_envs.errors import ConfigError
 from srl_envs.settings import describe
 
@@ -23,8 +23,6 @@ RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 """Of learners that a recipe counts and does not name."""
-_NVIDIA = Path("/dev/nvidiactl")
-"""Is there where a driver of NVIDIA's is; looked at in place of torch, which takes seconds to load."""
 
 
 class Named:
@@ -236,7 +234,7 @@ def placement_facts(
         fixed = "weights in 4 bits cannot be mapped by a second process"
     elif islands:
         fixed = "weights of which some are float32 cannot be mapped by a second process"
-    elif device.startswith("cuda") or (device == "auto" and _NVIDIA.exists()):
+    elif device.startswith("cuda") or (device == "auto" and DRIVER.exists()):
         fixed = "weights on a GPU cannot be mapped by a second process yet"
     return PlacementFacts(
         engine=engine.kind,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from srl_agents.recipes.named_rows import give_files
 from srl_agents.yaml_files import find_yaml, read_yaml
 from srl_envs.errors import ConfigError
 from srl_envs.settings import build
@@ -25,20 +26,28 @@ def find_recipe(name: str) -> Path:
     return find_yaml("recipe", name, SHIPPED)
 
 
-def load(kind: type[T], path: Path, overrides: typing.Sequence[str] = ()) -> T:
+def load(
+    kind: type[T],
+    path: Path,
+    overrides: typing.Sequence[str] = (),
+    *,
+    rows: Path | None = None,
+) -> T:
     """Read a YAML file into the dataclass ``kind``.
 
     Args:
         kind: a dataclass; nested dataclasses are nested mappings.
         path: the file.
         overrides: ``dotted.key=value`` texts, values in YAML, applied over the file.
+        rows: folder with the files of collections that it calls by name; see `give_files`.
 
     Raises:
-        ConfigError: the file does not parse, or a key, type or value is wrong.
+        ConfigError: the file does not parse, a key, type or value is wrong, or a collection has no file.
     """
     data = read_yaml(path)
     for text in overrides:
         _override(data, text)
+    give_files(data, rows)
     return build(kind, data, path.name)
 
 

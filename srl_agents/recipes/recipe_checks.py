@@ -245,11 +245,12 @@ def _check_attention(base: Base) -> None:
 
 
 def check_installed(recipe: LeagueRecipe) -> None:
-    """Refuse a run that lacks a package here, in the first second; plans are made without them.
+    """Refuse a run that lacks a package or device here, in the first second; plans are made without them.
 
     Raises:
-        ConfigError: names the package.
+        ConfigError: names what is missing.
     """
+    recipe.carrier.require_machine({base.device for base in recipe.bases})
     for base in recipe.bases:
         require_installed(
             attention=base.attention,
