@@ -80,6 +80,11 @@ class EndpointName:
     def __post_init__(self) -> None:
         _require_readable(self, self.model, self.url, self.prompt)
 
+    @property
+    def desk(self) -> str | None:
+        """Address of the page at which a person answers (``srl serve human``); None where a model does."""
+        return self.url.rstrip("/").removesuffix("/v1") if self.model == HUMAN else None
+
     def __str__(self) -> str:
         """As `parse` reads it."""
         return f"{ENDPOINT}{self.model}@{self.url}{_suffix(self.prompt)}"

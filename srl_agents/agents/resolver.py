@@ -251,6 +251,24 @@ def adapter_shape(folder: Path) -> Shape:
     return shape
 
 
+def adapter_sha256(folder: Path) -> str:
+    """Of an adapter's tensors, as contents have it, from the file alone: loaded adapters are float32.
+
+    Raises:
+        UnknownPolicyError: there is no such file, or it cannot be read.
+    """
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415 - torch comes with it
+
+    from srl_agents.models.digests import tensors_sha256  # noqa: PLC0415
+
+    try:
+        tensors = load_file(folder / _WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
+    return tensors_sha256({name: tensor.float() for name, tensor in tensors.items()})
+
+
 def require_plain_lora(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuse adapters whose factors mean something else than plain LoRA's.
 

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +85,10 @@ class Status:
     focal: list[FocalReturn] = field(default_factory=list)
     """Of mixed games, and of games of one seat from the best agent to the worst."""
     diagnostics: Diagnostics | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the environment."""
+    title: str = ""
+    """The environment, with the options in which it differs from others of the same id."""
 
 
 def status(argv: list[str]) -> int:
@@ -148,7 +152,8 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
             if not pairs.a_M.size:
                 seated = store.seated(env_id, options=options, schedule=schedule)
                 if any(len(result.seats) == 1 for result in seated):
-                    statuses.append(_alone(env_id, schedule, agents, seated))
+                    found = _alone(env_id, schedule, agents, seated)
+                    statuses.append(replace(found, options=options))
                 continue
             table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
             clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
@@ -175,12 +180,24 @@ def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[S
                     diagnostics=diagnose(pairs, steps={a.agent_id: a.step for a in agents})
                     if with_diagnostics
                     else None,
+                    options=options,
                 )
             )
     if len(games) > 1 and store.count(split="train"):
         together = rate(on_one_scale(games), anchors=anchors)
         statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
-    return statuses
+    return [replace(status, title=_title(status, statuses)) for status in statuses]
+
+
+def _title(status: Status, statuses: list[Status]) -> str:
+    others = [other.options for other in statuses if other.env_id == status.env_id]
+    names = dict.fromkeys(name for options in others for name in options)
+    differing = [
+        f"{name}={status.options[name]}"
+        for name in names
+        if name in status.options and any(o.get(name) != status.options[name] for o in others)
+    ]
+    return f"{status.env_id} ({', '.join(differing)})" if differing else status.env_id
 
 
 def _alone(
@@ -266,7 +283,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _alone_table(found: Status, names: Names) -> Table:
-    title = f"{found.env_id}, {found.schedule}: return by itself, no opponents"
+    title = f"{found.title}, {found.schedule}: return by itself, no opponents"
     table = _table(title, "agent", "return", "games")
     for row in found.focal:
         table.add_row(names.get(row.agent, row.agent), _interval(row.focal), str(row.games))
@@ -279,7 +296,7 @@ def _rating_table(
     clean = found.without_errors
     more = ("Elo*",) if clean is not None else ()
     columns = ("rank", "agent", "", "Elo", "±95%", "games", "W/D/L", "score", *more)
-    table = _table(f"{found.env_id}, {found.schedule}", *columns)
+    table = _table(f"{found.title}, {found.schedule}", *columns)
     if clean is not None:
         table.caption = "Elo*: without games that a forfeit ended"
     for row in ratings.ratings:
@@ -301,7 +318,7 @@ def _rating_table(
 
 
 def _partner_table(found: Status, partners: CrossPlay, names: Names) -> Table:
-    title = f"{found.env_id}, {found.schedule}: return with strangers, and with itself"
+    title = f"{found.title}, {found.schedule}: return with strangers, and with itself"
     table = _table(
         title, "agent", "zero-shot", "cross-play", "self-play", "gap", "worst partner"
     )  # fmt: skip
@@ -350,6 +367,7 @@ def _is_start(agent: str, agents: dict[str, AgentVersion]) -> bool:
 def _plain(status: Status) -> dict[str, Any]:
     return {
         "env_id": status.env_id,
+        "options": status.options,
         "schedule": status.schedule,
         "ratings": [asdict(row) for row in status.table.ratings] if status.table else [],
         "gains": {

@@ -78,6 +78,7 @@ def shown(state: RunState) -> RenderableType:
         head.append(f", written {state.silent_s:,.0f} s ago", style="yellow" if late else "")
     parts: list[RenderableType] = [head, _alive(state)]
     lines = [
+        ("moves of a person", state.people),
         ("queues", [f"{q.name}: {q.done} of {q.whole}" for q in state.queues]),
         ("staleness", [f"{name} {lag:.2f} steps" for name, lag in state.staleness.items()]),
         ("phases", [f"{name} {share:.0%}" for name, share in state.phases.items()]),

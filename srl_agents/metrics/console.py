@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -97,6 +98,10 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
     def say(self, text: str) -> None:
         """Print a line above the live view."""
         self.console.print(text, highlight=False)
+
+    def say_last(self, text: str) -> None:
+        """Say why the process ends now, from another thread; comes back when it is said."""
+        print(f"srl train: {text}", file=sys.stderr, flush=True)  # noqa: T201 - nobody else will
 
     def _render(self) -> Group:
         table = Table(title=self._title, title_justify="left", expand=False)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from srl_agents.agents.grammar import EndpointName
-from srl_agents.agents.resolver import Asking, Candidate, EngineKey, Playing, Seated, find, seat
+from srl_agents.agents.contents import base_sha256
+from srl_agents.agents.grammar import EndpointName, ModelName, parse
+from srl_agents.agents.resolver import (
+    Asking,
+    Candidate,
+    EngineKey,
+    Playing,
+    Seated,
+    adapter_sha256,
+    adapter_shape,
+    find,
+    seat,
+)
 from srl_agents.engines.reply_journal import ReplyJournal
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
+from srl_agents.models.catalog import local_folder
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import PlayingBase
 from srl_agents.training.single_parts import sampling_of
@@ -47,6 +60,12 @@ def seat_served(
     return seat(served, _playing(recipe, Asking(journal=kept)))
 
 
+def desks(names: Collection[str]) -> list[str]:
+    """Addresses of the pages at which people answer for some of the guests."""
+    found = [name.desk for name in map(parse, names) if isinstance(name, EndpointName)]
+    return [*dict.fromkeys(desk for desk in found if desk is not None)]
+
+
 def seat_loaded(
     recipe: LeagueRecipe, names: Collection[str], bases: Sequence[PlayingBase]
 ) -> dict[str, Seated]:
@@ -73,17 +92,51 @@ def seat_loaded(
             head, acts = had.prompt.head(), had.lora.activation
             own.setdefault(EngineKey(had.model, shape, head, acts), engine)
     seated = seat(loaded, _playing(recipe, Asking()), own)
-    for name in seated.keys() & recipe.opponents.pinned.keys():
-        wanted = asdict(recipe.opponents.pinned[name])
-        lora = None if wanted["adapter"] is None else seated[name].shape
-        found = {**seated[name].contents, "lora": lora}
-        other = [part for part, value in wanted.items() if found[part] != value]
-        if other:
-            raise ConfigError(
-                f"opponents.pinned: {name!r} has another {' and '.join(other)} than the recipe pins. Give "
-                "the weights and the prompt that were published, or take it out of `pinned`."
-            )
+    for name, one in seated.items():
+        _require_pinned(recipe, name, {**one.contents, "lora": one.shape})
     return seated
+
+
+def check_pinned_files(recipe: LeagueRecipe) -> None:
+    """Compare what the files of pinned guests tell with what the recipe pins; nothing is loaded.
+
+    Prompts, tokenizers and bases that must be fetched first are left to `seat_loaded`.
+
+    Raises:
+        ConfigError: one is not what ``opponents.pinned`` says.
+        UnknownPolicyError: a folder holds no adapter, or its file cannot be read.
+    """
+    for text in recipe.opponents.pinned:
+        name = parse(text)
+        if not isinstance(name, ModelName):
+            continue
+        found: dict[str, Any] = {}
+        if name.adapter:
+            folder = Path(name.adapter).expanduser()
+            found["lora"] = adapter_shape(folder)
+            found["adapter"] = adapter_sha256(folder)
+        _require_pinned(recipe, text, found)
+        own = local_folder(name.model)
+        if own is not None and (own / "config.json").is_file():
+            _require_pinned(recipe, text, {"base_sha256": base_sha256(own)})
+
+
+def _require_pinned(recipe: LeagueRecipe, name: str, found: Mapping[str, Any]) -> None:
+    """Refuse a guest with a part that is not as pinned; parts that were not found count for nothing."""
+    if name not in recipe.opponents.pinned:
+        return
+    wanted = asdict(recipe.opponents.pinned[name])
+    unheld: Container[str] = ("lora",) if wanted["adapter"] is None else ()
+    other = [
+        part
+        for part, value in wanted.items()
+        if part in found and part not in unheld and found[part] != value
+    ]
+    if other:
+        raise ConfigError(
+            f"opponents.pinned: {name!r} has another {' and '.join(other)} than the recipe pins. Give "
+            "the weights and the prompt that were published, or take it out of `pinned`."
+        )
 
 
 def tell_store(store: LeagueStore, guests: Mapping[str, Seated]) -> None:

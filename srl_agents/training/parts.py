@@ -41,7 +41,13 @@ from srl_agents.training.bases import LoadedBase, PlayingBase, devices_of, site_
 from srl_agents.training.budgets import Budgets
 from srl_agents.training.generation_start import start_generation
 from srl_agents.training.groups import CoordinationGroups, coordination_of, said_of_groups
-from srl_agents.training.guests import seat_loaded, seat_served, tell_store
+from srl_agents.training.guests import (
+    check_pinned_files,
+    desks,
+    seat_loaded,
+    seat_served,
+    tell_store,
+)
 from srl_agents.training.idle import IdleLearners
 from srl_agents.training.init_adapters import check_init_adapters, load_init_adapters
 from srl_agents.training.matches import Matches
@@ -203,6 +209,7 @@ def _on_ground(
     check_folder(recipe, folder)
     check_task_files(recipe, folder)
     check_init_adapters(recipe, folder)
+    check_pinned_files(recipe)
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
     for game in recipe.games:
@@ -224,6 +231,10 @@ def _on_ground(
         view.say(
             "opponents behind endpoints draw random numbers of their own: this run cannot be repeated bit "
             "for bit."
+        )
+    for desk in desks(served):
+        view.say(
+            f"moves of a person: answer at {desk}; `srl watch {folder}` says when they are waited for"
         )
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
     checkpointing = checkpointing_by_plan(recipe)

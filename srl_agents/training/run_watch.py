@@ -1,7 +1,8 @@
 """What a run is doing now: who is alive, what waits, how old it is, and where the time goes.
 
 All of it is read from what runs write anyway: the lock of the league's store, the metrics, the orders and
-matches between generation and training, leases, published versions, and the system's table of processes.
+matches between generation and training, leases, published versions, and the system's table of processes;
+and from the desk of a person who is asked for moves.
 Nothing is written, and a run does not notice that it is watched. Needs no model library.
 """
 
@@ -10,12 +11,14 @@ from __future__ import annotations
 import json
 import re
 import time
+import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srl_agents.agents.grammar import EndpointName, parse
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.recipes.population_settings import PopulationRecipe
@@ -35,6 +38,8 @@ _ROLES = (
 )
 """What a child's command line contains -> its role; the first that fits."""
 _SPREAD = ("torch.distributed.run", "torchrun")
+_DESK_S = 0.5
+"""Longest wait for a desk's answer."""
 _CLOCK_HZ = 100
 """Ticks a second in Linux's table of processes."""
 Numbers = dict[str, float]
@@ -91,6 +96,8 @@ class RunState:
     """Versions that lie where engines open them."""
     faults: list[str] = field(default_factory=list)
     """Met in the last update."""
+    people: list[str] = field(default_factory=list)
+    """Where a person is asked for moves, how many of them the run waits for, and since when."""
     workers: Numbers = field(default_factory=dict)
     """What workers of a cluster do -> how many; ``lost`` counts those that had to be replaced."""
 
@@ -161,6 +168,7 @@ class RunWatch:
             rates={told: run[key] for key, told in _RATES.items() if key in run},
             seconds={told: run[key] for key, told in _SECONDS.items() if key in run},
             versions=self._versions(),
+            people=list(self._people(self._recipe.guests)) if processes else [],
             workers=self._workers(),
             faults=sorted(
                 key.removeprefix("fault/")
@@ -204,6 +212,23 @@ class RunWatch:
             wanted = {spec.match_id for spec in needed(order, played.episodes)}
             done = len(wanted & played.episodes.keys())
             yield Queue(name=f"matches of update {number}", done=done, whole=len(wanted))
+
+    def _people(self, guests: Iterable[str]) -> Iterator[str]:
+        """What the desks say at which people are asked (`srl serve human`)."""
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        for name in map(parse, guests):
+            desk = name.desk if isinstance(name, EndpointName) else None
+            if desk is None:
+                continue
+            try:
+                with direct.open(f"{desk}/waiting", timeout=_DESK_S) as answer:
+                    asked = json.load(answer)["questions"]
+                waits = [float(one["waits_s"]) for one in asked if one["waited_for"]]
+            except (OSError, ValueError, KeyError, TypeError):
+                yield f"no desk answers at {desk} (srl serve human)"
+                continue
+            if waits:
+                yield f"{len(waits)} asked at {desk}, waited for {max(waits):,.0f} s: answer there"
 
     def _workers(self) -> Numbers:
         """As the process that asks them wrote last."""

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from srl_agents.cli.human_desk.desk import Desk
+from srl_agents.cli.human_desk.desk_server import desk_server
 from srl_agents.engines.reply_journal import REPLIES
 from srl_agents.metrics import ConsoleView, Record
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
+from srl_agents.training.run_watch import RunWatch
 from tests.chat_server import MODEL, chat_server
 from tests.forked_commands import start_function
+from tests.srl_agents.cli.test_serve_human import a_person
 
 pytestmark = pytest.mark.slow
 
@@ -82,3 +89,50 @@ def test_no_answered_request_is_paid_again_when_a_killed_run_goes_on(tmp_path: P
         assert len(kept) == len(set(kept)) == len(server.requests) > paid
     records = read_lines(tmp_path / "run/metrics.jsonl")
     assert [record["update"] for record in records] == [1, 2, 3]
+
+
+def test_a_person_who_is_asked_when_a_run_is_killed_finds_the_same_questions(
+    tmp_path: Path,
+) -> None:
+    """Killed while a reply is thought about: what was answered is not asked again, what was not waits on."""
+    desk = Desk()
+    with desk_server(desk, "127.0.0.1", 0) as url:
+        text = RECIPE.format(agent=f"openai:human@{url}/v1").replace("updates: 3", "updates: 1")
+        text = text.replace("start_states: 2", "start_states: 1").partition("evaluation:")[0]
+        text += "evaluation: {every: 0, final_pairs: 1, bots: []}\n"
+        (tmp_path / "r.yaml").write_text(text)
+        killed = start_function(go_on, (tmp_path, 2), tmp_path / "log")
+        try:
+            until(lambda: bool(desk.waiting()))
+            (told,) = RunWatch(tmp_path / "run").look().people
+            assert re.fullmatch(rf"\d asked at {url}, waited for \d+ s: answer there", told)
+            answered = [question["number"] for question in desk.waiting()]
+            for number in answered:
+                assert desk.answer(number, "2")
+            until(lambda: any(q["number"] not in answered for q in desk.waiting()))
+        finally:
+            os.kill(killed.pid, signal.SIGKILL)
+            killed.join()
+        until(lambda: not any(question["waited_for"] for question in desk.waiting()))
+        left = {question["number"]: question["chat"] for question in desk.waiting()}
+        assert left
+        tried = 1  # whether anybody is there: a reply of one token, from no person
+        assert len(kept_in(tmp_path)) == tried + len(answered)
+
+        with a_person(url, lambda _: "<action>2</action>") as asked:
+            go_on(tmp_path, kill_after=0)
+        assert not desk.waiting()
+        assert set(left) <= set(asked)
+        assert desk.answered == len(answered) + len(asked) == len(kept_in(tmp_path)) - tried
+    (spent,) = json.loads((tmp_path / "run/budgets.json").read_text()).values()
+    cut_off = 2  # each match that went on may have sent a request that an endpoint takes money for
+    assert desk.answered <= spent["requests"] <= desk.answered + cut_off
+
+
+def until(there: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    for _ in range(2000):
+        if there():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within 20 s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,30 @@ from srl_agents.league.evaluation_schedule import FINAL
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.task_files import TASK_FILES
+from srl_envs import make
+from srl_envs.check_tasks import check_tasks
+from srl_envs.core import SPLITS
+from srl_envs.errors import ConfigError
 from srl_envs.families.reasoning.math_duel import check_source
+from srl_envs.questions import find_file
 from tests.training_runs import metrics_of, train_run
 
 ROWS = 40
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+RECIPE = """
+name: public_rows
+model: tiny
+environments:
+  - {env: math_duel-v0, name: task, env_options: {players: 1, problems: 1, tasks: gsm8k}}
+  - {env: code_duel-v0, name: programs, env_options: {players: 1, tasks: humaneval}}
+learners: [alice]
+updates: 2
+lora: {rank: 8, alpha: 16}
+rollout: {start_states: 4, group_size: 2, max_new_tokens: 24}
+training: {learning_rate: 1.0e-3}
+evaluation: {every: 2, pairs: 1, final_pairs: 2, bots: [random]}
+"""
 
 
 def rows_file(folder: Path) -> str:
@@ -80,7 +101,41 @@ def test_a_task_of_one_seat_is_trained_gated_rated_without_elo_and_reported(
     assert [row["agent"] for row in alone[0]["alone"]] == [row.agent for row in task_status.focal]
     assert alone[0]["rows"] == []
     league_status([str(run)])
-    assert "by itself" in capsys.readouterr().out
+    shown_status = capsys.readouterr().out
+    assert "math_duel-v0 (players=1, tasks=gsm8k:" in shown_status
+    assert alone[0]["title"].startswith("math_duel-v0 (players=1, tasks=gsm8k:")
+
+
+@pytest.mark.slow
+def test_public_rows_called_by_name_are_trained_on_and_those_held_out_are_measured(
+    tmp_path: Path,
+) -> None:
+    for name in ("gsm8k", "humaneval"):
+        try:
+            find_file(name, SHARED)
+        except ConfigError:
+            pytest.skip(f"no {name} collection beside the repository")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    recipe = load(LeagueRecipe, tmp_path / "recipe.yaml", rows=SHARED)
+    run = tmp_path / "run"
+    train_run(recipe, run)
+    with LeagueStore(run / "league.db", mode="read") as store:
+        played = {split: store.matches(split=split) for split in SPLITS}
+    held = [
+        task.text
+        for game in recipe.games
+        for task in check_tasks(game.options["tasks"]).splits["eval"]
+    ]
+    for split, matches in played.items():
+        for spec, _ in matches:
+            with closing(make(spec.env_id, split=split, **spec.options)) as env:
+                (seen,) = env.reset(seed=spec.seed)[0].values()
+            assert any(text in seen["text"] for text in held) == (split == "eval")
+    assert {spec.env_id for spec, _ in played["train"]} == {"math_duel-v0", "code_duel-v0"}
+    assert {spec.env_id for spec, _ in played["eval"]} == {"math_duel-v0", "code_duel-v0"}
+    assert len(json.loads((run / TASK_FILES).read_text())) == 2
+    transfer = json.loads((run / "transfer.json").read_text())["rows"]
+    assert {row["game"] for row in transfer} == {"task", "programs"}
 
 
 def test_rows_that_are_held_out_are_never_trained_on(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def page() -> str:
         "",
         "What needs another environment is struck by tests, and has no cell here:",
         "",
-        "- nodes and workers of a Ray cluster and the process that asks them, in play and in a transfer",
+        "- nodes, workers, the trainer and the dispatcher of a Ray cluster, in play and in a transfer",
         "  ([design](../design/scaling.md#on-a-ray-cluster)): `make ray`",
         "- a vLLM server that is killed with requests in flight, in the middle of a run, too:",
         "  `SRL_VLLM_PYTHON=PATH python -m pytest -m vllm tests/vllm`",

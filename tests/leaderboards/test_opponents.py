@@ -44,7 +44,7 @@ def recipe(tmp_path: Path, settings: dict[str, Any]) -> LeagueRecipe:
 
 
 @pytest.mark.slow
-def test_an_adapter_of_the_board_is_met_and_another_one_in_its_place_is_refused(
+def test_an_adapter_of_the_board_is_met_and_one_with_another_prompt_is_refused(
     tmp_path: Path, alice: Published
 ) -> None:
     settings = opponent_settings(alice)
@@ -53,6 +53,22 @@ def test_an_adapter_of_the_board_is_met_and_another_one_in_its_place_is_refused(
     with LeagueStore(tmp_path / "run/league.db", mode="read") as store:
         met = {seat for spec, _ in store.matches(split="train") for seat in spec.seats}
     assert name in met
+    settings["opponents"]["pinned"][name]["prompt"] = "0" * 64
+    with pytest.raises(ConfigError, match="has another prompt than the recipe pins"):
+        train_run(recipe(tmp_path, settings), tmp_path / "forged")
+
+
+def test_what_the_files_of_an_opponent_tell_is_compared_before_anything_is_loaded(
+    tmp_path: Path, alice: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_nothing(*_: object, **__: object) -> None:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr("srl_agents.training.parts.load_bases", load_nothing)
+    settings = opponent_settings(alice)
+    (name,) = settings["opponents"]["agents"]
+    with pytest.raises(AssertionError, match="weights were loaded"):
+        train_run(recipe(tmp_path, settings), tmp_path / "as_published")
 
     model, _, folder = name.partition("+")
     louder = tmp_path / "louder"
@@ -63,9 +79,11 @@ def test_an_adapter_of_the_board_is_met_and_another_one_in_its_place_is_refused(
     with pytest.raises(ConfigError, match="has another lora than the recipe pins"):
         train_run(recipe(tmp_path, settings), tmp_path / "loud")
     settings = opponent_settings(alice)
-    settings["opponents"]["pinned"][name]["adapter"] = "0" * 64
-    with pytest.raises(ConfigError, match="has another adapter than the recipe pins"):
-        train_run(recipe(tmp_path, settings), tmp_path / "forged")
+    pinned = settings["opponents"]["pinned"][name]
+    for part in ("adapter", "base_sha256"):
+        settings["opponents"]["pinned"][name] = pinned | {part: "0" * 64}
+        with pytest.raises(ConfigError, match=f"has another {part} than the recipe pins"):
+            train_run(recipe(tmp_path, settings), tmp_path / "forged")
 
 
 def test_a_bundle_that_was_changed_after_it_was_signed_gives_no_opponent(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,10 +45,9 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
             super().__init__(*arguments)
 
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = _Server((host, port), Handler)
     except OSError as error:
         raise ConfigError(f"{host}:{port} cannot be served: {error}") from None
-    server.daemon_threads = True
     thread = Thread(target=server.serve_forever, name="desk", daemon=True)
     thread.start()
     try:
@@ -56,6 +56,15 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went in the middle of its question asks again; nobody need read of it."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -77,7 +77,7 @@
       const better = gain.half_width !== null && gain.estimate > gain.half_width;
       return el("span", { class: better ? "better" : null }, `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}${better ? ", better" : ", not resolved"}`);
     };
-    return scroller(`Ratings in ${found.env_id}`, el("table", { class: "plain" },
+    return scroller(`Ratings in ${found.title}`, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...["Rank", "Agent", "Elo", "Games", "Score", "Against its start"].map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...found.rows.map((row) => el("tr", {}, el("td", {}, ranks(row.ranks)), el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
         el("td", {}, `${signed(row.elo)} ${plusMinus(row.half_width)}`), el("td", {}, whole(row.games)), el("td", {}, percent(row.score, 1)), el("td", {}, against(row.agent)))))));
@@ -89,7 +89,7 @@
       const gain = gains.get(agent);
       return gain === undefined ? "–" : `${signed(gain.estimate, 3)} ${plusMinus(gain.half_width, 3)}, ${gain.seeds} seeds`;
     };
-    return scroller(`Returns in ${found.env_id}`, el("table", { class: "plain" },
+    return scroller(`Returns in ${found.title}`, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...["Agent", "Return by itself", "Games", "Against its start"].map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...found.alone.map((row) => el("tr", {}, el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
         el("td", {}, `${row.return[0].toFixed(3)} ${plusMinus(row.return[1], 3)}`), el("td", {}, whole(row.games)), el("td", {}, gained(row.agent)))))));
@@ -97,7 +97,7 @@
 
   function partnersTable(found) { // everybody is paid alike, so what counts is the return with whom training never met
     const cell = (value) => el("td", {}, value === null ? "" : `${value[0].toFixed(3)} ${plusMinus(value[1], 3)}`);
-    return scroller(`Returns with partners in ${found.env_id}`, el("table", { class: "plain" },
+    return scroller(`Returns with partners in ${found.title}`, el("table", { class: "plain" },
       el("thead", {}, el("tr", {}, ...["Agent", "With partners new to it", "With all other lineages", "With itself"].map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...found.partners.map((row) => el("tr", {}, el("th", { scope: "row", class: "clip", title: row.agent }, row.agent),
         cell(row.zero_shot), cell(row.cross_play), cell(row.self_play))))));
@@ -138,7 +138,7 @@
     const shown = data.runs.filter((run) => run.tables.length);
     return shown.length ? [el("section", { class: "section", id: "league" }, el("h2", {}, "League"),
       ...shown.flatMap((run) => run.tables.map((found) => el("div", { class: "card" },
-        el("h3", {}, `${found.env_id}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.alone.length ? aloneTable(found) : found.partners.length ? partnersTable(found) : table(found)))))] : [];
+        el("h3", {}, `${found.title}, ${found.schedule}${data.runs.length > 1 ? `: ${run.label}` : ""}`), found.alone.length ? aloneTable(found) : found.partners.length ? partnersTable(found) : table(found)))))] : [];
   }
 
   const gb = (bytes) => (bytes === null ? "" : (bytes / 1e9).toFixed(2));

@@ -131,7 +131,7 @@ def _tables(path: Path) -> list[dict[str, Any]]:
         found = read_status(store)
     return [
         {
-            "env_id": status.env_id,
+            "title": status.title,
             "schedule": status.schedule,
             "rows": [
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -122,16 +123,26 @@ def test_what_the_trainer_dropped_is_not_played_again() -> None:
     assert following.key == (2, 0)
 
 
-def test_one_module_imports_ray_and_no_other_imports_that_module() -> None:
-    only = ROOT / "srl_agents/training/ray_generation.py"
+def test_three_modules_import_ray_and_others_import_them_only_when_asked_for_it() -> None:
+    ours = {
+        f"srl_agents.training.{name}" for name in ("ray_cluster", "ray_generation", "ray_trainer")
+    }
     for package in ("srl_envs", "srl_agents", "leaderboards"):
         for path in (ROOT / package).rglob("*.py"):
-            names = set()
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Import):
-                    names |= {alias.name for alias in node.names}
-                elif isinstance(node, ast.ImportFrom):
-                    names |= {f"{node.module}.{alias.name}" for alias in node.names}
-            rays = {name for name in names if name.partition(".")[0] == "ray"}
-            assert bool(rays) == (path == only), path
-            assert not any(name.startswith(f"srl_agents.training.{only.stem}") for name in names)
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            tree = ast.parse(path.read_text())
+            rays = {name for name in _imported(ast.walk(tree)) if name.partition(".")[0] == "ray"}
+            assert bool(rays) == (module in ours), path
+            at_once = {name.rpartition(".")[0] for name in _imported(tree.body)}
+            assert module in ours or not at_once & ours, path
+
+
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names of import statements."""
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names

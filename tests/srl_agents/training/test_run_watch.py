@@ -18,6 +18,7 @@ from srl_agents.cli.main import main
 from srl_agents.league.store import LeagueStore
 from srl_agents.records import Episode, MatchSpec, Trajectory
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
+from srl_agents.training.guests import desks
 from srl_agents.training.run_folder import BUFFER, RECIPE, STORE
 from srl_agents.training.run_watch import RunWatch
 from srl_envs.errors import ConfigError
@@ -142,3 +143,9 @@ def test_a_look_counts_what_workers_of_a_cluster_do(run: Path) -> None:
     assert RunWatch(run).look().workers == {"playing": 2.0, "starting": 1.0, "lost": 2.0}
     (run / "workers.json").write_text("{")
     assert RunWatch(run).look().workers == {}
+
+
+def test_a_run_says_where_people_answer_and_nothing_of_models() -> None:
+    at = "http://127.0.0.1:8080"
+    people = [f"openai:human@{at}/v1", f"openai:human@{at}/v1/"]
+    assert desks([*people, f"openai:tiny@{at}/v1", "tiny"]) == [at]
