@@ -65,9 +65,11 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
     if origin is Literal:
         return _literal(value, typing.get_args(kind), place)
     if origin is tuple:
-        item = typing.get_args(kind)[0]
+        item, *others = typing.get_args(kind)
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f"{place}: expected a list, found {describe(value)}.")
+        if others != [...] and len(value) != 1 + len(others):
+            raise ConfigError(f"{place}: expected a list of {1 + len(others)}, found {len(value)}.")
         return tuple(_convert(v, item, f"{place}[{i}]") for i, v in enumerate(value))
     if origin is dict:
         item = typing.get_args(kind)[1]

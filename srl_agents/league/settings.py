@@ -12,6 +12,7 @@ from srl_agents.league.retention import RetentionSettings
 from srl_agents.league.sampling import find_sampler
 from srl_envs.errors import ConfigError
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 LearnerRole = Literal["main", "main_exploiter", "league_exploiter"]
 Preset = Literal["", "auto", "competitive", "small", "cooperative", "mixed", "free_for_all"]
@@ -21,6 +22,18 @@ def require(condition: bool, message: str) -> None:
     """Raise `ConfigError` with ``message`` unless ``condition`` holds."""
     if not condition:
         raise ConfigError(message)
+
+
+def require_weight(name: str, weight: float, zero: str = "") -> None:
+    """Refuse a relative weight whose sums and shares could leave what a float holds.
+
+    Raises:
+        ConfigError: it is neither 0, nor within `LEAST_WEIGHT` and `MOST_WEIGHT`; ``zero`` says what 0 means.
+    """
+    require(
+        weight == 0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT,
+        f"{name}={weight}: use 0{zero}, or {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +126,7 @@ class OpponentSettings:
         kinds = {"mirror": self.mirror, "live": self.live, "past": self.past, "verify": self.verify}
         weights = kinds | self.bots | self.agents
         for name, weight in weights.items():
-            require(weight >= 0, f"{name}={weight}: a weight is 0 or more.")
+            require_weight(name, weight)
         require(sum(weights.values()) > 0, "all weights are 0, so nobody could be met.")
         require(
             "held_out" not in self.bots,

@@ -23,6 +23,14 @@ RESERVED = ("anchor", "default", "base")
 """Adapter names that the engine or PEFT keep for themselves."""
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 """Of learners that a recipe counts and does not name."""
+NAME = "letters, digits, '-', '_' and '.', at most 100, and begin with a letter"
+"""What `is_name` wants, for messages."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a run, a base or a game may be called so: it becomes a folder."""
+    plain = text.replace("-", "_").replace(".", "_")
+    return len(text) <= 100 and text[0:1] not in ("-", ".") and plain.isidentifier()
 
 
 class Named:
@@ -123,8 +131,8 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         require(
-            not isinstance(self.learners, int) or self.learners >= 1,
-            f"learners={self.learners}: use 1 or more.",
+            not isinstance(self.learners, int) or 1 <= self.learners <= len(NAMES),
+            f"learners={self.learners}: use 1 to {len(NAMES)}, or name them.",
         )
         require(self.learners != (), "learners: name at least one.")
 

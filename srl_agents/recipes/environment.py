@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from srl_agents.records import canonical_json
 from srl_envs import make
 from srl_envs.errors import ConfigError
 
 Wrappers = tuple[dict[str, Any], ...]
+_NOT_OPTIONS = {
+    "wrappers": "name wrappers in the section `wrappers`",
+    "split": "a run trains on split train and measures on eval; leave it out",
+    "render_mode": "a run draws nothing; leave it out. `srl watch` shows its games",
+}
+"""Options of `srl_envs.make` that a recipe has no use for, and what to do instead."""
+_PLAIN = (type(None), bool, int, float, str)
+"""Kinds of defaults that are the same whenever they are written alike."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +38,8 @@ class Surroundings:
     """What decides whether a move is right, by name; only rewards read it."""
     resource: str = ""
     """The one of them that is the share of a scarce pool; empty without a pool."""
+    whole: str = ""
+    """Id, options and wrappers as one text in which defaults are written down, too."""
     most_replies: int = 1
     """Of one seat in one episode."""
     most_prompt_chars: int = 0
@@ -42,8 +54,9 @@ def surroundings(
     Raises:
         ConfigError: an option or a wrapper is unknown or does not fit.
     """
-    if "wrappers" in options:
-        raise ConfigError("env_options.wrappers: name wrappers in the section `wrappers`.")
+    for name, instead in _NOT_OPTIONS.items():
+        if name in options:
+            raise ConfigError(f"env_options.{name}: {instead}.")
     env: Any = make(env_id, wrappers=wrappers, **options)
     with closing(env):
         return Surroundings(
@@ -53,9 +66,22 @@ def surroundings(
             statistics=env.statistic_names,
             references=env.unwrapped.game.reference_names,
             resource=env.unwrapped.resource_name,
+            whole=_whole(env, options),
             most_replies=int(env.observation_space(env.possible_agents[0])["turn"].n),
             most_prompt_chars=env.unwrapped.most_text_chars,
         )
+
+
+def _whole(env: Any, options: Mapping[str, Any]) -> str:
+    game, shell = type(env.unwrapped.game), type(env.unwrapped)
+    defaults = {
+        name: parameter.default
+        for made in (game, shell)
+        for name, parameter in inspect.signature(made).parameters.items()
+        if isinstance(parameter.default, _PLAIN) and name not in _NOT_OPTIONS
+    }
+    wrappers = list(env.options.get("wrappers", ()))
+    return canonical_json([env.unwrapped.env_spec.id, defaults | dict(options), wrappers])
 
 
 def match_options(options: Mapping[str, Any], wrappers: Wrappers) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from srl_agents.agents.grammar import BOT
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.arenas import Arena
 from srl_agents.league.modes import resolve
-from srl_agents.league.settings import OpponentSettings, require
+from srl_agents.league.settings import OpponentSettings, require, require_weight
+from srl_agents.recipes.base_settings import NAME, is_name
 from srl_agents.recipes.environment import Surroundings, Wrappers, match_options, surroundings
 from srl_agents.records import canonical_json
 from srl_agents.rewards.settings import RewardSettings
@@ -53,15 +54,8 @@ class GameSettings:
     """Bots whom they are measured against; absent: ``evaluation.bots``."""
 
     def __post_init__(self) -> None:
-        require(
-            self.weight >= 0,
-            f"weight={self.weight}: use 0 (measured, never trained) or more.",
-        )
-        name = self.name.replace("-", "_").replace(".", "_")
-        require(
-            not name or name.isidentifier(),
-            f"name={self.name!r}: use letters, digits, '-', '_' and '.', and begin with a letter.",
-        )
+        require_weight("weight", self.weight, " (measured, never trained)")
+        require(not self.name or is_name(self.name), f"name={self.name!r}: use {NAME}.")
         require(
             not self.levels or self.weight > 0,
             "levels: they are for training, and weight 0 is never trained; leave out one of the two.",
@@ -78,6 +72,8 @@ class Game:
     """Of `srl_envs.make`, wrappers included."""
     levels: tuple[dict[str, Any], ...]
     """Of training, whole; empty where it takes ``options``."""
+    whole: tuple[str, ...]
+    """`all_options`, each as a text with id and defaults, by which the same game is known."""
     weight: float
     seats: int
     mode: Mode
@@ -147,7 +143,8 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
     seats = around.seats
     mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: nobody is paid otherwise
     _check_teams(known.id, entry.teams, seats, mode)
-    levels = []
+    levels: list[dict[str, Any]] = []
+    whole = [around.whole]
     for number, level in enumerate(entry.levels):
         options = {**entry.env_options, **level}
         try:
@@ -159,12 +156,13 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
             f"levels[{number}]: {own.seats} seats that are paid {list(own.paid)}, and without it {seats} "
             f"that are paid {list(around.paid)}: a level changes neither.",
         )
-        levels.append(match_options(options, around.wrappers))
         require(
-            levels.index(levels[-1]) == number,
-            f"levels[{number}]: the same as levels[{levels.index(levels[-1])}], so what is learned at one "
-            "would count as the other's; leave one out.",
+            own.whole not in whole[1:],
+            f"levels[{number}]: the same as another one before it, so what is learned at one would count "
+            "as the other's; leave one out.",
         )
+        levels.append(match_options(options, around.wrappers))
+        whole.append(own.whole)
     rewards = shared.rewards if entry.rewards is None else entry.rewards
     if rewards is not None:
         rewards.check(
@@ -183,6 +181,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
         env_id=known.id,
         options=match_options(entry.env_options, around.wrappers),
         levels=tuple(levels),
+        whole=tuple(whole),
         weight=entry.weight,
         seats=seats,
         mode=mode,
@@ -221,6 +220,7 @@ def check_games(games: tuple[Game, ...]) -> None:
         f"environments: the weight of {', '.join(names)} is 0, so nothing would be trained; give one of "
         "them more.",
     )
+    _refuse_alike(games)
     first = games[0].credit
     for game in games[1:]:
         for name in ("train_thoughts", "importance_cap", "importance_level"):
@@ -229,6 +229,19 @@ def check_games(games: tuple[Game, ...]) -> None:
                 own == other,
                 f"environments: {game.name}: credit.{name}={own}, and {other} in {games[0].name}; rows of "
                 "all games make one batch, so set it in the recipe's `credit`.",
+            )
+
+
+def _refuse_alike(games: tuple[Game, ...]) -> None:
+    """Two games differ in more than in whether a default is written down."""
+    first: dict[str, Game] = {}
+    for game in games:
+        for whole in game.whole:
+            other = first.setdefault(whole, game)
+            require(
+                other is game,
+                f"environments: {other.name} and {game.name} are the same game with the same options; leave "
+                "one out, or give them different options.",
             )
 
 
@@ -283,8 +296,14 @@ def _check_teams(env_id: str, teams: tuple[int, ...], seats: int, mode: Mode) ->
     )
     sizes = {teams.count(team) for team in teams}
     require(
-        not teams or (len(teams) == seats and len(sizes) == 1 and len(set(teams)) > 1),
-        f"teams={list(teams)}: give one team per seat of {seats}, all equally large.",
+        not teams
+        or (
+            len(teams) == seats
+            and len(sizes) == 1
+            and len(set(teams)) > 1
+            and set(teams) == set(range(len(set(teams))))
+        ),
+        f"teams={list(teams)}: give one team per seat of {seats}, counted from 0, all equally large.",
     )
 
 

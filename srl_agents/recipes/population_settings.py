@@ -11,6 +11,7 @@ from srl_agents.agents.resolver import Candidate, find, known_name, refuse_human
 from srl_agents.league.agents import AgentVersion, Role
 from srl_agents.league.population import MatchmakingSettings
 from srl_agents.league.settings import require
+from srl_agents.recipes.base_settings import NAME, is_name
 from srl_agents.recipes.environment import match_options, surroundings
 from srl_envs import spec
 
@@ -73,8 +74,8 @@ class PopulationRecipe:
         require(self.workers >= 0, f"workers={self.workers}: use 0 or more.")
         require(self.lease_s > 0, f"lease_s={self.lease_s}: use more than 0.")
         require(
-            self.name.replace("-", "_").replace(".", "_").isidentifier(),
-            f"name={self.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+            is_name(self.name),
+            f"name={self.name!r}: use {NAME}; it becomes a folder.",
         )
         around = surroundings(self.env, self.env_options, self.wrappers)
         object.__setattr__(self, "wrappers", around.wrappers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from srl_agents.agents.grammar import EndpointName, parse
+from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import known_name, require_model
 from srl_agents.credit.estimators import ESTIMATORS
 from srl_agents.engines.providers import find_model
@@ -12,6 +12,7 @@ from srl_agents.league.arenas import Arenas
 from srl_agents.league.settings import require
 from srl_agents.models.installed import require_installed
 from srl_agents.recipes.activation import check_activation
+from srl_agents.recipes.base_settings import NAME, is_name
 from srl_agents.recipes.game_settings import Game, arenas_of, check_games
 from srl_agents.trainers.algorithms import Plan
 from srl_envs.errors import ConfigError
@@ -41,10 +42,7 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         recipe.reward_model is None or "reward_model" not in recipe.learners,
         "learners: with a reward_model none may be called 'reward_model', as it is in checkpoints.",
     )
-    require(
-        recipe.name.replace("-", "_").replace(".", "_").isidentifier(),
-        f"name={recipe.name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
-    )
+    require(is_name(recipe.name), f"name={recipe.name!r}: use {NAME}; it becomes a folder.")
     if recipe.reward_model is not None and recipe.reward_model.model is not None:
         require_model(recipe.reward_model.model)
     _check_environments(recipe)
@@ -139,7 +137,40 @@ def _check_environments(recipe: LeagueRecipe) -> None:
         f"opponents.pinned: {', '.join(map(repr, unpinned))}: only models and adapters of opponents.agents "
         "or evaluation.agents can be held to their weights.",
     )
+    _check_pinned_adapters(recipe)
+    _check_anybody_met(recipe, trained)
     _check_budgets(recipe)
+
+
+def _check_pinned_adapters(recipe: LeagueRecipe) -> None:
+    """Hashes of adapters are those of agents that have one."""
+    for text, pinned in recipe.opponents.pinned.items():
+        name = parse(text)
+        has = isinstance(name, ModelName) and bool(name.adapter)
+        require(
+            has == (pinned.adapter is not None),
+            f"opponents.pinned: {text!r} {'is an' if has else 'has no'} adapter: "
+            + ("give" if has else "leave out")
+            + " adapter and lora.",
+        )
+
+
+def _check_anybody_met(recipe: LeagueRecipe, trained: list[Game]) -> None:
+    """Whoever is met in training needs a game of several seats."""
+    if any(game.seats > 1 for game in trained):
+        return
+    games = ", ".join(game.name for game in trained)
+    roles = [name for name, role in recipe.roles.items() if role != "main"]
+    for section, names in (
+        ("roles", roles),
+        ("opponents.agents", list(recipe.opponents.agents)),
+        ("opponents.bots", list(recipe.opponents.bots)),
+    ):
+        require(
+            not names,
+            f"{section}: {', '.join(names)}: nobody meets others in training, because {games} "
+            "has one seat. Leave them out, or train in a game with more seats.",
+        )
 
 
 def _check_budgets(recipe: LeagueRecipe) -> None:

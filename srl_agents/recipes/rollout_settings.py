@@ -7,6 +7,9 @@ from typing import Literal
 
 from srl_agents.league.settings import require
 
+_MOST = 1_000_000
+"""Of whatever is counted here: an update's matches are a list in memory."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RolloutSettings:
@@ -43,7 +46,7 @@ class RolloutSettings:
         names = ("start_states", "group_size", "max_new_tokens", "concurrency", "batch_rows")
         for name in names:
             value = getattr(self, name)
-            require(value >= 1, f"{name}={value}: use 1 or more.")
+            require(1 <= value <= _MOST, f"{name}={value}: use 1 to {_MOST}.")
         require(
             self.temperature > 0,
             f"temperature={self.temperature}: greedy play explores nothing. Use more than 0.",

@@ -22,6 +22,7 @@ from srl_agents.league.settings import (
 from srl_agents.memory.placements import Placement, choose_placement, placement_fault
 from srl_agents.metrics.trackers import TrackerName
 from srl_agents.recipes.base_settings import (
+    NAME,
     NAMED,
     NAMES,
     Attention,
@@ -32,6 +33,7 @@ from srl_agents.recipes.base_settings import (
     ModelSettings,
     Parameters,
     Quantization,
+    is_name,
     names_on,
     placement_facts,
 )
@@ -330,8 +332,8 @@ class LeagueRecipe:
         if self.models:
             for name in self.models:
                 require(
-                    name.replace("-", "_").replace(".", "_").isidentifier() and "@" not in name,
-                    f"models: {name!r}: use letters, digits, '-', '_' and '.'; it becomes a folder.",
+                    is_name(name),
+                    f"models: {name!r}: use {NAME}; it becomes a folder.",
                 )
             named = [(k, x) for k, own in self.models.items() for x in names_on(k, own.learners)]
             names = tuple(learner for _, learner in named)

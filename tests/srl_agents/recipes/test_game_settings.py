@@ -49,15 +49,25 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
     [
         ("environments=[{env: nim-v0, weight: 0}]", "weight of nim-v0 is 0"),
         ("environments=[{env: nim-v0, weight: -1}]", "weight=-1"),
+        ("environments=[{env: nim-v0, weight: 1.0e+308}]", "weight=1e"),
+        ("environments=[{env: nim-v0, weight: 1.0e-320}]", "weight=1e-320"),
+        ("environments=[{env: nim-v0, name: ..}]", "name='..'"),
+        ("environments=[{env: nim-v0, env_options: {split: eval}}]", "env_options.split"),
+        ("environments=[{env: nim-v0, levels: [{render_mode: human}]}]", "env_options.render_mode"),
         ("environments=[{env: nimm-v0}]", "Did you mean 'nim-v0'"),
         ("environments=[{env: nim-v0}, {env: nim-v0}]", "more than once"),
         ("environments=[{env: nim-v0}, {env: nim-v0, name: x}]", "same game with the same"),
+        (
+            "environments=[{env: connect_four-v0}, {env: connect_four-v0, name: x, env_options: {k: 4}}]",
+            "connect_four-v0 and x are the same game",
+        ),
         ("environments=[{env: nim-v0, teams: [0, 0, 1, 1]}]", "one team per seat of 2"),
+        ("environments=[{env: nim-v0, teams: [-1, 5]}]", "counted from 0"),
         ("environments=[{env: hanabi_mini-v0, teams: [0, 1]}]", "one team already"),
         ("environments=[{env: nim-v0, env_options: {heaps: .nan}}]", "heaps: nan is no finite"),
         (
-            "environments=[{env: nim-v0, levels: [{}, {heaps: 3}, {}]}]",
-            "levels[2]: the same as levels[0]",
+            "environments=[{env: nim-v0, levels: [{}, {heaps: 3}, {largest: 9}]}]",
+            "levels[2]: the same as",
         ),
         ("environments=[{env: nim-v0, bots: {stron: 1}}]", "no bot 'stron'"),
         ("environments=[{env: nim-v0, rated_against: [nobody]}]", "no bot 'nobody'"),
@@ -80,6 +90,21 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
 def test_what_cannot_be_played_is_refused_by_name(settings: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told.replace("[", r"\[")):
         recipe(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "roles={bob: main_exploiter}",
+        "opponents.bots={random: 1}",
+        "opponents.agents={tiny-shallow: 1}",
+    ],
+)
+def test_nobody_is_met_where_every_game_has_one_seat(settings: str) -> None:
+    task = "environments=[{env: math_duel-v0, env_options: {players: 1}}, {env: nim-v0, weight: 0}]"
+    recipe(task, "opponents.bots={}")
+    with pytest.raises(ConfigError, match="nobody meets others in training"):
+        recipe(task, "opponents.bots={}", settings)
 
 
 def test_a_curriculum_of_levels_needs_levels() -> None:

@@ -86,7 +86,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
 ) -> None:
     folder = tmp_path / "run"
     huge = ["quickstart-tiny", "--set", "training.micro_batch_rows=100000000"]
-    huge += ["--set", "rollout.group_size=10000000", "--set", "device=cpu", "--out", str(folder)]
+    huge += ["--set", "rollout.group_size=1000000", "--set", "device=cpu", "--out", str(folder)]
     with pytest.raises(ConfigError, match=r"does NOT fit cpu.*--force"):
         train(huge)
     assert "plan: quickstart-tiny" in capsys.readouterr().err

@@ -18,6 +18,15 @@ def recipe(tmp_path: Path, *overrides: str) -> LeagueRecipe:
     return load(LeagueRecipe, path, overrides)
 
 
+PINNED = (
+    "opponents.pinned={tiny-shallow: {"
+    + ", ".join(
+        f"{part}: {'ab' * 32!r}" for part in ("base_sha256", "prompt", "tokenizer", "adapter")
+    )
+    + ", lora: [8, 16]}}"
+)
+
+
 def test_the_recipe_of_the_guide_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "guide.yaml"
     path.write_text(GUIDE.read_text().split("```yaml\n")[1].split("```")[0])
@@ -229,6 +238,14 @@ def test_scaling_by_groups_needs_groups(tmp_path: Path) -> None:
             "requests=5 would never be asked",
         ),
         (("opponents.budgets={tiny-shallow: {requests: 5}}",), "are no endpoints"),
+        (("opponents={mirror: 1.0e+308, past: 1.0e+308}",), "mirror=1e"),
+        (("rollout.start_states=1000000000000",), "use 1 to 1000000"),
+        (("learners=9",), "9: use 1 to 8, or name them"),
+        (("opponents.agents={tiny-shallow: 1}", PINNED), "'tiny-shallow' has no adapter"),
+        (
+            ("opponents.agents={tiny-shallow: 1}", PINNED.replace("[8, 16]", "[8]")),
+            "expected a list of 2, found 1",
+        ),
         (("training={loss_type: rloo}",), "set credit.estimator"),
         (("training={algorithm: dpo}", "credit.normalise=agent"), "not by how much"),
         (
