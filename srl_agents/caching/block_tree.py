@@ -126,7 +126,9 @@ class BlockTree(ABC, Generic[Key, Value]):
             block = self._blocks.get(key)
             while block is not None and block.key not in kept:
                 kept.add(block.key)
-                block = block.parent
+                above = block.parent
+                removed = above is None or self._blocks.get(above.key) is not above
+                block = None if removed else above
         return kept
 
     def _drop(self, block: Block[Key, Value]) -> None:
