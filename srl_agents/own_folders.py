@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_OWNER = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)")
 _OWNED = re.compile(r"srl-[a-z-]+-([0-9a-f]{12}-\d+-\d+)-[^/]*")
 _BEGAN, _STATE = 19, 0
 """Fields of /proc/PID/stat behind the name. Source: proc(5)."""
@@ -30,9 +31,9 @@ def owner() -> str:
 
 
 def may_live(owner: str) -> bool:
-    """Whether an owner lives, or is of another machine or container, where nobody here can tell."""
-    machine, pid, began = owner.split("-")
-    return machine != _machine() or _began(int(pid)) == int(began)
+    """Whether an owner lives, or is of another machine or container or unknown: nobody can tell."""
+    named = _OWNER.fullmatch(owner)
+    return named is None or named[1] != _machine() or _began(int(named[2])) == int(named[3])
 
 
 def is_mine(path: Path) -> bool:

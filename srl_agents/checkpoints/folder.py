@@ -272,6 +272,14 @@ def rename_durably(work: Path, final: Path) -> None:
     _flush(final.parent)
 
 
+def remove_entry(path: Path) -> None:
+    """Remove a file, a link, or a folder with what it holds, if one is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink(missing_ok=True)
+
+
 def _flush(path: Path) -> None:
     """Make the kernel write a file or a folder's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -283,4 +291,4 @@ def _flush(path: Path) -> None:
 
 def _remove_temporary(folder: Path) -> None:
     for path in folder.glob(f"{_TEMPORARY}*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        remove_entry(path)

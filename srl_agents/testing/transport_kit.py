@@ -130,16 +130,7 @@ def check_other_update(make: Make, scratch: Path) -> None:
     folder = _folder(scratch, "other_update")
     transport = make(folder)
     update = _publish(transport, 1)
-    wrong = {
-        "another digest": replace(update, version=replace(update.version, digest="0" * 16)),
-        "another number": replace(update, version=replace(update.version, number=7)),
-        "other tensors": replace(update, tensors=update.tensors[:-1]),
-        "another type": replace(
-            update, tensors=tuple(replace(h, dtype="F64") for h in update.tensors)
-        ),
-        "other examples": replace(update, shown=(("a board", "a reply"),)),
-    }
-    for what, asked in wrong.items():
+    for what, asked in _wrong(update).items():
         _require_refused(partial(transport.open, asked), f"{what}: opened all the same")
     _require_opens(transport, update, _tensors(1), "refusing damaged the version")
     transport.close()
@@ -257,6 +248,10 @@ def check_other_process(make: Make, scratch: Path, start: Start = "fork") -> Non
     with _reader(start, make, folder, updates[1]) as reader:
         told = _answer(reader)
     require(told == _REFUSED, f"a released version is opened elsewhere: {told}")
+    for what, asked in _wrong(updates[2]).items():
+        with _reader(start, make, folder, asked) as reader:
+            told = _answer(reader)
+        require(told == _REFUSED, f"{what}: opened elsewhere all the same, as {told}")
     transport.close()
 
 
@@ -297,6 +292,31 @@ def check_publisher_killed(make: Make, scratch: Path, start: Start = "fork") -> 
     transport.close()
 
 
+def check_taken_over(make: Make, scratch: Path, start: Start = "fork") -> None:
+    """A reader that goes on finds who publishes next: after a kill, and beside one that still lives."""
+    folder = _folder(scratch, "taken_over")
+    version, tensors = version_of("alice", 1, _tensors(1)), _tensors(1)
+    with _Process(start, _open_and_tell_each, make, folder) as reader:
+
+        def arrives(update: WeightUpdate, number: int, when: str) -> None:
+            reader.tell(update)
+            told = _answer(reader)
+            require(told == _hashed(_tensors(number)), f"{when}, its version arrives as {told}")
+
+        with _Process(start, _publish_and_wait, make, folder, version, tensors) as killed:
+            update = killed.hear("a publisher in another process does not publish")
+            arrives(update, 1, "from the first publisher")
+        second = make(folder)
+        arrives(_publish(second, 2), 2, "from a publisher that follows a killed one")
+        third = make(folder)
+        arrives(_publish(third, 3), 3, "from a publisher beside another")
+        last = _publish(second, 4)
+        arrives(last, 4, "from a publisher that goes on after another began")
+        third.close()
+        arrives(last, 4, "from a publisher beside which another closed")
+        second.close()
+
+
 CROSSING: dict[str, Promise[[Make, Path, Start]]] = {
     "other_process": Promise(
         check_other_process, "let a transport of the same folder open what another one published."
@@ -306,6 +326,11 @@ CROSSING: dict[str, Promise[[Make, Path, Start]]] = {
     ),
     "publisher_killed": Promise(
         check_publisher_killed, "give every wait an end, and raise ModelError where it comes."
+    ),
+    "taken_over": Promise(
+        check_taken_over,
+        "let readers look for the publisher at every open, let whoever publishes say where it is, and "
+        "close what is one's own alone.",
     ),
 }
 """Name -> check, of transports that cross processes."""
@@ -368,6 +393,10 @@ class _Process:
         except EOFError:
             raise ConformanceError(f"{otherwise}: it ended") from None
 
+    def tell(self, what: object) -> None:
+        """Say something to it."""
+        self._pipe.send(what)
+
     def kill(self) -> None:
         """At once."""
         self._process.kill()
@@ -391,10 +420,22 @@ def _answer(reader: _Process) -> str:
 
 def _open_and_tell(pipe: Connection, make: Make, folder: Path, update: WeightUpdate) -> None:
     torch.set_num_threads(1)  # a fork has no threads but its first
+    pipe.send(_opened(make(folder), update))
+
+
+def _open_and_tell_each(pipe: Connection, make: Make, folder: Path) -> None:
+    """Open by one transport what is asked for, until killed."""
+    torch.set_num_threads(1)
+    transport = make(folder)
+    while True:
+        pipe.send(_opened(transport, pipe.recv()))
+
+
+def _opened(transport: Transport, update: WeightUpdate) -> str:
     try:
-        pipe.send(_hashed(make(folder).open(update)))
+        return _hashed(transport.open(update))
     except ModelError:
-        pipe.send(_REFUSED)
+        return _REFUSED
 
 
 def _publish_when_ready(
@@ -427,6 +468,19 @@ def _damaged(content: bytes) -> dict[str, bytes]:
         "longer": content + b"\0" * 8,
         "of something else": b"[" * 4096,
         "of a huge header": b"\xff" * 8 + content,
+    }
+
+
+def _wrong(update: WeightUpdate) -> dict[str, WeightUpdate]:
+    """Updates that say something else than was published."""
+    return {
+        "another digest": replace(update, version=replace(update.version, digest="0" * 16)),
+        "another number": replace(update, version=replace(update.version, number=7)),
+        "other tensors": replace(update, tensors=update.tensors[:-1]),
+        "another type": replace(
+            update, tensors=tuple(replace(h, dtype="F64") for h in update.tensors)
+        ),
+        "other examples": replace(update, shown=(("a board", "a reply"),)),
     }
 
 

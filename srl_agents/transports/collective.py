@@ -1,20 +1,20 @@
 """Weights through the collective library: from the publisher's memory to a reader's, without a disk.
 
 The publisher keeps its versions and answers readers from threads beside its work. A reader finds it by an
-address in the run's folder and asks for a version; then the two form a group of their own, in which the
-bytes go. So a reader that dies or begins again disturbs nobody else, and every wait has an end. On the CPU
-the library is gloo. NCCL takes the same way and was not run: it needs two GPUs.
+address in the run's folder and asks for a version over a connection; then the two form a group of their own,
+in which the bytes go. So a reader that dies or begins again disturbs nobody else, and every wait has an end:
+the library's store would wait for ever for whoever listens and says nothing. On the CPU the library is gloo.
+NCCL takes the same way and was not run: it needs two GPUs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
-import threading
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+import socket
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -23,16 +23,13 @@ import torch
 from torch import distributed
 
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.transports.answering import Answering, ask, asked, send
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import DTYPES, described, require_update
+from srl_agents.transports.updates import DTYPES, Published, described, kept_of, require_update
 from srl_envs.errors import ModelError
 
 ADDRESS = "collective.json"
 """In the folder: where the publisher is."""
-_LOOK_S = 0.002
-"""Between two looks at what readers ask."""
-_LOST_S = 1.0
-"""After which a reader that drew a number and asked nothing is passed over."""
 _BUCKET = 2**26
 """Bytes in one message, about."""
 _library: Any = distributed
@@ -60,7 +57,7 @@ class CollectiveTransport:
     ) -> None:
         self.folder, self._host, self._backend = folder.absolute(), host, backend
         self._patience_s = patience_s
-        self._held: dict[str, tuple[WeightUpdate, dict[str, torch.Tensor]]] = {}
+        self._held: dict[str, Published[dict[str, torch.Tensor]]] = {}
         self._server: _Server | None = None
 
     def publish(
@@ -74,18 +71,25 @@ class CollectiveTransport:
         update = described(version, tensors, previous, shown, str(self.folder))
         place = "cpu" if self._backend == "gloo" else "cuda"
         copies = {name: t.detach().to(place, copy=True) for name, t in sorted(tensors.items())}
-        self._held[str(version)] = (update, copies)
-        if self._server is None:
-            self._server = _Server(self)
+        self._held[str(version)] = Published(update, copies)
+        try:
+            if self._server is None:
+                self._server = _Server(
+                    self.folder, self._host, self._patience_s, self._transfer, self._held
+                )
+            self._server.announce()  # another publisher may have been there meanwhile
+        except (RuntimeError, OSError) as error:
+            raise ModelError(
+                f"nobody can be answered at {self._host!r} for {self.folder} ({error}). Set transport.host "
+                "to this machine's name or address."
+            ) from error
         return update
 
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         """See `Transport`; asks the publisher, if that is not this process."""
         name = str(update.version)
         if self._server is not None:
-            known, tensors = self._held.get(name, (None, {}))
-            if known is None or replace(known, previous=update.previous) != update:
-                raise ModelError(f"{name} was released, or another one was published here.")
+            tensors = kept_of(self._held.get(name), update)
             return {key: tensor.cpu() for key, tensor in tensors.items()}
         try:
             found = self._receive(update)
@@ -108,34 +112,33 @@ class CollectiveTransport:
         self._held.clear()
 
     def _receive(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
-        address = json.loads((self.folder / ADDRESS).read_text())
-        store = _store(str(address["host"]), int(address["port"]), self._patience_s)
-        number = store.add("readers", 1)
-        store.set(f"asked/{number}", str(update.version))
-        store.wait([f"told/{number}"], timedelta(seconds=self._patience_s))
-        if store.get(f"told/{number}") != b"comes":
-            raise ValueError("it was released or never published there")
+        host, port = _where(_read_address(self.folder))
         place = "cpu" if self._backend == "gloo" else "cuda"
         types = {spelled: dtype for dtype, spelled in DTYPES.items()}
-        found = {
+        found = {  # first, so that nobody is asked for what there is no room for
             header.name: torch.empty(header.shape, dtype=types[header.dtype], device=place)
             for header in sorted(update.tensors, key=lambda header: header.name)
         }
+        with socket.create_connection((host, port), timeout=self._patience_s) as link:
+            told, _ = ask(link, update)
+            at, number = told.get("store"), told.get("number")
+            if type(at) is not int or type(number) is not int or not 0 < at < 2**16:
+                raise ValueError(f"the publisher answers {str(told)[:80]}")
+            self._fill(found, _store(host, at, self._patience_s), number)
+        return {name: tensor.cpu() for name, tensor in found.items()}
+
+    def _fill(self, found: dict[str, torch.Tensor], store: Any, number: int) -> None:
+        """The reader's half of a transfer."""
         group = self._group(store, number, rank=1)
         for names in _buckets(found):
             sizes = [found[name].nbytes for name in names]
-            flat = torch.empty(sum(sizes), dtype=torch.uint8, device=place)
+            flat = torch.empty(sum(sizes), dtype=torch.uint8, device=found[names[0]].device)
             group.recv([flat], 0, 0).wait()
             for name, part in zip(names, torch.split_with_sizes(flat, sizes), strict=True):
                 _bytes(found[name]).copy_(part)
-        return {name: tensor.cpu() for name, tensor in found.items()}
 
-    def _send(self, store: Any, number: int, name: str) -> None:
-        """Answer one reader; one that is gone is forgotten."""
-        tensors = self._held.get(name, (None, None))[1]
-        store.set(f"told/{number}", "gone" if tensors is None else "comes")
-        if tensors is None:
-            return
+    def _transfer(self, tensors: Tensors, store: Any, number: int) -> None:
+        """The publisher's half."""
         group = self._group(store, number, rank=0)
         for names in _buckets(tensors):
             flat = torch.cat([_bytes(tensors[key].contiguous()) for key in names])
@@ -153,53 +156,100 @@ class CollectiveTransport:
 
 
 class _Server:
-    """Answers readers, each in a thread of its own, until it is closed."""
+    """Answers readers until it is closed.
 
-    def __init__(self, transport: CollectiveTransport) -> None:
-        self._transport, self._ends = transport, threading.Event()
-        self._store = _library.TCPStore(
-            transport._host,
-            0,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=timedelta(seconds=transport._patience_s),
-        )
-        transport.folder.mkdir(parents=True, exist_ok=True)
-        self._address = transport.folder / ADDRESS
-        self._told = json.dumps({"host": transport._host, "port": self._store.port})
-        work = self._address.with_name(f".tmp-{os.getpid()}-{ADDRESS}")
+    Args:
+        folder: gets the address.
+        host: of this machine.
+        patience_s: longest silence of a reader.
+        transfer: does the publisher's half of a transfer: gets the version's id, the store in which both
+            sides meet, and the number of their group; the id is of a version that is held.
+        held: by version; what is in it is sent.
+
+    Raises:
+        OSError: nobody can be answered at that host, or the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        host: str,
+        patience_s: float,
+        transfer: Callable[[Tensors, Any, int], None],
+        held: dict[str, Published[dict[str, torch.Tensor]]],
+    ) -> None:
+        self._folder, self._transfer, self._held = folder, transfer, held
+        self._numbers = itertools.count()
+        family, _, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(place, family=family)
+        try:
+            self._store = _library.TCPStore(
+                host,
+                0,
+                is_master=True,
+                wait_for_workers=False,
+                timeout=timedelta(seconds=patience_s),
+            )
+            self._told = json.dumps({"host": host, "port": listener.getsockname()[1]})
+            self.announce()
+        except BaseException:
+            listener.close()
+            raise
+        self._answering = Answering(listener, self._answer, patience_s)
+
+    def announce(self) -> None:
+        """Say where readers find it, unless that is said there."""
+        if self._is_found():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        work = self._folder / f".tmp-{os.getpid()}-{ADDRESS}"
         work.write_text(self._told)
-        work.replace(self._address)
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        work.replace(self._folder / ADDRESS)
 
     def close(self) -> None:
-        """End, and take the address away if it is still ours."""
-        self._ends.set()
-        self._thread.join()
-        with contextlib.suppress(OSError):  # taken away already
-            if self._address.read_text() == self._told:
-                self._address.unlink()
+        """End, when readers that have begun have ended; take the address away if it is still ours."""
+        if self._is_found():
+            (self._folder / ADDRESS).unlink(missing_ok=True)
+        self._answering.close()
 
-    def _serve(self) -> None:
-        store, number, since_s = self._store, 1, 0.0
-        while not self._ends.wait(_LOOK_S):
-            if store.check([f"asked/{number}"]):
-                name = store.get(f"asked/{number}").decode()
-                threading.Thread(target=self._answer, args=(number, name), daemon=True).start()
-            elif store.add("readers", 0) < number:
-                since_s = 0.0
-                continue
-            elif not since_s:
-                since_s = time.monotonic()
-                continue
-            elif time.monotonic() - since_s < _LOST_S:
-                continue
-            number, since_s = number + 1, 0.0
+    def _is_found(self) -> bool:
+        try:
+            return _read_address(self._folder) == self._told
+        except (OSError, ValueError):
+            return False
 
-    def _answer(self, number: int, name: str) -> None:
+    def _answer(self, link: socket.socket) -> None:
+        """Send a version to one reader."""
+        tensors = asked(link, self._held)
+        if tensors is None:
+            return
+        number = next(self._numbers)
+        send(link, {"told": "comes", "store": self._store.port, "number": number})
         with contextlib.suppress(RuntimeError):  # the reader is gone
-            self._transport._send(self._store.clone(), number, name)
+            self._transfer(tensors, self._store.clone(), number)
+
+
+def _read_address(folder: Path) -> str:
+    path = folder / ADDRESS
+    if not path.is_file():
+        raise ValueError(f"{path} is not there, so nobody publishes")
+    return path.read_text()
+
+
+def _where(address: str) -> tuple[str, int]:
+    """Host and port of a publisher.
+
+    Raises:
+        ValueError: none is said.
+    """
+    try:
+        told = json.loads(address)
+    except (ValueError, RecursionError):
+        told = None
+    host, port = (told.get("host"), told.get("port")) if isinstance(told, dict) else (None, None)
+    if not isinstance(host, str) or not host or type(port) is not int or not 0 < port < 2**16:
+        raise ValueError(f"{ADDRESS} holds no address: {address[:80]!r}")
+    return host, port
 
 
 def _store(host: str, port: int, patience_s: float) -> Any:

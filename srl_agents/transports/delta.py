@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save_file
 
-from srl_agents.checkpoints import rename_durably
+from srl_agents.checkpoints import remove_entry, rename_durably
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_agents.transports.updates import described, require_update
@@ -58,7 +58,8 @@ class DeltaTransport:
         update = described(version, tensors, previous, shown, str(final))
         copies = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
         base, steps = self._base_of(previous)
-        (final / RELEASED).unlink(missing_ok=True)
+        if final.is_dir():
+            (final / RELEASED).unlink(missing_ok=True)
         try:
             self.open(update)
         except ModelError:
@@ -119,7 +120,7 @@ class DeltaTransport:
         # a file without tensors is none
         parts = parts or {_PLACES: torch.zeros(0, dtype=torch.int32)}
         save_file(parts, work / FILE, metadata={_BASE: "" if base is None else base[0]})
-        shutil.rmtree(final, ignore_errors=True)
+        remove_entry(final)
         rename_durably(work, final)
 
     def _read(self, name: str) -> Held:
@@ -149,7 +150,7 @@ class DeltaTransport:
                 continue  # damaged: nothing is told from it
         gone = [f for f in there if (f / RELEASED).exists() and f.name not in needed]
         for folder in gone:
-            shutil.rmtree(folder)
+            remove_entry(folder)
         return bool(gone)
 
 
@@ -192,10 +193,11 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def _base_in(path: Path) -> str:
     """Id of the version that a file is told from; empty for an anchor."""
-    if path.is_symlink() or not path.is_file():
-        raise ValueError(f"{path} is missing or no ordinary file")
+    if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
+        raise ValueError(f"{path} is missing, no ordinary file, or behind a link")
     with safe_open(path, "pt") as file:
         metadata = file.metadata() or {}
     if _BASE not in metadata:
         raise ValueError(f"{path} says nothing of the version before")
-    return str(metadata[_BASE])
+    base = str(metadata[_BASE])
+    return base and str(WeightVersion.parse(base))  # its name is that of a folder beside this one

@@ -6,6 +6,7 @@ The folder may lie on a file system that engines of other processes and machines
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 
-from srl_agents.checkpoints import rename_durably
+from srl_agents.checkpoints import remove_entry, rename_durably
 from srl_agents.checkpoints.folder import seal_of, sha256_of
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
@@ -60,7 +61,7 @@ class FilesTransport:
             raise ModelError(
                 f"{folder}: the update says that this is the folder of {update.version}."
             )
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise ModelError(f"{folder} is not there: the version was released or never published.")
         if fault := _fault(folder, update):
             raise ModelError(f"{folder}: {fault}. Publish the version again.")
@@ -77,10 +78,10 @@ class FilesTransport:
         """See `Transport`."""
         folder = self.folder / str(version)
         gone = folder.with_name(f"{_TEMPORARY}{folder.name}")
-        shutil.rmtree(gone, ignore_errors=True)
+        remove_entry(gone)
         if folder.is_dir():
             folder.rename(gone)  # first, so that nobody opens half of it
-            shutil.rmtree(gone)
+            remove_entry(gone)
 
     def close(self) -> None:
         """Remove what a killed publication left; published versions stay."""
@@ -96,8 +97,7 @@ class FilesTransport:
         content = _content(update) | {"sha256": sha256_of(work / WEIGHTS)}
         text = json.dumps(content | {"seal": seal_of(content)}, indent=1)
         (work / MANIFEST).write_text(text + "\n")
-        if final.is_dir():  # damaged
-            shutil.rmtree(final)
+        remove_entry(final)  # damaged
         rename_durably(work, final)
 
 
@@ -115,6 +115,8 @@ def _content(update: WeightUpdate) -> dict[str, Any]:
 
 def _fault(folder: Path, update: WeightUpdate) -> str:
     """What is wrong with a published folder; empty if its files are those of the update."""
+    if folder.is_symlink():
+        return "it is a link, which is not followed"
     paths = (folder / MANIFEST, folder / WEIGHTS)
     for path in paths:
         if path.is_symlink() or not path.is_file():

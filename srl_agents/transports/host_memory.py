@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from srl_agents.checkpoints import remove_entry
 from srl_agents.records import WeightUpdate, WeightVersion
-from srl_agents.transports.machine_memory import MEMORY, remove_left_memory, take_folder
+from srl_agents.transports.machine_memory import (
+    MEMORY,
+    leave_folder,
+    remove_left_memory,
+    require_private,
+    take_folder,
+)
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
@@ -37,7 +43,8 @@ class HostMemoryTransport:
     def __init__(self, folder: Path, memory: Path = MEMORY) -> None:
         key = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
         self.folder = memory / f"srl-{os.getuid()}-{key}"
-        self._publishes = False
+        self._mark: Path | None = None
+        """Of this publisher, in the folder."""
 
     def publish(
         self,
@@ -53,8 +60,8 @@ class HostMemoryTransport:
         """
         final = self.folder / str(version)
         update = described(version, tensors, previous, shown, str(final))
-        if not self._publishes:
-            self._begin()
+        if self._mark is None or not self._mark.exists():
+            self._mark = self._begin()
         try:
             self.open(update)
         except ModelError:
@@ -71,6 +78,7 @@ class HostMemoryTransport:
                 f"{update.version} is not in this machine's memory: it was released, or its publisher ended."
             )
         try:
+            require_private(self.folder)  # nobody else may change what is mapped
             tensors: dict[str, torch.Tensor] = load_file(path)
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise ModelError(f"{path} cannot be read: {error}.") from error
@@ -79,21 +87,21 @@ class HostMemoryTransport:
 
     def release(self, version: WeightVersion) -> None:
         """See `Transport`; whoever has mapped it keeps it."""
-        (self.folder / str(version)).unlink(missing_ok=True)
+        remove_entry(self.folder / str(version))
 
     def close(self) -> None:
-        """Give the memory back, if it was published from here."""
-        if self._publishes:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        """Give the memory back, if it was published from here and nobody else publishes there."""
+        if self._mark is not None:
+            leave_folder(self._mark)
+            self._mark = None
 
-    def _begin(self) -> None:
+    def _begin(self) -> Path:
         """Own the folder, which is new or a killed publisher's of the same run."""
         remove_left_memory(self.folder.parent)
         try:
-            take_folder(self.folder)
+            return take_folder(self.folder)
         except OSError as error:
-            raise ModelError(f"{self.folder}: cannot be written ({error}).") from error
-        self._publishes = True
+            raise ModelError(f"nothing can be published in {self.folder}: {error}.") from error
 
     def _write(self, final: Path, tensors: Tensors) -> None:
         for path in self.folder.glob(f"{_TEMPORARY}*"):  # of a publisher that was killed
@@ -109,6 +117,5 @@ class HostMemoryTransport:
         work = final.with_name(f"{_TEMPORARY}{final.name}")
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, work)
         work.chmod(0o400)
-        if final.is_dir():
-            shutil.rmtree(final)
+        remove_entry(final)
         work.rename(final)

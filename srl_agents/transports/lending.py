@@ -10,29 +10,45 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import os
-import shutil
 import socket
-import stat
 import struct
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from srl_agents.models.device_memory import memory_limit
-from srl_agents.own_folders import is_mine, owner
-from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion, plain_json
+from srl_agents.own_folders import owner
+from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
+from srl_agents.transports.answering import (
+    HAS_IT,
+    Answering,
+    ask,
+    asked,
+    receive,
+    send,
+)
 from srl_agents.transports.lent_memory import Lent, LentMemory, Offer
-from srl_agents.transports.machine_memory import MEMORY, remove_left_memory, take_folder
+from srl_agents.transports.machine_memory import (
+    MEMORY,
+    leave_folder,
+    remove_left_memory,
+    require_private,
+    take_folder,
+)
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import DTYPES, described, headers_of, require_update
+from srl_agents.transports.updates import (
+    DTYPES,
+    Published,
+    described,
+    headers_of,
+    kept_of,
+    require_update,
+)
 from srl_envs.errors import ModelError
 
 SOCKET = "socket"
@@ -40,22 +56,8 @@ SOCKET = "socket"
 _TYPES = {spelled: dtype for dtype, spelled in DTYPES.items()}
 _ALIGNED = 64
 """Bytes; every tensor begins at a multiple of them."""
-_LARGEST = 2**14
-"""Bytes of one message."""
-_AGAIN_S = 0.05
-"""After an accept that failed."""
-_LENGTH = struct.Struct(">I")
-"""Before a message: its bytes."""
 _PEER = struct.Struct("3i")
 """Process, user and group of the other side. Source: SO_PEERCRED in unix(7)."""
-_GONE = {"told": "gone"}
-_HAS_IT = {"told": "has it"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    update: WeightUpdate
-    lent: Lent
 
 
 class LendingTransport:
@@ -79,7 +81,7 @@ class LendingTransport:
         key = hashlib.sha256(f"lent {folder.absolute()}".encode()).hexdigest()[:16]
         self.folder = machine / f"srl-{os.getuid()}-{key}"
         self._memory, self._patience_s = memory, patience_s
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Published[Lent]] = {}
         self._server: _Server | None = None
 
     def publish(
@@ -98,8 +100,8 @@ class LendingTransport:
         name = str(version)
         update = described(version, tensors, previous, shown, str(self.folder))
         known = self._held.get(name)
-        lent = self._copied(tensors, name) if known is None else known.lent
-        self._held[name] = _Held(update, lent)
+        lent = self._copied(tensors, name) if known is None else known.kept
+        self._held[name] = Published(update, lent)
         if self._server is None or not self._server.is_found():
             self._begin()
         return update
@@ -108,10 +110,7 @@ class LendingTransport:
         """See `Transport`; copies on the device of the lent memory, which is the publisher's."""
         name = str(update.version)
         if self._server is not None:
-            held = self._held.get(name)
-            if held is None or replace(held.update, previous=update.previous) != update:
-                raise ModelError(f"{name} was released, or another one was published here.")
-            return self._read(held.lent.flat, update.tensors)
+            return self._read(kept_of(self._held.get(name), update).flat, update.tensors)
         if update.handle != str(self.folder):
             raise ModelError(f"{update.handle} is not where {name} is lent: {self.folder}.")
         try:
@@ -162,8 +161,7 @@ class LendingTransport:
 
     def _received(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         with _connected(self.folder, self._patience_s) as link:
-            _send(link, {"version": str(update.version)})
-            told, files = _receive(link, files=1)
+            told, files = ask(link, update, files=1)
             try:
                 found = self._copies(update, told, files)
             finally:
@@ -171,15 +169,13 @@ class LendingTransport:
                     os.close(file)
             require_update(update, found, f"{update.version} as copied")
             with contextlib.suppress(OSError):  # the publisher is gone; what was copied is right
-                _send(link, _HAS_IT)
+                send(link, HAS_IT)
         return found
 
     def _copies(
         self, update: WeightUpdate, told: dict[str, Any], files: Sequence[int]
     ) -> dict[str, torch.Tensor]:
         """What an answer offers, copied; nothing of the publisher's memory stays open."""
-        if told == _GONE:
-            raise ValueError("it was released or never published there")
         offer, (_, size) = Offer.read(told), _places(update.tensors)
         if offer.size != size:
             raise ValueError(f"{offer.size} bytes are offered, and the update has {size}")
@@ -203,25 +199,22 @@ class _Server:
         OSError: there can be no socket, or the folder is not of this user alone.
     """
 
-    def __init__(self, folder: Path, held: dict[str, _Held], patience_s: float) -> None:
-        self._folder, self._held, self._patience_s = folder, held, patience_s
-        self._readers: set[threading.Thread] = set()
-        self._ends = threading.Event()
+    def __init__(self, folder: Path, held: dict[str, Published[Lent]], patience_s: float) -> None:
+        self._folder, self._held = folder, held
         remove_left_memory(folder.parent)
-        take_folder(folder)
-        _require_private(folder)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._mark = take_folder(folder)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             work = folder / f".{SOCKET}-{owner()}-{id(self)}"
-            self._listener.bind(str(work))
-            self._listener.listen(socket.SOMAXCONN)
+            listener.bind(str(work))
+            listener.listen(socket.SOMAXCONN)
             self._file = work.stat()
             work.rename(folder / SOCKET)
         except BaseException:
-            self._listener.close()
+            listener.close()
+            leave_folder(self._mark)
             raise
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._answering = Answering(listener, self._answer, patience_s)
 
     def is_found(self) -> bool:
         """Whether readers of the folder still come here."""
@@ -231,42 +224,19 @@ class _Server:
             return False
 
     def close(self) -> None:
-        """End, when readers that have begun have ended; take the folder away if it is still ours."""
+        """End, when readers that have begun have ended; give the folder back."""
         if self.is_found():
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._ends.set()
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
-        self._thread.join()
-        self._listener.close()
-        for reader in list(self._readers):
-            reader.join()
-
-    def _serve(self) -> None:
-        while not self._ends.is_set():
-            try:
-                link, _ = self._listener.accept()
-            except OSError:  # the end, or too many files are open just now
-                self._ends.wait(_AGAIN_S)
-                continue
-            reader = threading.Thread(target=self._answer, args=(link,), daemon=True)
-            self._readers.add(reader)
-            reader.start()
+            (self._folder / SOCKET).unlink(missing_ok=True)
+        leave_folder(self._mark)
+        self._answering.close()
 
     def _answer(self, link: socket.socket) -> None:
         """Lend a version until its reader has it, is gone, or is silent for too long."""
-        try:
-            with link, contextlib.suppress(OSError, ValueError):
-                link.settimeout(self._patience_s)
-                _require_same_user(link)
-                asked, _ = _receive(link)
-                held = self._held.get(str(asked.get("version")))
-                if held is None:
-                    _send(link, _GONE)
-                else:
-                    _send(link, held.lent.offer.plain(), held.lent.files)
-                    _receive(link)
-        finally:
-            self._readers.discard(threading.current_thread())
+        _require_same_user(link)
+        lent = asked(link, self._held)
+        if lent is not None:
+            send(link, lent.offer.plain(), lent.files)
+            receive(link)
 
 
 # --- tensors in one piece of memory --------------------------------------------------------------
@@ -298,27 +268,19 @@ def _parts(
         yield header.name, part.reshape(header.shape)
 
 
-# --- messages ------------------------------------------------------------------------------------
+# --- connections --------------------------------------------------------------------------------
 
 
 @contextmanager
 def _connected(folder: Path, patience_s: float) -> Iterator[socket.socket]:
     """A connection to the publisher of a folder."""
-    _require_private(folder)
+    require_private(folder)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(patience_s)
         link.connect(str(folder / SOCKET))
         if _require_same_user(link) == os.getpid():
             raise ValueError("this process published it: open it by the transport that did")
         yield link
-
-
-def _require_private(folder: Path) -> None:
-    """Refuse a folder in which somebody else could put a socket."""
-    if not is_mine(folder):
-        raise OSError(f"{folder} is not there, or no folder of this user")
-    if stat.S_IMODE(folder.lstat().st_mode) & 0o077:
-        raise OSError(f"{folder} is open to other users")
 
 
 def _require_same_user(link: socket.socket) -> int:
@@ -328,48 +290,3 @@ def _require_same_user(link: socket.socket) -> int:
     if user != os.getuid():
         raise ValueError(f"user {user} is on the other side")
     return int(process)
-
-
-def _send(link: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    body = plain_json(message).encode()
-    whole = _LENGTH.pack(len(body)) + body
-    sent = socket.send_fds(link, [whole], files) if files else 0
-    link.sendall(whole[sent:])
-
-
-def _receive(link: socket.socket, *, files: int = 0) -> tuple[dict[str, Any], list[int]]:
-    """One message, and the files that came with it, which are the caller's to close.
-
-    Args:
-        link: to the other side.
-        files: that may come; the kernel closes others.
-
-    Raises:
-        ValueError: it is none of ours.
-        OSError: it does not come.
-    """
-    head, came, _, _ = socket.recv_fds(link, _LENGTH.size, files)
-    try:
-        head += _exactly(link, _LENGTH.size - len(head))
-        (length,) = _LENGTH.unpack(head)
-        if length > _LARGEST:
-            raise ValueError(f"a message of {length} bytes")
-        message = json.loads(_exactly(link, length))
-        if not isinstance(message, dict):
-            raise ValueError(f"a message that is no object: {str(message)[:80]}")
-    except BaseException:
-        for file in came:
-            os.close(file)
-        raise
-    return message, came
-
-
-def _exactly(link: socket.socket, size: int) -> bytes:
-    """So many bytes."""
-    found = b""
-    while len(found) < size:
-        part = link.recv(size - len(found))
-        if not part:
-            raise OSError("the other side has ended")
-        found += part
-    return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import itertools
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,8 @@ MEMORY = Path("/dev/shm")
 _ROOM = 2**30
 """Bytes that are free there before it is taken unasked; containers begin with 64 MiB."""
 _OWNER = ".owner-"
-"""File beside the versions; its name goes on with who published them."""
+"""File beside the versions; its name goes on with who published them, and with a number of that process."""
+_NUMBERS = itertools.count()
 
 
 def memory_available() -> bool:
@@ -27,22 +31,50 @@ def memory_available() -> bool:
     return found.f_bavail * found.f_frsize >= _ROOM
 
 
-def take_folder(folder: Path) -> None:
-    """Make a folder there and be its owner; it may hold what an owner that died has published.
+def take_folder(folder: Path) -> Path:
+    """Make a folder there and be an owner of it; it may hold what an owner that died has published.
+
+    Returns:
+        The mark of ownership, for `leave_folder`.
 
     Raises:
-        OSError: nothing can be written there.
+        OSError: nothing can be written there, or the folder is there and not of this user alone.
     """
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_private(folder)
         with _alone(folder, wait=True) as ours:
             if not ours:
                 continue  # it was removed before we had the lock
-            for mark in folder.glob(f"{_OWNER}*"):
-                if not may_live(mark.name.removeprefix(_OWNER)):
+            for mark in _marks(folder):
+                if not _may_own(mark):
                     mark.unlink(missing_ok=True)
-            (folder / f"{_OWNER}{owner()}").touch()
-            return
+            own = folder / f"{_OWNER}{owner()}.{next(_NUMBERS)}"
+            own.touch()
+            return own
+
+
+def leave_folder(mark: Path) -> None:
+    """Own a folder no longer; the last owner that may live takes it away."""
+    folder = mark.parent
+    with contextlib.suppress(OSError), _alone(folder, wait=True) as ours:
+        if ours:
+            mark.unlink(missing_ok=True)
+            if not any(map(_may_own, _marks(folder))):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_private(folder: Path) -> None:
+    """Refuse a folder in which somebody else could put something.
+
+    Raises:
+        OSError: it is not there, not this user's, or others may open it.
+    """
+    if not is_mine(folder):
+        raise OSError(f"{folder} is not there, or no folder of this user")
+    mode = stat.S_IMODE(folder.lstat().st_mode)
+    if mode & 0o077:
+        raise OSError(f"{folder} is open to other users (mode {mode:o}); delete it")
 
 
 def remove_left_memory(memory: Path = MEMORY) -> None:
@@ -51,9 +83,18 @@ def remove_left_memory(memory: Path = MEMORY) -> None:
         if not is_mine(folder):
             continue
         with _alone(folder, wait=False) as ours:
-            owners = [mark.name.removeprefix(_OWNER) for mark in folder.glob(f"{_OWNER}*")]
-            if ours and owners and not any(map(may_live, owners)):
+            marks = _marks(folder)
+            if ours and marks and not any(map(_may_own, marks)):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _marks(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{_OWNER}*"))
+
+
+def _may_own(mark: Path) -> bool:
+    """Whether who made a mark may live."""
+    return may_live(mark.name.removeprefix(_OWNER).partition(".")[0])
 
 
 @contextmanager

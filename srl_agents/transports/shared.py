@@ -6,14 +6,11 @@ version from its engines before that step; `SharedTransport.open` refuses it aft
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
-from srl_agents.transports.updates import described, require_version
-from srl_envs.errors import ModelError
+from srl_agents.transports.updates import Published, described, kept_of, require_version
 
 
 class SharedTransport:
@@ -25,7 +22,7 @@ class SharedTransport:
 
     def __init__(self, *, alias: bool = False) -> None:
         self.alias = alias
-        self._held: dict[WeightVersion, tuple[WeightUpdate, dict[str, torch.Tensor]]] = {}
+        self._held: dict[WeightVersion, Published[dict[str, torch.Tensor]]] = {}
 
     def publish(
         self,
@@ -40,17 +37,12 @@ class SharedTransport:
             name: tensor if self.alias else tensor.detach().to("cpu", copy=True)
             for name, tensor in tensors.items()
         }
-        self._held[version] = (update, kept)
+        self._held[version] = Published(update, kept)
         return update
 
     def open(self, update: WeightUpdate) -> dict[str, torch.Tensor]:
         """See `Transport`; a version that the trainer overwrote is refused."""
-        known, tensors = self._held.get(update.version, (None, {}))
-        if known is None or replace(known, previous=update.previous) != update:
-            raise ModelError(
-                f"{update.version} is not in this process as the update says: it was released, or "
-                "another one was published here."
-            )
+        tensors = kept_of(self._held.get(update.version), update)
         if self.alias:  # nobody else can write to copies
             require_version(update.version, tensors, update.shown, "the trainer's memory")
         return {name: tensor.detach() for name, tensor in tensors.items()}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
 import torch
 
 from srl_agents.models.digests import version_of
@@ -9,6 +12,7 @@ from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_envs.errors import ModelError
 
+T = TypeVar("T")
 DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -22,6 +26,33 @@ DTYPES = {
     torch.bool: "BOOL",
 }
 """As safetensors spells them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published(Generic[T]):
+    """A version that its publisher has in memory."""
+
+    update: WeightUpdate
+    kept: T
+    """Where its tensors are."""
+
+
+def kept_of(found: Published[T] | None, update: WeightUpdate) -> T:
+    """What the publisher itself keeps of a version.
+
+    Args:
+        found: under the version's id; None: nothing.
+        update: that is opened.
+
+    Raises:
+        ModelError: it was released, or the update is not what was published.
+    """
+    if found is None or replace(found.update, previous=update.previous) != update:
+        raise ModelError(
+            f"{update.version} is not in this process as the update says: it was released, or another "
+            "one was published here."
+        )
+    return found.kept
 
 
 def headers_of(tensors: Tensors) -> tuple[TensorHeader, ...]:

@@ -29,6 +29,7 @@ from srl_agents.recipes.recipe_checks import check_installed
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate
 from srl_agents.testing import check_transport
+from srl_agents.transports.answering import request_of
 from srl_agents.transports.lending import SOCKET, LendingTransport
 from srl_agents.transports.lent_memory import (
     Cards,
@@ -39,6 +40,7 @@ from srl_agents.transports.lent_memory import (
     require_cuda_ipc,
 )
 from srl_agents.transports.settings import CudaIPCSettings, gpu_fault
+from srl_agents.transports.updates import headers_of
 from srl_envs.errors import ConfigError, ModelError
 
 TENSORS = {"a": torch.arange(4.0), "b": torch.ones(2, 2, dtype=torch.bfloat16)}
@@ -86,7 +88,10 @@ def framed(message: object) -> bytes:
 
 
 def ask(version: str) -> bytes:
-    return framed({"version": version})
+    update = WeightUpdate(
+        version=VERSION, previous=None, shown=(), tensors=headers_of(TENSORS), handle=""
+    )
+    return framed(request_of(update) | {"version": version})
 
 
 @pytest.mark.slow
@@ -100,7 +105,7 @@ def test_memory_stays_until_its_reader_has_ended(ends: str, tmp_path: Path) -> N
         tmp_path, HostPages(), patience_s=0.3 if ends == "is silent" else 9
     )
     transport.publish(VERSION, TENSORS)
-    memory = weakref.ref(transport._held[str(VERSION)].lent.flat)
+    memory = weakref.ref(transport._held[str(VERSION)].kept.flat)
     with speaking(transport, ask(str(VERSION))) as reader:
         assert files_given(reader) == 1
         transport.release(VERSION)
@@ -148,7 +153,7 @@ def test_whoever_talks_nonsense_gets_no_memory_and_disturbs_nobody(
 def test_memory_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
     """As where a publisher that gave a slow reader up has used the memory again."""
     with publishing(tmp_path) as (transport, update):
-        transport._held[str(VERSION)].lent.flat[0] += 1
+        transport._held[str(VERSION)].kept.flat[0] += 1
         ours, theirs = multiprocessing.get_context("fork").Pipe()
 
         def read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -61,7 +62,7 @@ class ByNameAlone(SharedTransport):
     """Opens whatever the last version of the number is."""
 
     def open(self, update: WeightUpdate) -> Tensors:
-        return dict(next(t for v, (_, t) in self._held.items() if v.label == update.version.label))
+        return dict(next(p.kept for v, p in self._held.items() if v.label == update.version.label))
 
 
 class ReleasesAll(SharedTransport):
@@ -105,6 +106,23 @@ class WritesInPlace(FilesTransport):
         shutil.rmtree(self.folder / str(version), ignore_errors=True)
 
 
+class ListsOnce(FilesTransport):
+    """Opens what was there when it opened first."""
+
+    listed: frozenset[str] = frozenset()
+
+    def open(self, update: WeightUpdate) -> Tensors:
+        self.listed = self.listed or frozenset(os.listdir(self.folder))
+        if str(update.version) not in self.listed:
+            raise ModelError("nobody publishes that here")
+        return super().open(update)
+
+
+class ClosesForAll(FilesTransport):
+    def close(self) -> None:
+        shutil.rmtree(self.folder)
+
+
 BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     "rounds": (kit.check_round_trip, lambda _: RoundsToFloat16()),
     "publishes twice": (kit.check_published_twice, lambda _: CountsPublications()),
@@ -114,6 +132,8 @@ BROKEN: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     "releases all": (kit.check_release, lambda _: ReleasesAll()),
     "releases nothing": (kit.check_release, lambda _: KeepsReleased()),
     "reads damage": (kit.check_damage, ReadsUnverified),
+    "knows the first publisher alone": (kit.check_taken_over, ListsOnce),
+    "closes for others": (kit.check_taken_over, ClosesForAll),
     "half a publication": (kit.check_killed_publication, WritesInPlace),
 }
 

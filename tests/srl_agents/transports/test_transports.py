@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,11 +13,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
+from srl_agents.checkpoints import remove_entry
 from srl_agents.models.digests import version_of
 from srl_agents.records import WeightUpdate, WeightVersion
 from srl_agents.testing import check_transport
-from srl_agents.transports.collective import CollectiveTransport
+from srl_agents.transports.collective import ADDRESS, CollectiveTransport
 from srl_agents.transports.delta import FILE, DeltaTransport
 from srl_agents.transports.files import MANIFEST, WEIGHTS, FilesTransport
 from srl_agents.transports.host_memory import HostMemoryTransport
@@ -117,6 +120,38 @@ def test_a_small_change_is_a_small_file_and_every_so_many_are_whole(tmp_path: Pa
     assert max(sizes[1:3]) < 500
 
 
+@pytest.mark.parametrize("base", ["../../elsewhere", "/etc", "gone@1-0000000000000000", "a\0b"])
+def test_a_version_that_is_told_from_none_beside_it_is_refused(base: str, tmp_path: Path) -> None:
+    transport = DeltaTransport(tmp_path / "run")
+    update = transport.publish(VERSION, TENSORS)
+    path = Path(update.handle) / FILE
+    save_file(load_file(path), path, metadata={"base": base})
+    with pytest.raises(ModelError, match=r"is no version|is missing, no ordinary file"):
+        DeltaTransport(tmp_path / "run").open(update)
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "words"),
+    [(0o777, 0, "open to other users"), (0o710, 0, "open to other"), (0o700, 1, "of this user")],
+)
+def test_memory_that_is_not_this_users_alone_is_neither_written_nor_read(
+    mode: int, user: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can make a folder in /dev/shm, and could change what readers have mapped."""
+    transport = HostMemoryTransport(tmp_path, memory=tmp_path)
+    update = transport.publish(VERSION, TENSORS)
+    transport.folder.chmod(mode)
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + user)
+    with pytest.raises(ModelError, match=words):
+        transport.open(update)
+    transport.close()
+    transport.folder.mkdir(mode=0o700)
+    transport.folder.chmod(mode)
+    with pytest.raises(ModelError, match=words):
+        transport.publish(VERSION, TENSORS)
+
+
 def test_a_full_memory_is_said_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,12 +163,38 @@ def test_a_full_memory_is_said_before_anything_is_written(
     assert not sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_a_collective_without_a_publisher_is_refused_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (None, "is not there, so nobody publishes"),
+        ("", "holds no address"),
+        ("[" * 10**5, "holds no address"),
+        ('["127.0.0.1"]', "holds no address"),
+        ('{"host": "127.0.0.1", "port": 99999}', "holds no address"),
+        ('{"host": "127.0.0.1", "port": 1}', "refused"),
+        ('{"host": "127.0.0.1", "port": SILENT}', "timed out"),
+    ],
+)
+def test_a_collective_without_a_publisher_is_refused(
+    address: str | None, words: str, tmp_path: Path
+) -> None:
+    """Also where somebody listens and says nothing, as a publisher does that hangs."""
     transport = CollectiveTransport(tmp_path)
     update = transport.publish(VERSION, TENSORS)
     transport.close()
-    with pytest.raises(ModelError, match="did not arrive from the publisher"):
-        CollectiveTransport(tmp_path).open(update)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if address is not None:
+            port = str(silent.getsockname()[1])
+            (tmp_path / ADDRESS).write_text(address.replace("SILENT", port))
+        with pytest.raises(ModelError, match=f"did not arrive from the publisher in .*{words}"):
+            CollectiveTransport(tmp_path, patience_s=0.5).open(update)
+
+
+def test_a_collective_that_cannot_be_found_is_not_published(tmp_path: Path) -> None:
+    (tmp_path / "taken" / ADDRESS).mkdir(parents=True)
+    for folder, host in ((tmp_path, "192.0.2.1"), (tmp_path / "taken", "127.0.0.1")):
+        with pytest.raises(ModelError, match="nobody can be answered at"):
+            CollectiveTransport(folder, host=host).publish(VERSION, TENSORS)
 
 
 def test_an_alias_that_the_trainer_overwrote_is_refused() -> None:
@@ -152,15 +213,38 @@ def test_readers_elsewhere_open_what_a_folder_holds(tmp_path: Path) -> None:
     assert all(torch.equal(opened[name], tensor) for name, tensor in TENSORS.items())
 
 
-@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
-def test_links_are_not_followed(file: str, tmp_path: Path) -> None:
-    transport = FilesTransport(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("files", ""),
+        ("files", f"/{MANIFEST}"),
+        ("files", f"/{WEIGHTS}"),
+        ("delta", ""),
+        ("delta", f"/{FILE}"),
+        ("host_memory", ""),
+    ],
+)
+def test_links_are_not_followed_and_what_lies_in_the_way_is_replaced(
+    name: str, where: str, tmp_path: Path
+) -> None:
+    transport = MAKE[name](tmp_path)
     update = transport.publish(VERSION, TENSORS)
-    path = Path(update.handle) / file
-    path.rename(tmp_path / file)
-    path.symlink_to(tmp_path / file)
-    with pytest.raises(ModelError, match=rf"{VERSION}: {file} is missing or no ordinary file"):
-        transport.open(update)
+    path = Path(update.handle + where)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ModelError, match=str(VERSION)):
+        MAKE[name](tmp_path).open(update)
+    for in_the_way in (path.touch, path.mkdir, lambda: os.mkfifo(path)):
+        transport.publish(VERSION, TENSORS)
+        assert torch.equal(MAKE[name](tmp_path).open(update)["a"], TENSORS["a"])
+        remove_entry(path)
+        in_the_way()
+        with pytest.raises(ModelError):
+            MAKE[name](tmp_path).open(update)
+    transport.release(VERSION)
+    if not where:
+        assert not path.is_dir()
+    assert (tmp_path / "elsewhere").exists()
 
 
 def test_a_manifest_that_was_sealed_again_over_other_weights_is_refused(tmp_path: Path) -> None:
