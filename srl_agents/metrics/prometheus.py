@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, SRLError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -71,7 +71,8 @@ def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]
     Args:
         host: address to listen on.
         port: 0 takes a free one.
-        page: makes the text; called for every visit.
+        page: makes the text; called for every visit; what its SRLError says is the page of a visit that
+            finds nothing.
 
     Yields:
         Its address.
@@ -82,8 +83,15 @@ def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = page().encode() if self.path.partition("?")[0] == "/metrics" else b""
-            self.send_response(200 if body else 404)
+            body = b""
+            if self.path.partition("?")[0] == "/metrics":
+                try:
+                    code, body = 200, page().encode()
+                except SRLError as error:
+                    code, body = 503, f"{error}\n".encode()
+            else:
+                code = 404
+            self.send_response(code)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

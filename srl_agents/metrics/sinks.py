@@ -71,11 +71,21 @@ def _parsed(line: str) -> dict[str, Any] | None:
     """The record of one line; None if the line holds something else."""
     try:
         record = json.loads(line)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("update"), int):
         return None
-    return record
+    learners = record.get("learners", {})
+    if not isinstance(learners, dict):
+        return None
+    return record if all(map(_are_numbers, (record.get("run", {}), *learners.values()))) else None
+
+
+def _are_numbers(values: Any) -> bool:
+    """Whether these are metrics; one that was not finite is written as null."""
+    return isinstance(values, dict) and all(
+        v is None or isinstance(v, int | float) for v in values.values()
+    )
 
 
 class TensorBoard:

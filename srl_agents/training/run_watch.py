@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,11 @@ def under(prefix: str, numbers: Numbers) -> Numbers:
     return {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
 
 
+def _known(numbers: dict[str, float | None]) -> Numbers:
+    """Without those that were not finite."""
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
 class RunWatch:
     """Looks at one run, again and again.
 
@@ -129,22 +135,27 @@ class RunWatch:
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / RECIPE).is_file():
-            raise ConfigError(f"{folder} holds no run: {RECIPE} is missing.")
+        _require_run(folder)
         self.folder = folder
         self._recipe = read_recipe(folder / RECIPE)
         self._readers: dict[int, Played] = {}
         self._cpu: dict[int, tuple[float, float]] = {}
 
     def look(self) -> RunState:
-        """The run as it is now."""
+        """The run as it is now.
+
+        Raises:
+            ConfigError: its folder is gone.
+        """
+        _require_run(self.folder)
         processes = list(self._processes())
         if isinstance(self._recipe, PopulationRecipe):
             return self._population(self._recipe, processes)
         records = read_lines(self.folder / METRICS)
         last: dict[str, Any] = {"update": 0, "run": {}, "learners": {}}
         last |= records[-1] if records else {}
-        run: Numbers = last["run"]
+        run = _known(last["run"])
+        learners = {name: _known(values) for name, values in last["learners"].items()}
         return RunState(
             run=self._recipe.name,
             kind="league",
@@ -155,7 +166,7 @@ class RunWatch:
             queues=list(self._orders(last["update"])),
             staleness={
                 name: values["version_lag"]
-                for name, values in last["learners"].items()
+                for name, values in learners.items()
                 if "version_lag" in values
             },
             phases=under("phase/", run),
@@ -172,7 +183,7 @@ class RunWatch:
             workers=self._workers(),
             faults=sorted(
                 key.removeprefix("fault/")
-                for values in (run, *last["learners"].values())
+                for values in (run, *learners.values())
                 for key, met in values.items()
                 if key.startswith("fault/") and met
             ),
@@ -234,20 +245,20 @@ class RunWatch:
         """As the process that asks them wrote last."""
         try:
             rows = json.loads((self.folder / WORKERS).read_text())["workers"]
-        except (OSError, ValueError, KeyError):
+            counted: Counter[str] = Counter(str(row["doing"]) for row in rows)
+            lost = sum(float(row["starts"]) - 1 for row in rows)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
-        counted: Counter[str] = Counter(row["doing"] for row in rows)
-        lost = sum(row["starts"] - 1 for row in rows)
         return {name: float(count) for name, count in sorted(counted.items())} | {"lost": lost}
 
     def _versions(self) -> int:
-        folder = self.folder / VERSIONS
-        if not folder.is_dir():
-            return 0
-        return sum(path.is_dir() and "@" in path.name for path in folder.iterdir())
+        return sum(path.is_dir() for path in (self.folder / VERSIONS).glob("*@*"))
 
     def _silent_s(self, *names: str) -> float | None:
-        times = [path.stat().st_mtime for name in names if (path := self.folder / name).is_file()]
+        times = []
+        for name in names:
+            with suppress(OSError):  # not there yet, or just now no longer
+                times.append((self.folder / name).stat().st_mtime)
         return max(0.0, time.time() - max(times)) if times else None
 
     # --- who is alive ------------------------------------------------------------------------
@@ -290,6 +301,11 @@ class RunWatch:
         if before is not None and now > before[0]:
             cores = max(0.0, row.cpu_s - before[1]) / (now - before[0])
         return Process(role=role, pid=pid, cores=cores, memory_mib=row.memory_mib)
+
+
+def _require_run(folder: Path) -> None:
+    if not (folder / RECIPE).is_file():
+        raise ConfigError(f"{folder} holds no run: {RECIPE} is missing.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,16 @@ def test_a_look_at_a_run_is_served_anew_for_each_request() -> None:
         ):
             pass
     assert len(looks) == 2
+
+    def gone() -> str:
+        raise ConfigError("r holds no run.")
+
+    with (
+        metrics_page("127.0.0.1", 0, gone) as address,
+        pytest.raises(urllib.error.HTTPError, match="503") as refused,
+    ):
+        urllib.request.urlopen(address)
+    assert refused.value.read() == b"r holds no run.\n"
     told = {(name, *labels.values()): value for name, labels, value in samples}
     assert told[("srl_alive", "r", "learner", "7")] == 1.0
     assert told[("srl_process_memory_bytes", "r", "learner", "7")] == 2 * 2**20

@@ -34,6 +34,25 @@ def test_lines_after_the_checkpoint_are_cut_off_on_resume(tmp_path: Path) -> Non
     assert lines[-1]["learners"]["alice"]["reward"] == 0.7
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 10**5,
+        '{"update": 1, "run": []}',
+        '{"update": 1, "run": {"train_s": "soon"}}',
+        '{"update": 1, "learners": ["alice"]}',
+        '{"update": 1, "learners": {"alice": {"reward": "much"}}}',
+    ],
+)
+def test_a_line_that_holds_something_else_than_numbers_is_damaged(
+    line: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.warns(UserWarning, match="left out line 1"):
+        assert read_lines(path) == []
+
+
 def test_a_damaged_line_is_named_once_and_the_later_ones_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     sink = JSONLines(path)

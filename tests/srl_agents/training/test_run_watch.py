@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,9 +28,9 @@ RECORD = {
     "update": 3,
     "run": {
         "generate_s": 1.5, "train_s": 0.5, "publish_s": 0.01, "wait_s": 0.2, "tokens_per_s": 400.0,
-        "phase/play": 0.75, "phase/update": 0.25, "fault/loss_spike": 1.0,
+        "train_tokens_per_s": None, "phase/play": 0.75, "phase/update": 0.25, "fault/loss_spike": 1.0,
     },
-    "learners": {"alice": {"version_lag": 1.25}, "bob": {}},
+    "learners": {"alice": {"version_lag": 1.25}, "bob": {"version_lag": None}},
 }  # fmt: skip
 HOLDER = """
 import sys, time
@@ -141,8 +142,29 @@ def test_a_look_counts_what_workers_of_a_cluster_do(run: Path) -> None:
     rows = [{"doing": "playing", "starts": 1}] * 2 + [{"doing": "starting", "starts": 3}]
     (run / "workers.json").write_text(json.dumps({"workers": rows, "waiting": 4}))
     assert RunWatch(run).look().workers == {"playing": 2.0, "starting": 1.0, "lost": 2.0}
-    (run / "workers.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{",
+        "[]",
+        '{"workers": 3}',
+        '{"workers": [{}]}',
+        '{"workers": [{"doing": "x", "starts": "y"}]}',
+    ],
+)
+def test_what_is_no_list_of_workers_counts_nobody(written: str, run: Path) -> None:
+    (run / "workers.json").write_text(written)
     assert RunWatch(run).look().workers == {}
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_said_to_be_gone(run: Path) -> None:
+    watch = RunWatch(run)
+    assert watch.look().done == 3
+    shutil.rmtree(run)
+    with pytest.raises(ConfigError, match="holds no run"):
+        watch.look()
 
 
 def test_a_run_says_where_people_answer_and_nothing_of_models() -> None:
