@@ -26,8 +26,10 @@ class LoopThread:
         self._name, self._begin, self._step = name, begin, step
         self._changed = threading.Condition()
         self._jobs: deque[Callable[[], None]] = deque()
-        self._running = False
+        self._thread: threading.Thread | None = None
+        """The one that runs."""
         self._more = False
+        self._idle_s = _IDLE_S
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
         """Run `job` after those that wait already."""
@@ -43,11 +45,26 @@ class LoopThread:
 
         with self._changed:
             self._jobs.append(run)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
             self._changed.notify()
         return future
+
+    def end(self, patience_s: float = 1.0) -> None:
+        """Wait until the work that is there is done and the thread has ended; later jobs are done, too.
+
+        A thread that still runs when the interpreter ends is torn out of whatever library it is in.
+
+        Args:
+            patience_s: longest wait; a job that hangs is left behind.
+        """
+        with self._changed:
+            self._idle_s = 0.0
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(patience_s)
 
     def _run(self) -> None:
         try:
@@ -58,16 +75,18 @@ class LoopThread:
                 self._more = self._step()
         except BaseException:
             with self._changed:  # the next job starts another thread
-                self._running = self._more = False
+                self._thread, self._more = None, False
             raise
 
     def _wait(self) -> bool:
         """Whether there is work; False ends the thread."""
         with self._changed:
             if not self._jobs and not self._more:
-                self._changed.wait(_IDLE_S)
-            self._running = bool(self._jobs or self._more)
-            return self._running
+                self._changed.wait(self._idle_s)
+            if self._jobs or self._more:
+                return True
+            self._thread = None
+            return False
 
     def _next(self) -> Callable[[], Any] | None:
         with self._changed:

@@ -216,6 +216,8 @@ class TransformersEngine:
         """See `Engine`."""
         self._closed = True
         await self._between_steps(self._give_up, "close")
+        for thread in (self._thread, self._opening):
+            thread.end()
 
     # On the caller's thread
 

@@ -13,6 +13,9 @@ from concurrent.futures import Future
 from srl_agents.rollouts.match import Ask, Match
 from srl_envs.errors import ConfigError, DeadlineError
 
+_PATIENCE_S = 1.0
+"""For threads to end: one that runs when the interpreter ends is torn out of whatever library it is in."""
+
 
 class _Job:
     """A step from `StepPool.step` to its end."""
@@ -52,7 +55,7 @@ class StepPool:
         self._threads = threads
         self._deadline_s = deadline_s
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._started = 0
+        self._started: list[threading.Thread] = []
 
     async def step(self, match: Match, work: Callable[[], list[Ask]]) -> list[Ask]:
         """Run ``match.begin`` or ``match.advance`` in a thread.
@@ -63,7 +66,7 @@ class StepPool:
         Raises:
             DeadlineError: it hangs before the episode has begun.
         """
-        while self._started < self._threads:
+        while len(self._started) < self._threads:
             self._start_thread()
         job = _Job(work)
         self._jobs.put(job)
@@ -84,10 +87,13 @@ class StepPool:
         return []
 
     def close(self) -> None:
-        """End the threads that are idle, and the others after their step."""
-        for _ in range(self._started):
+        """End the threads that are idle, and the others after their step, which is not waited for long."""
+        for _ in self._started:
             self._jobs.put(None)
-        self._started = 0
+        ends_s = time.monotonic() + _PATIENCE_S
+        for thread in self._started:
+            thread.join(max(ends_s - time.monotonic(), 0.0))
+        self._started.clear()
 
     def _left_s(self, job: _Job) -> float:
         began_s = job.started_s
@@ -101,8 +107,9 @@ class StepPool:
         job.future.add_done_callback(lambda _: match.env.close())
 
     def _start_thread(self) -> None:
-        self._started += 1
-        threading.Thread(target=_work, args=(self._jobs,), daemon=True, name="srl-step").start()
+        thread = threading.Thread(target=_work, args=(self._jobs,), daemon=True, name="srl-step")
+        self._started.append(thread)
+        thread.start()
 
 
 def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:

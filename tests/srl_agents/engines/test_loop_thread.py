@@ -65,3 +65,18 @@ def test_a_step_that_fails_does_not_leave_later_jobs_waiting() -> None:
         if thread.name == "breaks":
             thread.join(5)
     assert loop.submit(lambda: 3).result(5) == 3
+
+
+def test_an_ended_thread_is_gone_after_its_work_and_later_jobs_are_done() -> None:
+    loop = LoopThread("ends", lambda: None, nothing_to_do)
+    wait = loop.submit(lambda: 1)
+    loop.end(patience_s=60)
+    assert wait.done()
+    assert "ends" not in {thread.name for thread in threading.enumerate()}
+    assert loop.submit(lambda: 2).result(5) == 2
+    hanging = threading.Event()
+    held = loop.submit(hanging.wait)
+    loop.end(patience_s=0.01)
+    assert not held.done()
+    hanging.set()
+    assert held.result(5)
