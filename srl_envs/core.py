@@ -18,6 +18,7 @@ import numpy as np
 
 from srl_envs.draws import Draws, seed_words
 from srl_envs.errors import ConfigError, IllegalMoveError
+from srl_envs.row_seeds import rows_named
 
 State = TypeVar("State")
 Action = TypeVar("Action")
@@ -76,6 +77,25 @@ class Streams:
         "train" where the entropy is no episode's.
         """
         return SPLITS[self._entropy[2]] if len(self._entropy) == 4 else "train"
+
+    def rows(self, count: int, each: int) -> tuple[int, ...]:
+        """Places of the rows that the episode's seed names (`srl_envs.row_seeds`); empty where it leaves
+        them to chance.
+
+        Args:
+            count: rows of the split.
+            each: that an episode asks.
+
+        Raises:
+            ConfigError: it names others than ``each`` of these.
+        """
+        named = rows_named(self._entropy[3]) if len(self._entropy) == 4 else ()
+        if named and (len(set(named)) != each or max(named) >= count):
+            raise ConfigError(
+                f"the seed names the rows {list(named)}, and an episode asks {each} different ones of 0 to "
+                f"{count - 1}: it is of another collection or of other options."
+            )
+        return named
 
     def held(self, draw: Callable[[], Instance], key: Callable[[Instance], object]) -> Instance:
         """Draw until an instance belongs to this episode's split, so that eval is never trained on.
@@ -149,6 +169,10 @@ class Game(ABC, Generic[State, Action]):
     max_observation_chars: int = 8192
     reference_names: tuple[str, ...] = ()
     """Names of what `references` tells; an instance may have others than its class."""
+    rows_to_train: int = 0
+    """Rows of a collection in split train, which `Streams.rows` may name; 0 where tasks are no rows."""
+    rows_each: int = 1
+    """Different rows that an episode asks."""
     resource: str = ""
     """Name in `components` of the share of the scarce pool that a seat won; empty where there is no pool."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from srl_agents.league.curricula import Arm
 from srl_agents.league.intervals import Floats
+from srl_agents.league.row_passes import NO_ROWS, RowCounts
 from srl_agents.league.settings import OpponentSettings
 from srl_agents.records import MatchSpec, canonical_json
 from srl_envs.core import Mode
@@ -33,6 +34,8 @@ class Arena:
     """Share of training matches, relative to the others'; 0 is measured and never trained."""
     levels: tuple[dict[str, Any], ...] = ()
     """Options of training from easy to hard, each whole."""
+    rows: tuple[RowCounts, ...] = (NO_ROWS,)
+    """Of the collection that its tasks are, at each level."""
     opponents: OpponentSettings | None = None
     """Whom learners meet here; None: whom they meet in the league."""
     rated_against: tuple[str, ...] = ()
@@ -54,6 +57,10 @@ class Arena:
         if self.teams:
             return tuple(self.teams.index(team) for team in sorted({*self.teams}))
         return tuple(range(self.seats))
+
+    def training_rows(self, level: int) -> RowCounts:
+        """Rows that matches of a level ask in passes."""
+        return self.rows[level] if len(self.rows) > 1 else self.rows[0]
 
     def training_options(self, level: int) -> dict[str, Any]:
         """Options of a training match."""

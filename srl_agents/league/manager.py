@@ -7,6 +7,7 @@ league's `state`: its *revision*, which advances with every update and travels w
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from srl_agents.league.retention import kept
 from srl_agents.league.sampling import find_sampler, pfsp
 from srl_agents.league.settings import ExploiterSettings, LearnerRole, OpponentSettings
 from srl_agents.records import Episode, MatchSpec, Purpose, WeightVersion
+from srl_envs.row_seeds import naming_rows
 
 FORGOTTEN, UNBEATEN, TOO_HARD = 0.7, 0.3, 0.1
 """Points per game: below the first an old version counts as forgotten, below the second an exploiter
@@ -188,17 +190,22 @@ class League:
         learners in any seat of it learn, but in an exploiter's match the exploiter alone.
         """
         self._counted.clear()
-        return [
+        matches = [
             match
             for index in range(len(self.learners))
             for state in range(start_states)
             for match in self._group(update, index, state, start_states, range(attempts))
         ]
+        self.lessons.count_rows(update, start_states)
+        return matches
 
     def spare_matches(
         self, update: int, start_states: int, attempts: int, spares: int
     ) -> list[MatchSpec]:
-        """So many more groups of an update for every learner, to be played where others were flat."""
+        """So many more groups of an update for every learner, to be played where others were flat.
+
+        Their rows, where tasks are rows, are drawn by chance: nobody knows now how many are played.
+        """
         return [
             replace(match, schedule=f"refill/{name}", number=update * spares + spare)
             for index, name in enumerate(self.learners)
@@ -243,6 +250,7 @@ class League:
             "best": self.best,
             "cells": {name: record.state() for name, record in self._cells.items()},
             "lessons": self.lessons.state(),
+            "rows": self.lessons.rows_asked,
             "ordinals": self._ordinals,
             "frozen_at": self._frozen_at,
             "gone": sorted(map(list, self.gone)),
@@ -260,6 +268,7 @@ class League:
         }
         self._cells = {title: PairRecord(state["cells"][title]) for title in self._cells}
         self.lessons.load_state(state["lessons"])
+        self.lessons.rows_asked = copy.deepcopy(state["rows"])
         self.best = dict(state["best"])
         self._frozen_at = dict(state["frozen_at"])
         self._ordinals = dict(state["ordinals"])
@@ -284,6 +293,8 @@ class League:
                 for k, name in enumerate(seats)
             ]
         seed = int(rng.integers(2**31))
+        if rows := self.lessons.rows(update, index, state, start_states):
+            seed = naming_rows(seed, rows)
         if kind not in ("self", "bot", "agent"):
             seats = self._share_seats(rng, learner, seats, seat, arena)
         alone = [learner] if kind == "exploit" else self.learners

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from srl_agents.league.row_passes import NO_ROWS, RowCounts
 from srl_agents.records import canonical_json
 from srl_envs import make
 from srl_envs.errors import ConfigError
@@ -40,6 +41,8 @@ class Surroundings:
     """The one of them that is the share of a scarce pool; empty without a pool."""
     whole: str = ""
     """Id, options and wrappers as one text in which defaults are written down, too."""
+    rows: RowCounts = NO_ROWS
+    """Of a collection that its tasks are."""
     most_replies: int = 1
     """Of one seat in one episode."""
     most_prompt_chars: int = 0
@@ -67,6 +70,7 @@ def surroundings(
             references=env.unwrapped.game.reference_names,
             resource=env.unwrapped.resource_name,
             whole=_whole(env, options),
+            rows=RowCounts(env.unwrapped.game.rows_to_train, env.unwrapped.game.rows_each),
             most_replies=int(env.observation_space(env.possible_agents[0])["turn"].n),
             most_prompt_chars=env.unwrapped.most_text_chars,
         )

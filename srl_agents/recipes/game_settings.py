@@ -12,6 +12,7 @@ from srl_agents.agents.grammar import BOT
 from srl_agents.credit.settings import CreditSettings
 from srl_agents.league.arenas import Arena
 from srl_agents.league.modes import resolve
+from srl_agents.league.row_passes import RowCounts
 from srl_agents.league.settings import OpponentSettings, require, require_weight
 from srl_agents.recipes.base_settings import NAME, is_name
 from srl_agents.recipes.environment import Surroundings, Wrappers, match_options, surroundings
@@ -74,6 +75,8 @@ class Game:
     """Of training, whole; empty where it takes ``options``."""
     whole: tuple[str, ...]
     """`all_options`, each as a text with id and defaults, by which the same game is known."""
+    rows: tuple[RowCounts, ...]
+    """Of the collection that its tasks are, at each level of training."""
     weight: float
     seats: int
     mode: Mode
@@ -144,7 +147,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
     mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: nobody is paid otherwise
     _check_teams(known.id, entry.teams, seats, mode)
     levels: list[dict[str, Any]] = []
-    whole = [around.whole]
+    whole, rows = [around.whole], []
     for number, level in enumerate(entry.levels):
         options = {**entry.env_options, **level}
         try:
@@ -163,6 +166,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
         )
         levels.append(match_options(options, around.wrappers))
         whole.append(own.whole)
+        rows.append(own.rows)
     rewards = shared.rewards if entry.rewards is None else entry.rewards
     if rewards is not None:
         rewards.check(
@@ -182,6 +186,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
         options=match_options(entry.env_options, around.wrappers),
         levels=tuple(levels),
         whole=tuple(whole),
+        rows=tuple(rows or [around.rows]),
         weight=entry.weight,
         seats=seats,
         mode=mode,
@@ -257,6 +262,7 @@ def arenas_of(games: tuple[Game, ...], agents: tuple[str, ...] = ()) -> tuple[Ar
             name=game.name,
             weight=game.weight,
             levels=game.levels,
+            rows=game.rows,
             opponents=game.opponents,
             rated_against=(*(f"{BOT}{bot}" for bot in game.rated_against), *agents),
         )

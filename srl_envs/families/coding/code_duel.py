@@ -138,11 +138,12 @@ class CodeDuel(Game[CodeDuelState, Action]):
         self.attack_rounds = attack_rounds
         self.max_turns = 1 + attack_rounds
         self.reference_names = self._tasks.reference_names
+        self.rows_to_train = self._tasks.rows_to_train
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> CodeDuelState:
         """Draw the task."""
-        drawn = self._tasks.draw(streams)
+        (drawn,) = self._tasks.named(streams) or [self._tasks.draw(streams)]
         return CodeDuelState(**drawn._asdict(), attack_rounds=self.attack_rounds)
 
     def to_move(self, state: CodeDuelState) -> tuple[int, ...]:

@@ -60,4 +60,4 @@ def task_source(
     report = check_source(tasks)
     report.require(each, f"{game} with {each} tasks an episode" if each > 1 else game)
     report.warn(stacklevel=3)
-    return RecordedTasks(report)
+    return RecordedTasks(report, each)

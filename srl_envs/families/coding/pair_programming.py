@@ -140,11 +140,13 @@ class PairProgramming(Game[PairState, str]):
         self.exchanges, self.message_chars = exchanges, message_chars
         self.max_turns = 2 * exchanges
         self.reference_names = self._tasks.reference_names
+        self.rows_to_train = self._tasks.rows_to_train
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> PairState:
         """Draw the task."""
-        return PairState(**self._tasks.draw(streams)._asdict())
+        (drawn,) = self._tasks.named(streams) or [self._tasks.draw(streams)]
+        return PairState(**drawn._asdict())
 
     def to_move(self, state: PairState) -> tuple[int, ...]:
         """The navigator, then the driver, until all tests pass, or the exchanges are used up."""

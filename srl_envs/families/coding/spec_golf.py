@@ -117,13 +117,14 @@ class SpecGolf(Game[GolfState, str]):
             hidden_inputs=hidden_inputs,
             each=rounds,
         )
-        self.max_turns = rounds
+        self.max_turns = self.rows_each = rounds
+        self.rows_to_train = self._tasks.rows_to_train
         self.reference_names = self._tasks.reference_names
         self._judge = Judge(executor)
 
     def new(self, streams: Streams) -> GolfState:
         """Draw one task per round: of different families, or at least different, where there are such."""
-        drawn: list[Instance] = []
+        drawn = self._tasks.named(streams)
         while len(drawn) < self.max_turns:
             drawn.append(self._draw_other(streams, drawn))
         return GolfState(tuple(drawn))

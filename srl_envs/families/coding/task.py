@@ -107,9 +107,16 @@ class TaskSource(ABC):
     reference_names: tuple[str, ...]
     """Names of `Task.references`."""
 
+    rows_to_train: int = 0
+    """As `Game.rows_to_train`."""
+
     @abstractmethod
     def draw(self, streams: Streams) -> Instance:
         """A task of the streams' split, drawn from ``streams.instance``."""
+
+    def named(self, streams: Streams) -> list[Instance]:
+        """The tasks of an episode whose seed names rows; none where it leaves them to chance."""
+        return []
 
     @abstractmethod
     def task(self, family: str, parameters: str) -> Task:

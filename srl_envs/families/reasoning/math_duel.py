@@ -265,6 +265,8 @@ class MathDuel(Game[Duel, Move]):
             self.task_report = check_source(tasks)
             self.task_report.require(problems, f"problems={problems}")
             self.task_report.warn(stacklevel=2)
+            self.rows_to_train = len(self.task_report.splits["train"])
+            self.rows_each = problems
         rules = (
             f"Math duel: you and an opponent answer the same {_plural(problems)} at the same time.\n"
             "Right: you gain your stake, and 1 more if the opponent is not right. "
@@ -286,7 +288,8 @@ class MathDuel(Game[Duel, Move]):
         """Draw the problems of the split, none twice: families in random order, or rows."""
         if self.task_report is not None:
             rows = self.task_report.splits[streams.split]
-            chosen = streams.instance.permutation(len(rows))[: self.max_turns]
+            named = streams.rows(len(rows), self.max_turns)
+            chosen = named or streams.instance.permutation(len(rows))[: self.max_turns]
             return Duel(tuple(rows[int(k)].problem for k in chosen))
         rng = streams.draws("instance")
         order: list[str] = []

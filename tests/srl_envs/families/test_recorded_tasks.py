@@ -21,6 +21,7 @@ from srl_envs.families.coding.spec_golf import SpecGolf
 from srl_envs.families.coding.tasks import RecordedTask, check_source
 from srl_envs.families.coding.tasks.asserts import single_asserts
 from srl_envs.families.coding.tasks.recorded import with_preamble
+from srl_envs.row_seeds import naming_rows
 from srl_envs.sandbox import Outcome
 from srl_envs.task_rows import UnusableTaskWarning
 from srl_envs.testing import CHECKS
@@ -247,6 +248,21 @@ def test_there_is_no_attack_phase_on_rows(sources: dict[str, str], in_process: I
     assert "player_" not in alone.observe(alone.new(Streams(0)), 0)
     with pytest.raises(ConfigError, match="attack_rounds=1 needs generated tasks"):
         CodeDuel(tasks=sources["mbpp"], attack_rounds=1)
+
+
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_an_episode_asks_the_rows_that_its_seed_names(
+    tmp_path: Path, in_process: InProcess, game: str
+) -> None:
+    made = GAMES[game](tasks=f"mbpp:{write(tmp_path / 'a.jsonl', ROWS['mbpp'](40))}")
+    rows = made._tasks.report.splits["train"]
+    assert made.rows_to_train == len(rows)
+    for first in range(len(rows)):
+        places = [(first + k) % len(rows) for k in range(made.rows_each)]
+        seed = naming_rows(7, places)
+        state: Any = made.new(Streams(*episode_entropy("x", 0, "train", seed)))
+        asked = [json.loads(task.parameters)["id"] for task in getattr(state, "tasks", [state])]
+        assert asked == [rows[place].id for place in places]
 
 
 @pytest.mark.parametrize("game", sorted(GAMES))

@@ -116,24 +116,37 @@ class RecordedTask(Task):
 
 
 class RecordedTasks(TaskSource):
-    """Draws among the rows of the split, all equally likely."""
+    """Draws among the rows of the split, all equally likely.
+
+    Args:
+        report: of the collection.
+        each: tasks of an episode.
+    """
 
     reference_names = ("tests", "preamble")
 
-    def __init__(self, report: TaskReport[RecordedRow]) -> None:
-        self.report = report
+    def __init__(self, report: TaskReport[RecordedRow], each: int) -> None:
+        self.report, self._each = report, each
+        self.rows_to_train = len(report.splits["train"])
         self._format = report.source.partition(":")[0]
         self._rows = {row.id: row for row in report.tasks}
 
     def draw(self, streams: Streams) -> Instance:
         """A row; it shows what the row shows."""
         rows = self.report.splits[streams.split]
-        row = rows[int(streams.instance.integers(len(rows)))]
-        return Instance(self._format, canonical({"id": row.id}), row.shown, row.tests)
+        return self._instance(rows[int(streams.instance.integers(len(rows)))])
+
+    def named(self, streams: Streams) -> list[Instance]:
+        """Those rows, in this order."""
+        rows = self.report.splits[streams.split]
+        return [self._instance(rows[place]) for place in streams.rows(len(rows), self._each)]
 
     def task(self, family: str, parameters: str) -> RecordedTask:
         """The row with the id in ``parameters``."""
         return RecordedTask(self._rows[json.loads(parameters)["id"]])
+
+    def _instance(self, row: RecordedRow) -> Instance:
+        return Instance(self._format, canonical({"id": row.id}), row.shown, row.tests)
 
 
 def with_preamble(preamble: str, program: str) -> str:
