@@ -58,7 +58,7 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
         aside = f" {len(board.set_aside)} bundles are set aside." if board.set_aside else ""
         raise ConfigError(
             f"no agent {name!r} on this board{' by ' + protocol if protocol else ''}."
-            f"{nearest(name, names)}{aside}"
+            f"{nearest(name, names)} It has: {', '.join(names) or 'nobody'}.{aside}"
         )
     first, *others = found.values()
     if any(_weights(first.agent) != _weights(other.agent) for other in others):

@@ -365,7 +365,8 @@ def _read(path: Path, hint: str) -> Any:
             raise TicketError(f"{path} is longer than {MOST_REQUEST_BYTES} bytes. {hint}")
         return json.loads(text)
     except (OSError, BundleError) as error:
-        raise TicketError(f"{path} cannot be read: {error} {hint}") from None
+        why = f"{file_fault(error, path)}." if isinstance(error, OSError) else str(error)
+        raise TicketError(f"{why} {hint}") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, TicketError):
             raise

@@ -58,7 +58,8 @@ def find_yaml(what: str, name: str, shipped: Path) -> Path:
     known = {p.stem: p for p in sorted(shipped.glob("*.yaml"))}
     if name in known:
         return known[name]
+    why = ": it is a folder" if path.is_dir() else ""
     raise ConfigError(
-        f"no {what} {name!r}.{nearest(name, known)} "
+        f"no {what} {name!r}{why}.{nearest(name, known)} "
         f"Give a YAML file, or one of: {', '.join(known)}."
     )

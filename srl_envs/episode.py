@@ -210,6 +210,8 @@ def load_transcript(path: str | Path) -> Transcript:
     """
     try:
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+        if len(lines) < 2:
+            raise TranscriptError(f"{path} is no transcript: it has {len(lines)} lines.")
         header, *steps, result = lines
         if header.pop("format") != FORMAT_VERSION:
             raise TranscriptError(f"{path}: written by another version of SRL.")

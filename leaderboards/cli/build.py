@@ -14,7 +14,7 @@ import tyro
 from leaderboards.cli.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, nearest
 
 DESCRIPTION = """Make the static site of a board or a league store.
 
@@ -85,6 +85,8 @@ def _store(options: BuildOptions, given: Path) -> int:
     again += ["--schedule", options.schedule] if options.schedule else []
     path = given / "league.db" if given.is_dir() else given
     with LeagueStore(path, mode="read") as store:
+        if options.schedule is not None:
+            _require_schedule(options.schedule, store.schedules())
         data, episodes = store_site(
             store,
             path.with_name(TRANSCRIPTS),
@@ -93,6 +95,15 @@ def _store(options: BuildOptions, given: Path) -> int:
             per_board=options.episodes,
         )
         return _write(options, data, episodes)
+
+
+def _require_schedule(name: str, played: list[str]) -> None:
+    """Refuse a schedule that no evaluation match is of."""
+    if name not in played:
+        raise ConfigError(
+            f"--schedule {name}: no evaluation match is of it.{nearest(name, played)} "
+            f"There are: {', '.join(played) or 'none yet'}."
+        )
 
 
 def _compare_keys(options: BuildOptions, found: str) -> None:

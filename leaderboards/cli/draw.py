@@ -75,7 +75,8 @@ def main(argv: list[str]) -> int:
         done = _draw(path, target, options.board)
         told.append(done)
         if done.reason:
-            print(f"set aside: {path}: {done.reason}", file=sys.stderr)
+            where = "" if done.reason.startswith(str(path)) else f"{path}: "
+            print(f"set aside: {where}{done.reason}", file=sys.stderr)
         elif not options.json:
             names = ", ".join(done.agents)
             print(f"{target}: ticket {done.number} for {names} in {done.protocol}")

@@ -66,6 +66,14 @@ class Asking:
     journal: ReplyJournal | None = None
     """Answers what it has; whoever opened it closes it, after the engines."""
 
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "in_flight"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        for name in ("timeout_s", "deadline_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name):g}: use more than 0.")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Playing:
@@ -236,7 +244,7 @@ def adapter_shape(folder: Path) -> Shape:
         shape = int(config["r"]), float(config["lora_alpha"])
     except FileNotFoundError:
         around = folder.parent.iterdir() if folder.parent.is_dir() else ()
-        beside = [path.name for path in around if path.name != folder.name]
+        beside = [path.name for path in around if (path / _CONFIG).is_file()]
         what = "holds no adapter" if folder.is_dir() else "is not there"
         raise UnknownPolicyError(
             f"{folder} is no adapter folder: it {what}.{nearest(folder.name, beside)} It must hold {_CONFIG} "

@@ -90,10 +90,10 @@ def main(argv: list[str]) -> int:
         raise ConfigError("no agent. Name one, such as smollm2-135m, or a run with --run.")
     if len(set(agents)) != len(agents):
         raise ConfigError(f"agents={agents}: one is named twice.")
-    if options.limit < 0 or options.seeds < 1:
-        raise ConfigError(
-            f"limit={options.limit}, seeds={options.seeds}: use 0 or more, and 1 or more."
-        )
+    for name, least in (("limit", 0), ("seeds", 1), ("max_new_tokens", 1), ("temperature", 0)):
+        value = getattr(options, name)
+        if not value >= least:
+            raise ConfigError(f"--{name.replace('_', '-')} {value}: use {least} or more.")
     plan = planned(options)
     for task in plan:
         if task.get("held_out"):

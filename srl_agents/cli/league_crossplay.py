@@ -54,6 +54,10 @@ def crossplay(argv: list[str]) -> int:
         raise ConfigError(f"--seeds {options.seeds}: use 1 or more.")
     if options.plot is not None and options.plot.suffix != ".svg":
         raise ConfigError(f"--plot {options.plot}: expected a file that ends in .svg.")
+    if options.plot is not None and not options.plot.parent.is_dir():
+        raise ConfigError(f"--plot {options.plot}: there is no folder {options.plot.parent}.")
+    if len(options.runs) < 2:
+        raise ConfigError(f"{len(options.runs)} run: name two or more, or nobody meets strangers.")
     from srl_agents.training.crossplay import cross_play, players_of
 
     recipe, players = players_of(options.runs)

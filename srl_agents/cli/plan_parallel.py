@@ -60,7 +60,10 @@ def main(argv: list[str]) -> int:
     for name in options.models:
         model = published(name)
         if model is None:
-            raise ConfigError(f"models: no architecture {name!r}.{nearest(name, shipped())}")
+            known = shipped()
+            raise ConfigError(
+                f"--models: no architecture {name!r}.{nearest(name, known)} There are: {', '.join(known)}."
+            )
         found += [
             size_up(model, placement, options.cards, target, options.learn)
             for placement in PLACEMENTS

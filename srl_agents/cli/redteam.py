@@ -100,6 +100,9 @@ def main(argv: list[str]) -> int:
     suite = campaign.find_suite(options.suite)
     known = campaign.list_targets(suite)
     targets = chosen_targets(options, known)
+    for folder in (options.out, options.save):
+        if folder is not None:
+            make_folder(folder)
     reports = attack_with_progress(targets, suite, options)
     if options.out is not None:
         write_reports(options.out, reports, command_of(options))
@@ -169,6 +172,18 @@ def command_of(options: RedteamOptions) -> str:
     return shlex.join(["srl", "redteam", *named, *numbers])
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for what is found, before the search begins.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file_fault(error, folder)}.") from None
+
+
 def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None:
     """``report.json``, the table as ``hackability.md``, and every case below ``cases``.
 
@@ -176,7 +191,6 @@ def write_reports(folder: Path, reports: Sequence[Report], command: str) -> None
         ConfigError: the folder cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         data = {"command": command, "reports": [report.to_data() for report in reports]}
         (folder / "report.json").write_text(plain_json(data, indent=1) + "\n", encoding="utf-8")
         page = table.markdown(reports, f"Written by `{command}`; do not edit.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,8 +93,8 @@ def serve(options: ServeOptions) -> int:
 
     if not options.log.parent.is_dir():
         raise ConfigError(f"--log {options.log}: {options.log.parent} is no folder.")
-    settings = VLLMServerSettings(
-        model=str(catalog.resolve(options.model)),
+    asked = VLLMServerSettings(
+        model=options.model,
         python=options.python,
         host=options.host,
         port=options.port,
@@ -110,6 +110,8 @@ def serve(options: ServeOptions) -> int:
         memory_share=options.memory_share,
         compiled=options.compiled,
     )
+    # where no interpreter is named this ends here, before a model is fetched for nobody
+    settings = replace(asked, python=asked.interpreter, model=str(catalog.resolve(options.model)))
     server = VLLMServer(settings, options.log, lambda line: print(line, file=sys.stderr))
     print(
         f"starting vLLM with {options.model}; its output is in {options.log} ...", file=sys.stderr

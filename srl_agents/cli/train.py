@@ -196,6 +196,8 @@ def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
     path = given / RECIPE if (given / RECIPE).is_file() else None
     if options.more is not None:
         overrides += _longer(options, path, read_recipe)
+    if path is None and given.is_dir():
+        raise ConfigError(f"{given} holds no run: {RECIPE} is missing.")
     recipe = read_recipe(path or find_recipe(options.recipe), overrides, rows=options.data)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(

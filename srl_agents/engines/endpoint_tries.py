@@ -205,8 +205,8 @@ class Tries:
             used = 0
             return Failure(
                 "unreachable",
-                f"does not answer ({type(error).__name__}: {error}). Is the server running, and is the "
-                "address right?",
+                f"does not answer ({type(error).__name__}: {error}); see that the server runs and that the "
+                "address is right",
             )
         except (httpx2.DecodingError, _TooLargeError) as error:
             return self._malformed(f"{type(error).__name__}: {error}")

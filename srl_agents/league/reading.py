@@ -101,6 +101,13 @@ class StoreReader:
         query = f"SELECT count(*) FROM match NATURAL JOIN env {where}"
         return int(self._db.execute(query, values).fetchone()[0])
 
+    def schedules(self) -> list[str]:
+        """Of all evaluation matches."""
+        rows = self._db.execute(
+            "SELECT DISTINCT schedule FROM match WHERE split = 'eval' AND purpose = 'eval' ORDER BY schedule"
+        )
+        return [str(row[0]) for row in rows]
+
     def last_schedule(self, env_id: str, options: dict[str, Any]) -> str | None:
         """The schedule of the last evaluation match that arrived, None without one."""
         where, values = _where(env_id, "eval", "eval", None, options)

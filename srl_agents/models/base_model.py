@@ -498,6 +498,10 @@ def device_named(name: str) -> torch.device:
         raise ConfigError(f"device={name!r}: use 'auto', 'cpu' or 'cuda'.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device={name!r}: this machine has no CUDA device; use 'cpu'.")
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        raise ConfigError(
+            f"device={name!r}: this machine has {count} CUDA devices, from 'cuda:0' on."
+        )
     return device
 
 

@@ -106,11 +106,9 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
     """The exported learners of runs, what they began as, and the recipe of the first.
 
     Raises:
-        ConfigError: fewer than two runs, or two folders of one name; a folder holds no run or exported
+        ConfigError: two folders of one name; a folder holds no run or exported
             nobody; or the runs are of different games.
     """
-    if len(runs) < 2:
-        raise ConfigError(f"{len(runs)} run: name two or more, or nobody meets strangers.")
     if len({run.name for run in runs}) < len(runs):
         raise ConfigError("two runs have folders of one name, by which players are called.")
     recipes: list[LeagueRecipe] = []

@@ -8,6 +8,7 @@ import torch
 
 from srl_agents.memory.devices import DEVICES, Target, target_of, this_machine
 from srl_agents.memory.planner import plan
+from srl_agents.models.base_model import device_named
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
 
@@ -17,10 +18,13 @@ def target_for(device: str) -> Target:
 
     Args:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:0``.
+
+    Raises:
+        ConfigError: this machine has no such device.
     """
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return this_machine()
-    place = torch.device("cuda" if device == "auto" else device)
+    place = device_named(device)
     free, _ = torch.cuda.mem_get_info(place)
     name = torch.cuda.get_device_name(place)
     for known, like in DEVICES.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from srl_agents.cli.league_crossplay import crossplay
 from srl_agents.cli.main import main
 from srl_agents.league.agent_names import lineage
 from srl_agents.league.store import LeagueStore
@@ -112,10 +113,11 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "c/adapters/bob")
 
     for names, words in (
-        (("a",), "name two or more"),
         (("a", "b"), "only runs of one game meet"),
         (("a", "c"), "has not exported 'bob'"),
         (("a", "nowhere"), "holds no run"),
     ):
         with pytest.raises(ConfigError, match=words):
             players_of([tmp_path / name for name in names])
+    with pytest.raises(ConfigError, match="name two or more"):
+        crossplay([str(tmp_path / "a")])

@@ -44,8 +44,8 @@ def test_a_schedule_is_part_of_the_command(store: Path, tmp_path: Path, capsys) 
     data = json.loads((tmp_path / "data.json").read_text())
     assert data["command"].endswith("--schedule final")
     assert data["boards"][0]["matches"] > 0
-    assert main([*arguments[:-1], "none"]) == 0
-    assert "no evaluation matches" in capsys.readouterr().out
+    assert main([*arguments[:-1], "none"]) == 2
+    assert "none: no evaluation match is of it. There are: final" in capsys.readouterr().err
 
 
 def test_an_empty_store_and_one_without_evaluation_are_said(tmp_path: Path, capsys) -> None:

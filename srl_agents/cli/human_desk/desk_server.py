@@ -36,7 +36,7 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
     """Serve a desk; gives its address.
 
     Raises:
-        ConfigError: the port is taken, or the host is none of this machine.
+        ConfigError: the port is taken or none, or the host is none of this machine.
     """
 
     class Handler(_Handler):
@@ -46,7 +46,7 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
 
     try:
         server = _Server((host, port), Handler)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise ConfigError(f"{host}:{port} cannot be served: {error}") from None
     thread = Thread(target=server.serve_forever, name="desk", daemon=True)
     thread.start()

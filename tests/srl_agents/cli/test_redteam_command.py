@@ -55,6 +55,16 @@ def test_findings_give_one_and_are_saved(
     assert json.loads((out / "report.json").read_text())["reports"][0]["target"] == "formats"
 
 
+def test_a_folder_that_cannot_be_made_is_said_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(campaign, "run")
+    (tmp_path / "file").touch()
+    for option in ("--out", "--save"):
+        with pytest.raises(ConfigError, match="cannot write"):
+            main(["formats", option, str(tmp_path / "file")])
+
+
 def test_a_run_is_published_over_the_rows_of_its_targets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from srl_agents.cli.human_desk.desk_server import desk_server
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs.errors import ConfigError
 from tests.srl_agents.engines.test_endpoint_tries import an_engine, ask
 from tests.training_runs import train_run
 
@@ -54,6 +55,14 @@ class AtDesk:
 
     def __init__(self, url: str) -> None:
         self.url = f"{url}/v1"
+
+
+def test_a_port_that_is_none_is_said() -> None:
+    with (
+        pytest.raises(ConfigError, match="99999 cannot be served"),
+        desk_server(Desk(), "127.0.0.1", 99999),
+    ):
+        pass
 
 
 def test_a_client_that_gave_up_and_asks_again_finds_its_question() -> None:

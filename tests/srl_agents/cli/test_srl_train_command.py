@@ -15,6 +15,8 @@ from safetensors.torch import save_file
 from srl_agents.cli.main import main
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
+from srl_agents.training.plan_target import target_for
+from srl_envs.errors import ConfigError
 
 GOOD = """
 name: small
@@ -82,6 +84,18 @@ def test_a_wrong_recipe_is_refused_and_nothing_is_made(
 
 def test_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Did you mean 'quickstart-tiny'?" in refused(capsys, "train", "quickstart-tyni")
+
+
+def test_a_folder_without_a_run_cannot_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "holds no run: recipe.yaml is missing" in refused(capsys, "train", str(tmp_path))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_that_is_not_here_is_refused_by_the_plan() -> None:
+    with pytest.raises(ConfigError, match="'cuda': this machine has no CUDA device"):
+        target_for("cuda")
 
 
 def test_a_folder_with_something_else_is_left_alone(
