@@ -50,6 +50,9 @@ def main(sources: Sequence[str]) -> int:
         except SRLError as error:
             print(f"check_tasks: {error}", file=sys.stderr)  # noqa: T201 - a program's output
             return 2
+        except KeyboardInterrupt:
+            print("check_tasks: interrupted.", file=sys.stderr)  # noqa: T201
+            return 130
         sizes = ", ".join(f"{len(tasks)} {name}" for name, tasks in report.splits.items())
         print(f"{source}: {len(report.tasks)} rows can be played ({sizes})")  # noqa: T201
         for row in report.rejected:
