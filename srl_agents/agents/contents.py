@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.endpoint import EndpointEngine
     from srl_agents.engines.endpoint_settings import EndpointSettings
     from srl_agents.models.base_model import BaseModel
+    from srl_agents.models.chat import ChatTokenizer
 
 SHOWN = "shown"
 """Key of a prompt, word for word; ``prompt`` holds the hash of one that a model's template wrote."""
@@ -93,21 +94,11 @@ def contents_of(
     from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
     from srl_agents.models.digests import tensors_sha256  # noqa: PLC0415 - torch comes with it
 
-    prompt, pairs = base.prompt, (*base.prompt.examples, *examples)
-    more = {
-        "template_arguments": dict(prompt.template_arguments),
-        "thoughts": prompt.thoughts and dump(prompt.thoughts),
-        "memory": prompt.memory and dump(prompt.memory),
-    }
-    said = {name: value for name, value in more.items() if value}
     return model_contents(
         base=base.name,
         base_sha256=base_sha256(catalog.resolve(base.name)),
         adapter=None if adapter is None else tensors_sha256(base.adapter_tensors(adapter)),
-        prompt=digest(
-            [prompt.system, pairs, base.tokenizer.chat_template, *([said] if said else [])]
-        ),
-        tokenizer=_tokenizer_sha256(base.tokenizer),
+        **chat_contents(base.chat, examples),
         sampling={
             "temperature": sampling.temperature,
             "max_new_tokens": sampling.max_new_tokens,
@@ -115,6 +106,28 @@ def contents_of(
         },
         parser=env_id,
     )
+
+
+def chat_contents(chat: ChatTokenizer, examples: tuple[Example, ...] = ()) -> dict[str, str]:
+    """``prompt`` and ``tokenizer`` of contents, which no weights are needed for.
+
+    Args:
+        chat: of the base, behind its prompt.
+        examples: the policy's own, behind those of the base's prompt.
+    """
+    prompt, pairs = chat.prompt, (*chat.prompt.examples, *examples)
+    more = {
+        "template_arguments": dict(prompt.template_arguments),
+        "thoughts": prompt.thoughts and dump(prompt.thoughts),
+        "memory": prompt.memory and dump(prompt.memory),
+    }
+    said = {name: value for name, value in more.items() if value}
+    return {
+        "prompt": digest(
+            [prompt.system, pairs, chat.tokenizer.chat_template, *([said] if said else [])]
+        ),
+        "tokenizer": _tokenizer_sha256(chat.tokenizer),
+    }
 
 
 def _filters(sampling: SamplingSettings) -> dict[str, float]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from srl_agents.agents.contents import base_sha256
+from srl_agents.agents.contents import base_sha256, chat_contents
 from srl_agents.agents.grammar import EndpointName, ModelName, parse
 from srl_agents.agents.resolver import (
     Asking,
@@ -26,6 +26,7 @@ from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
 from srl_agents.models.catalog import local_folder
+from srl_agents.models.chat import ChatTokenizer
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.bases import PlayingBase
 from srl_agents.training.single_parts import sampling_of
@@ -98,9 +99,9 @@ def seat_loaded(
 
 
 def check_pinned_files(recipe: LeagueRecipe) -> None:
-    """Compare what the files of pinned guests tell with what the recipe pins; nothing is loaded.
+    """Compare what the files of pinned guests tell with what the recipe pins; no weights are loaded.
 
-    Prompts, tokenizers and bases that must be fetched first are left to `seat_loaded`.
+    Bases that must be fetched first are left to `seat_loaded`, and with them what their tokenizers write.
 
     Raises:
         ConfigError: one is not what ``opponents.pinned`` says.
@@ -118,6 +119,9 @@ def check_pinned_files(recipe: LeagueRecipe) -> None:
         _require_pinned(recipe, text, found)
         own = local_folder(name.model)
         if own is not None and (own / "config.json").is_file():
+            prompt = find(text, recipe.games[0].env_id).prompt
+            chat = ChatTokenizer.load(own, prompt.head())
+            _require_pinned(recipe, text, chat_contents(chat, prompt.pairs))
             _require_pinned(recipe, text, {"base_sha256": base_sha256(own)})
 
 

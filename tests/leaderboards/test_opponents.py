@@ -80,7 +80,7 @@ def test_what_the_files_of_an_opponent_tell_is_compared_before_anything_is_loade
         train_run(recipe(tmp_path, settings), tmp_path / "loud")
     settings = opponent_settings(alice)
     pinned = settings["opponents"]["pinned"][name]
-    for part in ("adapter", "base_sha256"):
+    for part in ("adapter", "base_sha256", "prompt", "tokenizer"):
         settings["opponents"]["pinned"][name] = pinned | {part: "0" * 64}
         with pytest.raises(ConfigError, match=f"has another {part} than the recipe pins"):
             train_run(recipe(tmp_path, settings), tmp_path / "forged")
