@@ -70,7 +70,7 @@ class Lessons:
         number = slots[state]
         arena, level = self._arenas.arms[number]
         rows = arena.training_rows(level)
-        if not rows.count:
+        if not rows.total:
             return ()
         before = self._asked_before(update, index).get(self._arms[number].key, 0)
         match = before + slots[:state].count(number)
@@ -81,7 +81,7 @@ class Lessons:
         keys = {
             number: self._arms[number].key
             for number, (arena, level) in enumerate(self._arenas.arms)
-            if arena.training_rows(level).count
+            if arena.training_rows(level).total
         }
         if not keys:
             return

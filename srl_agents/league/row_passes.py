@@ -15,7 +15,7 @@ import numpy as np
 class RowCounts(NamedTuple):
     """A collection in a game."""
 
-    count: int
+    total: int
     """Rows that may be trained on, at least ``each``; 0 where the game draws its tasks by itself."""
     each: int
     """Different rows that one match asks."""
@@ -32,7 +32,7 @@ def rows_of_match(entropy: tuple[int, ...], rows: RowCounts, match: int) -> tupl
         rows: of the collection.
         match: counted from 0.
     """
-    number, start = divmod(match * rows.each, rows.count)
+    number, start = divmod(match * rows.each, rows.total)
     asked = pass_order(entropy, rows, number)[start : start + rows.each]
     if len(asked) < rows.each:
         asked += pass_order(entropy, rows, number + 1)[: rows.each - len(asked)]
@@ -47,8 +47,8 @@ def pass_order(entropy: tuple[int, ...], rows: RowCounts, number: int) -> tuple[
     places are those that it has not had yet. Every ``each`` passes they do, so no more are looked at.
     """
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([*entropy, number])))
-    order = [int(place) for place in rng.permutation(rows.count)]
-    begun = rows.count * number % rows.each
+    order = [int(place) for place in rng.permutation(rows.total)]
+    begun = rows.total * number % rows.each
     if begun:
         had = pass_order(entropy, rows, number - 1)[-begun:]
         first = [place for place in order if place not in had][: rows.each - begun]

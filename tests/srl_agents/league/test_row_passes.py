@@ -66,11 +66,11 @@ def passes(rows: list[int], count: int) -> list[list[int]]:
 @given(rows=COUNTS, seed=st.integers(0, 2**31))
 @settings(max_examples=60, deadline=None)
 def test_every_row_once_in_a_pass_and_never_twice_in_a_match(rows: RowCounts, seed: int) -> None:
-    matches = [rows_of_match((seed, 1), rows, n) for n in range(3 * rows.count)]
+    matches = [rows_of_match((seed, 1), rows, n) for n in range(3 * rows.total)]
     assert all(len(set(match)) == rows.each for match in matches)
-    whole = passes([row for match in matches for row in match], rows.count)
+    whole = passes([row for match in matches for row in match], rows.total)
     assert whole
-    assert all(sorted(order) == list(range(rows.count)) for order in whole)
+    assert all(sorted(order) == list(range(rows.total)) for order in whole)
 
 
 def test_orders_differ_by_pass_by_seed_and_by_learner() -> None:
@@ -98,8 +98,8 @@ def test_a_league_asks_rows_in_passes_and_goes_on_where_it_was(
         league.report([played(spec) for spec in drawn])
         states.append(json.dumps(league.state()))
     for learner in ("alice", "bob"):
-        for order in passes(asked(specs, learner), rows.count):
-            assert sorted(order) == list(range(rows.count))
+        for order in passes(asked(specs, learner), rows.total):
+            assert sorted(order) == list(range(rows.total))
     again = make_league(rows, seed=seed, others=others)
     again.load_state(json.loads(states[cut]))
     assert again.training_matches(cut + 1, 4, 2) == [
