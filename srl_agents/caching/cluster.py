@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -265,26 +266,34 @@ class Simulation:
         instance.start(job, (found.hits + moved) * block, found.fetch_s + fetch_s)
 
     def _from_another(self, instance: Instance, job: Job, found: Lookup) -> tuple[int, float]:
-        """Blocks that the last reader has beyond ``found``, and the time to fetch them, if it pays."""
-        link, blocks = self.cluster.link, job.request.blocks
-        if link is None or found.hits == len(blocks):
+        """Blocks beyond ``found`` that another node has, and the time to fetch them, if it pays."""
+        link, first = self.cluster.link, found.hits
+        if link is None:
             return 0, 0.0
-        other = self.instances[self._last_reader.get(blocks[found.hits], instance.number)]
-        if other is instance or not other.alive or other.cache is None:
-            return 0, 0.0
-        stop = found.hits
-        while stop < len(blocks) and other.cache.holds(blocks[stop]):
-            stop += 1
+        moved = self._most_elsewhere(instance, job.request.blocks[first:])
         size = self.trace.tokens_per_block
-        bytes_moved = (stop - found.hits) * size * self.cluster.shape.kv_bytes_per_token
+        bytes_moved = moved * size * self.cluster.shape.kv_bytes_per_token
         fetch_s = link.latency_s + bytes_moved / link.bytes_per_s
-        flops = self.cluster.shape.prefill_flops(found.hits * size, stop * size)
+        flops = self.cluster.shape.prefill_flops(first * size, (first + moved) * size)
         if fetch_s >= flops / (self.cluster.device.peak_flops * self.cluster.device.mfu):
             return 0, 0.0
         self.links.cached += bytes_moved
         self.links.transfers += 1
-        self.links.blocks += stop - found.hits
-        return stop - found.hits, fetch_s
+        self.links.blocks += moved
+        return moved, fetch_s
+
+    def _most_elsewhere(self, instance: Instance, blocks: Sequence[int]) -> int:
+        """How many of these, from the first on, one of the other nodes has that read them last."""
+        readers = {self._last_reader[key] for key in blocks if key in self._last_reader}
+        others = (self.instances[number] for number in readers - {instance.number})
+        return max(
+            (
+                sum(1 for _ in itertools.takewhile(other.cache.holds, blocks))
+                for other in others
+                if other.alive and other.cache is not None
+            ),
+            default=0,
+        )
 
     def _after_reading(self, instance: Instance, job: Job) -> None:
         if math.isnan(job.first_token_s):

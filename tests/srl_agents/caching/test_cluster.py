@@ -198,6 +198,10 @@ def test_a_link_brings_other_nodes_blocks() -> None:
 
     assert rate(trace, outcome, joined) > rate(trace, simulate(trace, alone), alone)
     assert outcome.links.cached == outcome.links.blocks * BLOCK * SHAPE.kv_bytes_per_token > 0
+    # the third node needs what the first read, though the second read its first block last
+    chains = [(1, 2, 3), (1, 4, 5), (1, 2, 3)]
+    rows = [Request(float(n), 3 * BLOCK, 5, chain) for n, chain in enumerate(chains)]
+    assert simulate(Trace(tuple(rows), BLOCK), joined).links.blocks == 1 + 3
 
 
 def test_prompts_read_apart_are_handed_over_whole() -> None:
