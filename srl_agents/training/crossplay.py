@@ -145,13 +145,16 @@ def players_of(runs: Sequence[Path]) -> tuple[LeagueRecipe, list[Player]]:
                 )
     first = recipes[0]
     for run, recipe in zip(runs, recipes, strict=True):
-        own = [(game.env_id, game.options, game.teams) for game in recipe.games]
-        if own != [(game.env_id, game.options, game.teams) for game in first.games] or len(own) > 1:
-            games = "; ".join(f"{game.env_id} with {game.options}" for game in recipe.games)
-            (game, *_) = first.games
+        game, *others = recipe.games
+        if others or game.seats == 1:
+            names = ", ".join(own.name for own in recipe.games)
+            why = "several games" if others else "one seat, in which nobody is met"
+            raise ConfigError(f"{run} plays {names}: {why}; only runs of one game meet.")
+        other = first.games[0]
+        if (game.env_id, game.options, game.teams) != (other.env_id, other.options, other.teams):
             raise ConfigError(
-                f"{run} plays {games}, and {runs[0]} {game.env_id} with {game.options}: only runs of one "
-                "game meet."
+                f"{run} plays {game.env_id} with {game.options}, and {runs[0]} {other.env_id} with "
+                f"{other.options}: only runs of one game meet."
             )
     return first, [*players, *starts.values()]
 

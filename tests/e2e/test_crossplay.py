@@ -110,10 +110,19 @@ def test_runs_that_cannot_meet_are_refused(tmp_path: Path) -> None:
         (tmp_path / name / "adapters/alice").mkdir(parents=True)
         (tmp_path / name / "adapters/bob").mkdir()
         (tmp_path / name / "recipe.yaml").write_text(RECIPE.format(env=env, seed=0))
+    several = "\nenvironments: [{env: nim-v0}, {env: kuhn_poker-v0}]"
+    task = "\nenv: math_duel-v0\nenv_options: {players: 1}"
+    for name, games in (("d", several), ("e", task)):
+        shutil.copytree(tmp_path / "b", tmp_path / name)
+        told = (tmp_path / "b/recipe.yaml").read_text().replace("\nenv: nim-v0", games)
+        told = told.replace("\nseats: {alice: [0], bob: [1]}", "")
+        (tmp_path / name / "recipe.yaml").write_text(told)
     shutil.rmtree(tmp_path / "c/adapters/bob")
 
     for names, words in (
         (("a", "b"), "only runs of one game meet"),
+        (("d", "b"), "nim-v0, kuhn_poker-v0: several games"),
+        (("e", "b"), "math_duel-v0: one seat"),
         (("a", "c"), "has not exported 'bob'"),
         (("a", "nowhere"), "holds no run"),
     ):
