@@ -57,6 +57,8 @@ class GameSettings:
     def __post_init__(self) -> None:
         require_weight("weight", self.weight, " (measured, never trained)")
         require(not self.name or is_name(self.name), f"name={self.name!r}: use {NAME}.")
+        rated = self.rated_against or ()
+        require(len(set(rated)) == len(rated), f"rated_against={list(rated)}: a name twice.")
         require(
             not self.levels or self.weight > 0,
             "levels: they are for training, and weight 0 is never trained; leave out one of the two.",

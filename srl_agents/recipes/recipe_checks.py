@@ -49,6 +49,12 @@ def check_recipe(recipe: LeagueRecipe) -> None:
     _check_first_adapters(recipe)
     for base in recipe.bases:
         _check_base(recipe, base)
+    devices = dict.fromkeys(base.device for base in recipe.bases if base.device != "auto")
+    require(
+        recipe.memory.budget_gib is None or len(devices) < 2,
+        f"memory.budget_gib: bases are on {', '.join(devices)}, and a budget is of one device. Give them "
+        "one, or leave out budget_gib.",
+    )
     _check_coordination(recipe)
     _check_pairs(recipe)
     if recipe.sharing is not None:
@@ -100,8 +106,8 @@ def _check_environments(recipe: LeagueRecipe) -> None:
     _check_seats(recipe, games[0])
     Arenas(arenas_of(games))  # refuses two games that cannot be told apart
     require(
-        not recipe.curriculum.needs_levels or any(game.levels for game in games),
-        f"curriculum.kind={recipe.curriculum.kind!r} moves between levels, and no game has any; give one "
+        not recipe.curriculum.needs_levels or any(len(game.levels) > 1 for game in games),
+        f"curriculum.kind={recipe.curriculum.kind!r} moves between levels, and no game has two; give one "
         "of `environments` its `levels`.",
     )
     trained = [game for game in games if game.weight > 0]

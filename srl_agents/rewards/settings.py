@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -15,6 +14,8 @@ RESERVED_NAMES = (CREDITED, "reward_model", *REWARD_SPREAD)
 """Names that metrics and the learned judge use beside components."""
 RESOURCE = "resource"
 """Weight of the share of a scarce pool, whatever a game calls it."""
+MOST_WEIGHT = 1e6
+"""Beyond it rewards of an episode could leave what a float holds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +38,10 @@ class RewardSettings:
 
     def __post_init__(self) -> None:
         for name, weight in self.weights.items():
-            if not math.isfinite(weight):
-                raise ConfigError(f"weights.{name}={weight}: give a finite number.")
+            if not abs(weight) <= MOST_WEIGHT:
+                raise ConfigError(
+                    f"weights.{name}={weight}: use {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}."
+                )
         for name in self.terms:
             if not name.isidentifier() or name in RESERVED_NAMES:
                 raise ConfigError(

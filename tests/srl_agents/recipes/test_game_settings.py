@@ -71,6 +71,8 @@ def test_levels_and_wrappers_are_laid_over_the_options_of_their_game() -> None:
         ),
         ("environments=[{env: nim-v0, bots: {stron: 1}}]", "no bot 'stron'"),
         ("environments=[{env: nim-v0, rated_against: [nobody]}]", "no bot 'nobody'"),
+        ("environments=[{env: nim-v0, rated_against: [random, random]}]", "a name twice"),
+        ("rewards={weights: {outcome: 1.0e+308}}", "weights.outcome=1e"),
         ("environments=[{env: nim-v0, levels: [{heaps: 99}]}]", "levels"),
         ("environments=[{env: public_goods-v0, levels: [{round: 2}]}]", "no option 'round'"),
         ("env=nim-v0", "env, environments"),
@@ -108,8 +110,9 @@ def test_nobody_is_met_where_every_game_has_one_seat(settings: str) -> None:
 
 
 def test_a_curriculum_of_levels_needs_levels() -> None:
-    with pytest.raises(ConfigError, match="no game has any"):
-        recipe("environments=[{env: nim-v0}]", "curriculum=difficulty")
+    for levels in ("[]", "[{heaps: 3}]"):
+        with pytest.raises(ConfigError, match="no game has two"):
+            recipe(f"environments=[{{env: nim-v0, levels: {levels}}}]", "curriculum=difficulty")
 
 
 def test_rows_from_a_file_are_a_game_like_any_other(tmp_path: Path) -> None:

@@ -297,3 +297,21 @@ def test_what_does_not_go_together_is_refused(overrides: tuple[str, ...], messag
 def test_what_nothing_would_read_is_refused(override: str) -> None:
     with pytest.raises(ConfigError, match="leave it out"):
         load(LeagueRecipe, find_recipe("quickstart-tiny"), (override,))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("models.deep.learners=9", "learners=9: use 1 to 8"),
+        ("models={'..': {model: tiny}}", "letter; it becomes a folder"),
+        ("models.shallow.learners=[alice]", "a name twice"),
+        (
+            "models={deep: {model: tiny, device: cpu}, shallow: {model: tiny-shallow, device: cuda}}",
+            "bases are on cpu, cuda",
+        ),
+    ],
+)
+def test_what_several_bases_cannot_be_is_refused_by_name(override: str, message: str) -> None:
+    shared = ("coordination=independent", "sharing=null", "memory={budget_gib: 2}")
+    with pytest.raises(ConfigError, match=message):
+        load(LeagueRecipe, find_recipe("two-bases-tiny"), (*shared, override))
