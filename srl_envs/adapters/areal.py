@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from srl_envs.adapters.asked_episode import AskedEpisode
+from srl_envs.adapters.row_seeds import row_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, NeighbourError
 from srl_envs.making import make
@@ -76,12 +77,14 @@ class SRLAgent:
         export_style: Literal["individual", "concat"] = "individual",
         **sampling: Any,
     ) -> None:
-        if not 0 < turn_discount <= 1:
+        if not isinstance(turn_discount, int | float) or not 0 < turn_discount <= 1:
             raise ConfigError(
-                f"turn_discount={turn_discount}: give AReaL's, above 0 and at most 1."
+                f"turn_discount={turn_discount!r}: give AReaL's, above 0 and at most 1."
             )
         if export_style not in ("individual", "concat"):
             raise ConfigError(f"export_style={export_style!r}: give 'individual' or 'concat'.")
+        if not isinstance(opponents, Mapping | None):
+            raise ConfigError(f"opponents={opponents!r}: give {{seat: policy}}.")
         self._env_id, self._options = env_id, dict(options or {})
         self._opponents = {_seat(key): policy for key, policy in (opponents or {}).items()}
         self._discount, self._style, self._sampling = turn_discount, export_style, sampling
@@ -187,8 +190,11 @@ def rows(seeds: Iterable[int], *, split: Split = "train") -> list[dict[str, Any]
     Args:
         seeds: of the episodes.
         split: "train" and "eval" never draw the same instance where the game's ``spec.held_out``.
+
+    Raises:
+        ConfigError: there are no seeds, or one is no whole number.
     """
-    return [{"seed": seed, "split": split} for seed in seeds]
+    return [{"seed": seed, "split": split} for seed in row_seeds(seeds)]
 
 
 @dataclass(frozen=True, slots=True)

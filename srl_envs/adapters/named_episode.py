@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_envs.adapters.asked_episode import AskedEpisode
+from srl_envs.adapters.row_seeds import row_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
 from srl_envs.making import make
@@ -41,8 +42,12 @@ class NamedEpisode:
         try:
             data = json.loads(ground_truth)
             opponents = {int(seat): name for seat, name in data.pop("opponents").items()}
-            return cls(opponents=opponents, **data)
-        except (ValueError, TypeError, KeyError, AttributeError):
+            named = cls(opponents=opponents, **data)
+            row_seeds([named.seed])
+            if not isinstance(named.env_id, str) or not isinstance(named.options, dict):
+                raise TypeError
+            return named
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ConfigError(
                 f"ground_truth {str(ground_truth)[:80]!r} names no episode: write rows with "
                 "srl_envs.adapters.verl.rows."

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.adapters.named_episode import POLICY, NamedEpisode
+from srl_envs.adapters.row_seeds import row_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
@@ -86,7 +87,7 @@ def rows(
             )
         head = [{"role": "system", "content": system}] if system else []
         made = []
-        for index, seed in enumerate(seeds):
+        for index, seed in enumerate(row_seeds(seeds)):
             named = NamedEpisode(env_id, seed, split, seat, others, options)
             episode = named.start(env, self_play=False)
             if episode.waiting is None:
@@ -110,8 +111,6 @@ def rows(
                     raise _asks_again(env_id)
     finally:
         env.close()
-    if not made:
-        raise ConfigError("no seeds: give one per row.")
     return made
 
 
@@ -145,9 +144,14 @@ def compute_score(
     Raises:
         ConfigError: the row was not written by `rows`, or its game asks the seat again.
     """
-    if not data_source.startswith(SOURCE):
+    if not str(data_source).startswith(SOURCE):
         raise ConfigError(f"data_source {data_source!r} is not ours: rows come from `rows`.")
     named = NamedEpisode.of_row(ground_truth)
+    if data_source != SOURCE + named.env_id:
+        raise ConfigError(
+            f"data_source {data_source!r} with a ground_truth of {named.env_id!r}: keep what `rows` wrote "
+            "together."
+        )
     env = named.make()
     try:
         episode = named.start(env, self_play=False)
@@ -164,7 +168,13 @@ def _opponents(
 ) -> dict[int, str]:
     if isinstance(opponents, str):
         return {other: opponents for other in range(len(env.possible_agents)) if other != seat}
-    return dict(opponents or {})
+    others = {} if opponents is None else opponents
+    if not isinstance(others, Mapping) or not all(isinstance(n, str) for n in others.values()):
+        raise ConfigError(
+            f"opponents={opponents!r}: give a bot's name for all other seats, or {{seat: name}}; a row "
+            "holds names alone."
+        )
+    return dict(others)
 
 
 def _asks_again(env_id: str) -> ConfigError:

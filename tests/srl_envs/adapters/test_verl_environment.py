@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import srl_envs
+from srl_envs.adapters import areal
 from srl_envs.adapters import verl as door
+from srl_envs.adapters.row_seeds import row_seeds
 from srl_envs.errors import ConfigError, SRLError
 
 pytest.importorskip("pyarrow")
@@ -30,14 +34,40 @@ def test_a_row_names_its_episode_and_replies_are_paid_as_in_it() -> None:
 def test_games_of_several_turns_and_foreign_rows_are_refused() -> None:
     with pytest.raises(ConfigError, match="asks its seat more than once"):
         door.rows("connect_four-v0", [1])
-    with pytest.raises(ConfigError, match="no seeds"):
-        door.rows(ENV, [])
     with pytest.raises(ConfigError, match="is not ours"):
         door.compute_score("openai/gsm8k", "4", "{}")
-    with pytest.raises(ConfigError, match="names no episode"):
-        door.compute_score("srl_envs/math_duel-v0", "4", '{"seed": 3}')
     with pytest.raises(ConfigError, match="agent_loop=True"):
         door.rows(ENV, [1], opponents="policy", problems=1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": None},  # another deal for every attempt
+        {"seed": 1.5},
+        {"env_id": None},
+        {"options": []},
+        {"opponents": []},
+        {"opponents": {"x": "strong"}},
+        {"more": 1},
+    ],
+)
+def test_a_row_that_was_changed_names_no_episode(change: dict[str, object]) -> None:
+    (row,) = door.rows(ENV, [7], opponents="strong", problems=1)
+    truth = json.loads(row["reward_model"]["ground_truth"])
+    with pytest.raises(ConfigError, match="names no episode"):
+        door.compute_score(row["data_source"], "4", json.dumps(truth | change))
+    with pytest.raises(ConfigError, match="keep what `rows` wrote together"):
+        door.compute_score("srl_envs/nim-v0", "4", json.dumps(truth))
+
+
+@pytest.mark.parametrize("given", [[], 5, [None], [1.0], ["1"], [-1], [True]])
+def test_seeds_of_rows_are_whole_numbers(given: object) -> None:
+    for make in (row_seeds, partial(door.rows, ENV, problems=1), areal.rows):
+        with pytest.raises(ConfigError, match=r"seeds?=|no seeds"):
+            make(given)  # type: ignore[operator]
+    (row,) = door.rows(ENV, np.arange(7, 8), problems=1)
+    assert row == door.rows(ENV, [7], problems=1)[0]
 
 
 def test_rows_of_the_agent_loop_name_it_and_games_of_several_turns() -> None:
@@ -54,6 +84,8 @@ def test_rows_of_the_agent_loop_name_it_and_games_of_several_turns() -> None:
         ({"opponents": {0: "policy"}}, "seat 0 is the one that learns"),
         ({"opponents": {2: "policy"}}, "seats 0 to 1"),
         ({"opponents": "strng"}, "no bot"),
+        ({"opponents": ["strong"]}, "give a bot's name"),
+        ({"opponents": {1: len}}, "a row holds names alone"),
     ):
         with pytest.raises(SRLError, match=reason):
             door.rows("connect_four-v0", [1], agent_loop=True, **wrong)  # type: ignore[arg-type]
