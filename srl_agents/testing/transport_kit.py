@@ -8,6 +8,7 @@ def test_my_transport(tmp_path):
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -418,14 +419,20 @@ def _answer(reader: _Process) -> str:
     return str(reader.hear("a reader has no answer"))
 
 
+def _alone() -> None:
+    """Be a process of one's own: a fork has no threads but its first, and ends nothing of its parent's."""
+    torch.set_num_threads(1)
+    gc.disable()
+
+
 def _open_and_tell(pipe: Connection, make: Make, folder: Path, update: WeightUpdate) -> None:
-    torch.set_num_threads(1)  # a fork has no threads but its first
+    _alone()
     pipe.send(_opened(make(folder), update))
 
 
 def _open_and_tell_each(pipe: Connection, make: Make, folder: Path) -> None:
     """Open by one transport what is asked for, until killed."""
-    torch.set_num_threads(1)
+    _alone()
     transport = make(folder)
     while True:
         pipe.send(_opened(transport, pipe.recv()))
@@ -441,7 +448,7 @@ def _opened(transport: Transport, update: WeightUpdate) -> str:
 def _publish_when_ready(
     pipe: Connection, make: Make, folder: Path, version: WeightVersion, tensors: Tensors
 ) -> None:
-    torch.set_num_threads(1)
+    _alone()
     transport = make(folder)
     pipe.send(True)
     transport.publish(version, tensors)
@@ -450,7 +457,7 @@ def _publish_when_ready(
 def _publish_and_wait(
     pipe: Connection, make: Make, folder: Path, version: WeightVersion, tensors: Tensors
 ) -> None:
-    torch.set_num_threads(1)
+    _alone()
     transport = make(folder)
     pipe.send(transport.publish(version, tensors))
     pipe.recv()  # waits until it is killed
