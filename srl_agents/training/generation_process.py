@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from srl_agents.agents import ModelPolicy, Policy, ScriptedPolicy
@@ -39,8 +40,10 @@ from srl_agents.training.single_parts import (
     make_request_trace,
     relief,
 )
+from srl_agents.training.supervised import be_child
 from srl_agents.training.survival import in_words, write_event
 from srl_agents.training.vital_signs import Finding
+from srl_envs.errors import ConfigError
 
 _LOOK_S = 0.05
 """Between two looks for new orders."""
@@ -220,7 +223,7 @@ def generate(folder: Path) -> None:
     recipe = load(LeagueRecipe, folder / RECIPE)
     settings = recipe.generation
     if settings is None:
-        raise ValueError(f"the run in {folder} plays by itself.")
+        raise ConfigError(f"the run in {folder} plays by itself.")
 
     def meet(finding: Finding) -> None:
         sys.stderr.write(in_words(finding) + "\n")  # the run keeps it in its log
@@ -283,4 +286,4 @@ def end_with_parent() -> None:
 def main(arguments: Sequence[str]) -> None:
     """Play for the run in a folder until the process that started us ends."""
     threading.Thread(target=end_with_parent, daemon=True).start()
-    generate(Path(arguments[0]))
+    be_child(partial(generate, Path(arguments[0])))

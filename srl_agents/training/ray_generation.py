@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ from srl_agents.training.ray_cluster import (
     threads,
 )
 from srl_agents.training.run_folder import BUFFER, RECIPE, VERSIONS, WORKERS
-from srl_agents.training.supervised import USER_ERROR
+from srl_agents.training.supervised import be_child
 from srl_envs.errors import ConfigError, ModelError, SRLError
 from srl_envs.settings import dump
 
@@ -374,8 +374,4 @@ def generate(folder: Path, address: str) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Let the cluster at an address play for the run in a folder."""
     threading.Thread(target=end_with_parent, daemon=True).start()
-    try:
-        generate(Path(arguments[0]), arguments[1])
-    except SRLError as error:
-        _say(f"{type(error).__name__}: {error}")
-        sys.exit(USER_ERROR if isinstance(error, ConfigError) else 1)
+    be_child(partial(generate, Path(arguments[0]), arguments[1]))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -150,6 +151,19 @@ class Supervised:
         except OSError:
             return ""
         return b"".join(lines).decode(errors="replace").rstrip()
+
+
+def be_child(work: Callable[[], None]) -> None:
+    """Do the work of such a process: an error of ours is a line of its log, and its exit code says whose.
+
+    Raises:
+        SystemExit: after an error of ours; `USER_ERROR` if trying again would end alike.
+    """
+    try:
+        work()
+    except SRLError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.exit(USER_ERROR if isinstance(error, ConfigError) else 1)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -211,7 +211,9 @@ class _Server:
         if self._is_found():
             (self._folder / ADDRESS).unlink(missing_ok=True)
         self._answering.close()
-        del self._store  # now, and not when garbage is collected, maybe in a fork without its thread
+        del (
+            self._store
+        )  # now, and not when garbage is collected, maybe in a fork without its thread
 
     def _is_found(self) -> bool:
         try:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.training.supervised import Supervised
-from srl_envs.errors import ConfigError, DeadlineError, ModelError
+from srl_agents.training.supervised import Supervised, be_child
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, SRLError
 
 QUIET = ["-c", "import sys; sys.stdin.buffer.read()"]
 DYING = ["-c", "import sys; sys.exit('the weights are gone')"]
@@ -64,6 +64,19 @@ def test_a_child_that_met_the_users_mistake_is_not_started_again(
     with pytest.raises(ConfigError, match="no cluster answers"):
         checked(child)
     assert child.starts == 1
+
+
+@pytest.mark.parametrize(("error", "code"), [(ConfigError, 2), (ModelError, 1)])
+def test_an_error_of_ours_is_one_line_of_a_childs_log(
+    error: type[SRLError], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error("the weights are gone.")
+
+    with pytest.raises(SystemExit) as ended:
+        be_child(work)
+    assert ended.value.code == code
+    assert capsys.readouterr().err == f"{error.__name__}: the weights are gone.\n"
 
 
 def test_a_killed_child_is_replaced_without_anybody_asking(
