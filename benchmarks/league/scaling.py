@@ -368,6 +368,19 @@ def plot(outcomes: list[Outcome], rates: Rates, path: Path) -> None:
     figure.savefig(path)
 
 
+def _not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: give a number of 0 or more")
+    return value
+
+
+def _above_0(text: str) -> float:
+    if not _not_negative(text):
+        raise argparse.ArgumentTypeError(f"{text}: give a number above 0")
+    return float(text)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -375,14 +388,19 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64, 512])
     parser.add_argument("--updates", type=int, default=6)
-    parser.add_argument("--sigma", type=float, default=0.6, help="tail of a match's length")
-    parser.add_argument("--learn-s", type=float, help="seconds of learning; measured by default")
-    parser.add_argument("--match-s", type=float, help="seconds of a match; measured by default")
+    parser.add_argument("--sigma", type=_not_negative, default=0.6, help="tail of a match's length")
+    parser.add_argument(
+        "--learn-s", type=_not_negative, help="seconds of learning; measured by default"
+    )
+    parser.add_argument("--match-s", type=_above_0, help="seconds of a match; measured by default")
     parser.add_argument("--plot", type=Path, help="also write a figure to this file")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     options = parser.parse_args()
-    if min(options.workers) < 1 or options.updates < 1 or options.sigma < 0:
-        parser.error("give at least 1 worker and 1 update, and a sigma of 0 or more")
+    if min(options.workers) < 1 or options.updates < 1:
+        parser.error("give at least 1 worker and 1 update")
+    for path in (options.plot, options.json):
+        if path is not None and not path.absolute().parent.is_dir():
+            parser.error(f"{path}: there is no such folder")
     rates = measured(options.sigma)
     for name in ("learn_s", "match_s"):
         if (given := getattr(options, name)) is not None:

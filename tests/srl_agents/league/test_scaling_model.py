@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.league.scaling import DESIGNS, Design, League, Rates
+from benchmarks.league.scaling import DESIGNS, Design, League, Rates, main
 
 FREE = Rates(
     match_s=1.0,
@@ -45,6 +45,28 @@ def test_each_wait_is_what_it_costs() -> None:
     ahead = Design(name="ahead", ahead=1)
     hidden = League(replace(FREE, learn_s=2.0), ahead, workers=3, updates=3).run()
     assert hidden.waits["learning"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--match-s", "0"],
+        ["--match-s", "-1"],
+        ["--match-s", "nan"],
+        ["--learn-s", "inf"],
+        ["--sigma", "-1"],
+        ["--workers", "0"],
+        ["--json", "/no/such/folder.json"],
+    ],
+)
+def test_impossible_rates_are_refused_before_anything_is_measured(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["scaling", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "give" in (told := capsys.readouterr().err) or "no such folder" in told
 
 
 def test_the_wait_for_the_slowest_grows_with_the_tail() -> None:
