@@ -69,7 +69,7 @@ class ServeOptions:
     memory_share: float = 0.85
     """Of a GPU's memory."""
     compiled: bool = True
-    """False starts at once and samples more slowly."""
+    """Compile the model first; without, it starts at once and samples more slowly."""
     log: Path = Path("vllm.log")
     """File that the server's output is added to."""
     metrics_port: int | None = None
