@@ -82,15 +82,16 @@ def show(found: CrossPlay) -> None:
     from rich.table import Table
 
     table = Table(title=f"mean outcome of the row's player: {found.env_id} ({found.mode})")
-    table.add_column("")
-    for label in found.labels:
-        table.add_column(label, justify="right")
-    for row in found.labels:
+    table.add_column("", no_wrap=True)
+    for number, _ in enumerate(found.labels, 1):
+        table.add_column(str(number), justify="right")
+    for number, row in enumerate(found.labels, 1):
         cells = [found.cells.get((row, column)) for column in found.labels]
         table.add_row(
-            row, *("" if c is None else f"{c.estimate:+.2f} ±{c.half_width:.2f}" for c in cells)
+            f"{number} {row}",
+            *("" if c is None else f"{c.estimate:+.2f} ±{c.half_width:.2f}" for c in cells),
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
     blocks = {"of one run": found.together, "strangers": found.strangers, "starts": found.starts}
     for name, cell in blocks.items():
         if cell is not None:

@@ -25,10 +25,6 @@ class Part:
     specs: tuple[MatchSpec, ...]
     """Whole groups."""
 
-    def is_played(self, episodes: Collection[str]) -> bool:
-        """Whether all of it is among these match ids."""
-        return all(spec.match_id in episodes for spec in self.specs)
-
 
 def parts_of(order: MatchOrder, size: int) -> list[Part]:
     """An order in parts: a function of the order alone.
