@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,7 @@ from srl_envs.registry import no_bot
 
 if TYPE_CHECKING:  # torch comes with the second
     from srl_agents.engines.reply_journal import ReplyJournal
+    from srl_agents.engines.sent_requests import SentRequests
     from srl_agents.engines.transformers_engine import TransformersEngine
 
 MODELS = ("tiny", "tiny-shallow", "smollm2-135m")
@@ -65,6 +67,8 @@ class Asking:
     """For all tries of one reply."""
     journal: ReplyJournal | None = None
     """Answers what it has; whoever opened it closes it, after the engines."""
+    sent: SentRequests | None = None
+    """Is told what is asked, by the names that candidates get; closed like the journal."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "in_flight"):
@@ -351,7 +355,7 @@ def _seat(
             contents = bot_contents(name.bot, playing.env_id)
             seated[label] = Seated(policy=ScriptedPolicy(name.bot), contents=contents)
         elif isinstance(name, EndpointName):
-            seated[label] = _endpoint(name, prompt, playing)
+            seated[label] = _endpoint(label, name, prompt, playing)
         elif isinstance(name, ModelName):
             models[label] = (name, prompt)
     for label, key in _keys(models).items():
@@ -485,7 +489,7 @@ def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
     )
 
 
-def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
+def _endpoint(label: str, name: EndpointName, prompt: PromptSettings, playing: Playing) -> Seated:
     """An endpoint that answers."""
     from srl_agents.engines.endpoint import EndpointEngine  # noqa: PLC0415 - an extra
 
@@ -500,6 +504,7 @@ def _endpoint(name: EndpointName, prompt: PromptSettings, playing: Playing) -> S
         endpoint_settings(name, playing),
         prompt.system,
         journal=asking.journal,
+        sent=None if asking.sent is None else partial(asking.sent.add, label),
         in_flight=asking.in_flight,
     )
     engine.check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Counts
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,8 @@ class _Asked:
     sampling: SamplingSettings
     retries: int
     future: Future[JournaledReply] | None = None
+    tell: Callable[[str], object] | None = None
+    """Hears of it before it is sent for the first time."""
     sent: bool = False
     """Whether a server may be working on it."""
 
@@ -85,6 +88,7 @@ class EndpointEngine:
         system: message before every chat; None for none.
         journal: of the run; a request that it has is answered from there. Its requests differ in their
             keys, so equal prompts of two matches are two requests.
+        sent: hears of every request, but that of `check`, before it is sent; not of further tries.
         in_flight: most requests at once, of all engines of the process that name this number.
 
     Raises:
@@ -103,12 +107,13 @@ class EndpointEngine:
         system: str | None = None,
         *,
         journal: ReplyJournal | None = None,
+        sent: Callable[[str], object] | None = None,
         in_flight: int = MOST_IN_FLIGHT,
     ) -> None:
         if in_flight < 1:
             raise ConfigError(f"in_flight={in_flight}: use 1 or more.")
         self.settings, self.system = settings, system
-        self._journal, self._in_flight = journal, in_flight
+        self._journal, self._sent, self._in_flight = journal, sent, in_flight
         self._secret = Secret(settings.account.key_env)
         self._line: Line | None = None
         self._joined: Future[Counter] | None = None
@@ -162,7 +167,11 @@ class EndpointEngine:
         sampling = self._sampling(request)
         chat = self._chat(request)
         asked = _Asked(
-            self._digest(chat, sampling, request.key), chat, sampling, self.settings.retries
+            self._digest(chat, sampling, request.key),
+            chat,
+            sampling,
+            self.settings.retries,
+            tell=self._sent,
         )
         try:
             async with asyncio.timeout(request.deadline_s):
@@ -355,6 +364,8 @@ class EndpointEngine:
         names = [self._length_name, *(n for n in _LENGTH_NAMES if n != self._length_name)]
 
         def begun() -> None:
+            if asked.tell is not None and not asked.sent:
+                asked.tell(asked.request)
             asked.sent = True
 
         for name in names:

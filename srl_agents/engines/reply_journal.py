@@ -66,6 +66,10 @@ class ReplyJournal:
         """Requests that were answered."""
         return len(self._places)
 
+    def __contains__(self, request: str) -> bool:
+        """Whether a request was answered."""
+        return request in self._places
+
     def find(self, request: str) -> JournaledReply | None:
         """The reply to a request; None if it was not answered.
 

@@ -53,16 +53,19 @@ class Spent:
     """Most that one reply is taken to cost; more where one cost more."""
     matches: dict[str, MatchSpent] = field(default_factory=dict)
     """Match id -> what was really asked, runs that were killed included."""
+    lost: int = 0
+    """Requests that were sent in vain, as far as somebody writes them down."""
 
     @property
     def asked(self) -> int:
         """Requests, runs that were killed included."""
-        return sum(own.requests + own.before for own in self.matches.values())
+        return self.lost + sum(own.requests + own.before for own in self.matches.values())
 
     @property
     def paid(self) -> float:
-        """Cost, runs that were killed included."""
-        return sum(own.cost + own.cost_before for own in self.matches.values())
+        """Cost, runs that were killed included; what was sent in vain as dear as a reply can be."""
+        played = sum(own.cost + own.cost_before for own in self.matches.values())
+        return played + self.lost * self.dearest
 
 
 class Budgets:
@@ -75,6 +78,8 @@ class Budgets:
         first_cost: by agent, what a reply costs at most, as far as its limits tell.
         say: shows a line.
         repeatable: a match that is played again asks the same, and a journal answers.
+        lost: requests that an agent was sent in vain, killed runs included; None where nobody knows. Then
+            each seat that a kill cut off counts as one.
     """
 
     def __init__(
@@ -86,15 +91,17 @@ class Budgets:
         first_cost: Mapping[str, float],
         say: Callable[[str], None],
         repeatable: bool = False,
+        lost: Callable[[str], int] | None = None,
     ) -> None:
         self._budgets, self._path, self._say = budgets, folder / SPENT, say
-        self._most, self._repeatable = most_replies, repeatable
+        self._most, self._repeatable, self._lost = most_replies, repeatable, lost
         told = json.loads(self._path.read_text()) if self._path.is_file() else {}
         self.spent = {
             agent: _read(told.get(agent), first_cost.get(agent, 0.0)) for agent in budgets
         }
         self._counted: dict[tuple[str, str], tuple[int, float]] = {}
         """(agent, match) -> requests and cost as which a match that is played is counted."""
+        self._count_lost()
         if not repeatable:
             for own in self.spent.values():
                 own.requests, own.cost = own.asked, own.paid
@@ -195,13 +202,14 @@ class Budgets:
                     continue
                 costs = [(turn.served and turn.served.cost) or 0.0 for turn in trajectory.turns]
                 # a match that was lost may have asked once more than it shows
-                requests = len(costs) + (not episode.valid)
+                requests = len(costs) + (not episode.valid and self._lost is None)
                 agent_spent.requests += requests
                 agent_spent.cost += sum(costs)
                 agent_spent.dearest = max([agent_spent.dearest, *costs])
                 match = agent_spent.matches[episode.spec.match_id]
                 match.requests += requests
                 match.cost += sum(costs)
+        self._count_lost()
         self._write()
 
     def _too_dear(self, agent: str, specs: Sequence[MatchSpec]) -> list[str]:
@@ -228,7 +236,7 @@ class Budgets:
             new.cost_before = earlier.cost_before + earlier.cost
             return new
         # the journal answers all but the one request of each seat that a kill cut off
-        cut_off = len(seats) if earlier.open else 0
+        cut_off = len(seats) if earlier.open and self._lost is None else 0
         return replace(
             earlier,
             open=True,
@@ -247,6 +255,11 @@ class Budgets:
         requests = max(own.requests + most, own.asked + more)
         cost = max(own.cost + most * own.dearest, own.paid + more * own.dearest)
         return requests <= budget.requests and (budget.cost is None or cost <= budget.cost)
+
+    def _count_lost(self) -> None:
+        if self._lost is not None:
+            for agent, own in self.spent.items():
+                own.lost = self._lost(agent)
 
     def _most_asked(self, specs: Iterable[MatchSpec]) -> dict[str, dict[str, list[int]]]:
         """Agent -> match -> replies that each of its seats there is asked for, at most."""

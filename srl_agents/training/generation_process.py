@@ -32,7 +32,7 @@ from srl_agents.rollouts import Rollouts
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, left
 from srl_agents.rollouts.leases import due
 from srl_agents.training.bases import LoadedBase, PlayingBase, below, site_of
-from srl_agents.training.guests import seat_loaded, seat_served
+from srl_agents.training.guests import open_journal, seat_loaded, seat_served
 from srl_agents.training.run_folder import BUFFER, RECIPE, REPLIES_AHEAD, VERSIONS
 from srl_agents.training.single_parts import (
     load_bases,
@@ -231,7 +231,7 @@ def generate(folder: Path) -> None:
 
     with ExitStack() as opened:
         names = tuple(recipe.opponents.agents)
-        guests = seat_served(recipe, names, folder / REPLIES_AHEAD, opened)
+        guests = seat_served(recipe, names, open_journal(names, folder / REPLIES_AHEAD, opened))
         bases = tuple(_playing(recipe, base, folder) for base in load_bases(recipe, beside=folder))
         guests |= seat_loaded(recipe, names, bases)
         policies: dict[str, Policy] = {base.name: ModelPolicy(base.engine) for base in bases}

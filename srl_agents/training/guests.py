@@ -22,6 +22,7 @@ from srl_agents.agents.resolver import (
     seat,
 )
 from srl_agents.engines.reply_journal import ReplyJournal
+from srl_agents.engines.sent_requests import SentRequests
 from srl_agents.engines.transformers_engine import TransformersEngine
 from srl_agents.league.agents import AgentVersion
 from srl_agents.league.store import LeagueStore
@@ -33,9 +34,7 @@ from srl_agents.training.single_parts import sampling_of
 from srl_envs.errors import ConfigError
 
 
-def seat_served(
-    recipe: LeagueRecipe, names: Collection[str], journal: Path, opened: ExitStack
-) -> dict[str, Seated]:
+def seat_served(recipe: LeagueRecipe, names: Collection[str], asking: Asking) -> dict[str, Seated]:
     """Guests behind endpoints, each of which has answered; ask before anything slow.
 
     What they answer is kept before it is used, so a run that is killed and goes on asks, and pays, for
@@ -44,21 +43,40 @@ def seat_served(
     Args:
         recipe: of the run.
         names: of all guests of this process.
-        journal: file that replies are kept in, of this process alone; made where there are such guests.
-        opened: closes it, behind the engines.
+        asking: how, with what `open_journal` opened.
 
     Raises:
         ModelError: an endpoint does not answer.
-        StoreError: the journal cannot be read or written.
     """
     candidates = _candidates(recipe, names)
     served = {k: c for k, c in candidates.items() if isinstance(c.name, EndpointName)}
-    if not served:
-        return {}
+    return seat(served, _playing(recipe, asking))
+
+
+def open_journal(
+    names: Collection[str], journal: Path, opened: ExitStack, sent: Path | None = None
+) -> Asking:
+    """How guests behind endpoints are asked: what they answer is kept; nothing is, where there are none.
+
+    Args:
+        names: of all guests of this process.
+        journal: file that replies are kept in, of this process alone.
+        opened: closes it, behind the engines.
+        sent: file that requests are kept in; None for none.
+
+    Raises:
+        StoreError: a file cannot be read or written.
+    """
+    if not any(isinstance(parse(name), EndpointName) for name in names):
+        return Asking()
     journal.parent.mkdir(parents=True, exist_ok=True)
     kept = ReplyJournal(journal)
     opened.callback(kept.close)
-    return seat(served, _playing(recipe, Asking(journal=kept)))
+    if sent is None:
+        return Asking(journal=kept)
+    told = SentRequests(sent)
+    opened.callback(told.close)
+    return Asking(journal=kept, sent=told)
 
 
 def desks(names: Collection[str]) -> list[str]:

@@ -16,12 +16,13 @@ from typing import Any
 
 from srl_agents import checkpoints
 from srl_agents.agents import Policy
-from srl_agents.agents.resolver import Seated, close_engines
+from srl_agents.agents.resolver import Asking, Seated, close_engines
 from srl_agents.coordination.processes import Processes
 from srl_agents.credit.assignment import CreditAssigner
 from srl_agents.credit.by_game import CreditByGame
 from srl_agents.engines.protocol import Engine, RepeatableEngine
 from srl_agents.engines.reply_journal import REPLIES
+from srl_agents.engines.sent_requests import SENT
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
 from srl_agents.memory.phase_manager import PhaseManager
@@ -44,6 +45,7 @@ from srl_agents.training.groups import CoordinationGroups, coordination_of, said
 from srl_agents.training.guests import (
     check_pinned_files,
     desks,
+    open_journal,
     seat_loaded,
     seat_served,
     tell_store,
@@ -108,8 +110,10 @@ class Ground:
     """Closes all parts that need it, in reverse order."""
     store: LeagueStore
     trackers: tuple[Tracker, ...]
+    asking: Asking
+    """How guests behind endpoints are asked."""
     served: Mapping[str, Seated]
-    """Guests behind endpoints, which have answered."""
+    """They, who have answered."""
     bases: tuple[LoadedBase, ...]
     process: Supervised | None
     """Plays for later updates, if the recipe wants that; it loads meanwhile."""
@@ -226,7 +230,8 @@ def _on_ground(
         for tracker in begin_trackers(recipe, folder, own):
             opened.callback(tracker.close)
             trackers.append(tracker)
-    served = seat_served(recipe, recipe.guests, folder / REPLIES, opened)
+    asking = open_journal(recipe.guests, folder / REPLIES, opened, folder / SENT)
+    served = seat_served(recipe, recipe.guests, asking)
     if set(served) & set(recipe.opponents.agents):
         view.say(
             "opponents behind endpoints draw random numbers of their own: this run cannot be repeated bit "
@@ -258,6 +263,7 @@ def _on_ground(
         opened=opened,
         store=store or open_store(folder, opened),
         trackers=tuple(trackers),
+        asking=asking,
         served=served,
         bases=bases,
         process=start_generation(recipe, bases, folder, view, opened, cluster=cluster),
@@ -432,7 +438,9 @@ def _with_versions(learning: Learning, playing: _Playing, rollouts: Rollouts) ->
         view=view,
         repeatable=learning.repeatable and together,
         whole=partial(_whole, playing.bases),
-        budgets=make_budgets(recipe, learning.folder, view.say, repeatable=asks_again),
+        budgets=make_budgets(
+            recipe, learning.folder, view.say, learning.asking, repeatable=asks_again
+        ),
     )
     versions = LeagueVersions(
         recipe,

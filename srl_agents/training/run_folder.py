@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from srl_agents.engines.reply_journal import REPLIES
+from srl_agents.engines.sent_requests import SENT
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.recipe_kinds import Recipe
 from srl_agents.recipes.settings import LeagueRecipe
@@ -27,7 +28,7 @@ REPLIES_AHEAD = "replies_ahead.jsonl"
 SHARED_BASE = "shared_base.safetensors"
 """The base's weights, while two processes map them."""
 _UNFINISHED = f"{RECIPE}.tmp"
-_BEFORE = (_UNFINISHED, REPLIES)
+_BEFORE = (_UNFINISHED, REPLIES, SENT)
 """What may be there before the recipe is."""
 _MOST_NAMED = 5
 """Keys that a refusal names."""

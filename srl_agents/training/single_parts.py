@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from srl_agents import checkpoints
 from srl_agents.agents.grammar import EndpointName, parse
+from srl_agents.agents.resolver import Asking
 from srl_agents.credit.by_game import Credit
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.providers import find_model
@@ -214,9 +216,15 @@ def make_league(recipe: LeagueRecipe, learners: Learners) -> League:
 
 
 def make_budgets(
-    recipe: LeagueRecipe, folder: Path, say: Callable[[str], None], *, repeatable: bool
+    recipe: LeagueRecipe,
+    folder: Path,
+    say: Callable[[str], None],
+    asking: Asking,
+    *,
+    repeatable: bool,
 ) -> Budgets:
     """Budgets of the opponents behind endpoints."""
+    here = recipe.generation is None and asking.sent is not None
     games = recipe.games
     longest = max(game.most_prompt_chars for game in games)
     budgets = recipe.opponents.budgets
@@ -232,7 +240,15 @@ def make_budgets(
         },
         say=say,
         repeatable=repeatable,
+        lost=partial(_lost, asking) if here else None,
     )
+
+
+def _lost(asking: Asking, agent: str) -> int:
+    """Requests that an agent was sent in vain."""
+    if asking.sent is None or asking.journal is None:
+        return 0
+    return asking.sent.lost(agent, asking.journal.__contains__)
 
 
 def _first_cost(agent: str, max_new_tokens: int, prompt_chars: int) -> float:

@@ -99,6 +99,26 @@ def test_what_was_asked_is_what_stays_counted_and_others_are_not(tmp_path: Path)
     assert begun(tmp_path, BudgetSettings(requests=100), []).spent == budgets.spent
 
 
+def test_where_requests_are_written_down_a_kill_counts_what_was_sent(tmp_path: Path) -> None:
+    """One of two open matches had a request under way; a reply that never came is one, too."""
+    budget, specs, sent_in_vain = BudgetSettings(requests=100), [match(0), match(1)], [0]
+
+    def life() -> Budgets:
+        return Budgets(
+            {AGENT: budget}, tmp_path, most_replies={"nim-v0": MOST}, first_cost={AGENT: 0.5}, say=print,
+            repeatable=True, lost=lambda _: sent_in_vain[0],
+        )  # fmt: skip
+
+    life().take(specs)
+    sent_in_vain[0] = 1
+    again = life()
+    again.take(specs)
+    sent_in_vain[0] = 2
+    again.give_back(specs, [played(specs[0], [0.1, 0.2], False), played(specs[1], [0.1], True)])
+    assert (again.spent[AGENT].asked, life().spent[AGENT].asked) == (3 + 2, 3 + 2)
+    assert again.spent[AGENT].paid == pytest.approx(0.4 + 2 * 0.5)
+
+
 @settings(max_examples=40)
 @given(rounds, st.integers(0, 7), st.integers(0, 7), st.integers(1, 90))
 def test_a_repeatable_run_that_is_killed_decides_again_as_it_did_and_never_asks_more(
