@@ -27,17 +27,19 @@ _REPLY_TOKENS, _PROMPT_BLOCKS, _COUNTS = (8, 32, 128), (2, 16, 64), 4
 _REPLIES, _PROMPTS = len(_REPLY_TOKENS) + 2, len(_PROMPT_BLOCKS) + 1
 _UNKNOWN = 0
 """Of the reply's lengths: not told, or not yet."""
-# classes: session over; first use (last block of its prompt | in a prompt whose start is known | by the
-# lengths of reply and prompt); later uses by count and by the reply's length
-_OVER, _LAST, _CONTINUES, _FIRST = 0, 1, 2, 3
+# classes: session over; first use (in a prompt whose start is known | the prompt's last block, by the reply's
+# length | by the lengths of reply and prompt); later uses by count and by the reply's length
+_OVER, _CONTINUES, _LAST = 0, 1, 2
+_FIRST = _LAST + _REPLIES
 _COUNT = _FIRST + _REPLIES * _PROMPTS
 _KINDS, _TURNS = _COUNT + _COUNTS * _REPLIES, 3
 _GROUPS = (
-    *(_OVER, _LAST, _CONTINUES),
-    *(_FIRST + k // _PROMPTS for k in range(_REPLIES * _PROMPTS)),
-    *(_FIRST + _REPLIES + k // _REPLIES for k in range(_COUNTS * _REPLIES)),
+    *(_OVER, _CONTINUES),
+    *(_LAST for _ in range(_REPLIES)),
+    *(_LAST + 1 + k // _PROMPTS for k in range(_REPLIES * _PROMPTS)),
+    *(_LAST + 1 + _REPLIES + k // _REPLIES for k in range(_COUNTS * _REPLIES)),
 )
-"""Of the classes: first uses go by the reply alone, later ones by count alone."""
+"""Of the classes: last blocks are one, other first uses go by the reply alone, later ones by count alone."""
 _SLOWEST = 0.25
 """Time per access while nothing comes back; the share of accesses that do is added."""
 _SHARE_ACCESSES, _FIRST_SHARE = 16_384, 0.4
@@ -148,7 +150,7 @@ class LearnedReuse(BlockTree[Key, Value]):
         if self._knowledge.ends and past.session is not _SHARED:
             return _OVER
         if past.count == 0:
-            return _LAST if depth == self._last else self._first_kind
+            return _LAST + self._reply if depth == self._last else self._first_kind
         count = min(_COUNTS, past.count.bit_length()) - 1
         return _COUNT + count * _REPLIES + self._reply
 
@@ -262,13 +264,15 @@ def _with_reply(kind: int, reply: int) -> int:
         return kind - (kind - _COUNT) % _REPLIES + reply
     if kind >= _FIRST:
         return _FIRST + reply * _PROMPTS + (kind - _FIRST) % _PROMPTS
+    if kind >= _LAST:
+        return _LAST + reply
     return kind
 
 
 def _mixtures() -> dict[int, list[int]]:
     """Of every class whose reply's length is unknown, all classes that it may turn out to be."""
     found = {}
-    for kind in range(_FIRST, _KINDS):
+    for kind in range(_LAST, _KINDS):
         if _with_reply(kind, _UNKNOWN) == kind:
             for turn in range(_TURNS):
                 found[kind * _TURNS + turn] = [

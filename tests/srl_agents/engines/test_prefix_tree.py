@@ -166,7 +166,7 @@ def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 
 def test_the_policy_learns_how_long_a_reply_was() -> None:
-    kinds = set()
+    kinds = []
     for length in (None, 4, 400):
         tree = PrefixTree(1, 40, "learned")
         for tokens in ((1, 2, 3, 4), (1, 2, 5, 6)):
@@ -176,9 +176,9 @@ def test_the_policy_learns_how_long_a_reply_was() -> None:
         assert isinstance(policy, LearnedReuse)
         assert row.end is not None
         assert row.end.parent is not None
-        kinds.add(policy._pasts[row.end.parent.key].kind)
+        kinds.append([policy._pasts[node.key].kind for node in (row.end.parent, row.end)])
 
-    assert len(kinds) == 3
+    assert [len(set(of_a_node)) for of_a_node in zip(*kinds, strict=True)] == [3, 3]
 
 
 def test_matches_that_are_over_make_room_for_those_that_go_on_where_the_policy_learns() -> None:
