@@ -318,14 +318,14 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
 
     shown = Table()
     for name in ("task", "agent", "score", "gain", "samples", "void"):
-        shown.add_column(name)
+        shown.add_column(name, overflow="fold")  # agents of one run differ in the last letters
     for row in rows:
         gain = (
             "" if row["gain"] is None else f"{row['gain']:+.3f} ± {_text(row['gain_half_width'])}"
         )
         score = f"{_text(row['score'])} ± {_text(row['half_width'])}"
         shown.add_row(row["task"], row["agent"], score, gain, str(row["samples"]), str(row["void"]))
-    Console().print(shown)
+    Console(width=None if sys.stdout.isatty() else 160).print(shown)
 
 
 def _text(value: float | None) -> str:
