@@ -12,12 +12,12 @@ from safetensors.numpy import save_file
 
 from srl_agents.agents import ModelPolicy
 from srl_agents.agents.prompt_file import PromptSettings, write_prompt
-from srl_agents.agents.resolver import Playing, close_engines, find, seat
+from srl_agents.agents.resolver import Asking, Playing, adapter_shape, close_engines, find, seat
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
-from srl_envs.errors import ConfigError, ModelError, SRLError
+from srl_envs.errors import ConfigError, ModelError, SRLError, UnknownPolicyError
 from tests.chat_server import MODEL, chat_server
 
 ENV = "nim-v0"
@@ -141,3 +141,23 @@ def test_one_base_serves_all_of_its_adapters_and_the_bare_model(tmp_path: Path) 
     assert contents["alice"] == contents["again"] != contents["bob"]
     assert contents["bare"]["adapter"] is None
     asyncio.run(close_engines(policies.values()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"concurrency": 0}, {"in_flight": 0}, {"timeout_s": 0.0}, {"deadline_s": float("nan")}],
+)
+def test_endpoints_are_asked_at_least_once_and_in_some_time(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Asking(**wrong)
+
+
+def test_only_adapters_are_proposed_for_an_adapter(tmp_path: Path) -> None:
+    (tmp_path / "alice.log").touch()
+    with pytest.raises(UnknownPolicyError) as told:
+        adapter_shape(tmp_path / "alice")
+    assert "Did you mean" not in str(told.value)
+    (tmp_path / "alice-best").mkdir()
+    (tmp_path / "alice-best" / "adapter_config.json").touch()
+    with pytest.raises(UnknownPolicyError, match="Did you mean 'alice-best'"):
+        adapter_shape(tmp_path / "alice")
