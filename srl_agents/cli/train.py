@@ -44,6 +44,10 @@ Shipped recipes: {", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))}.
 
 _ANSWER_S = 5.0
 """In which the head of a cluster answers."""
+_FRAME, _SETTINGS = 9, 4
+"""Bytes of a frame's head, and the kind of frame with which both sides of HTTP/2 begin."""
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + bytes([_SETTINGS]) + bytes(5)
+"""What a client begins with. Source: RFC 9113, 3.4."""
 
 
 @dataclass(frozen=True)
@@ -290,13 +294,28 @@ def require_answer(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
         raise ConfigError(f"--ray {address}: use auto, local, or HOST:PORT of the cluster's head.")
+    fault = ""
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+        place = (host.strip("[]"), int(port))
+        with socket.create_connection(place, timeout=_ANSWER_S) as link:
+            if os.environ.get("RAY_USE_TLS", "0") == "0" and not _speaks_http2(link):
+                fault = "what listens there is something else"
     except OSError as error:
+        fault = error.strerror or str(error)
+    if fault:
         raise ConfigError(
-            f"--ray {address}: no cluster answers ({error.strerror or error}). Start one with "
-            "`ray start --head`, or give --ray local."
-        ) from None
+            f"--ray {address}: no cluster answers ({fault}). Start one with `ray start --head`, or give "
+            "--ray local."
+        )
+
+
+def _speaks_http2(link: socket.socket) -> bool:
+    """Whether the other side begins as the head of a cluster does, with its settings."""
+    link.sendall(_HTTP2)
+    head = b""
+    while len(head) < _FRAME and (part := link.recv(_FRAME - len(head))):
+        head += part
+    return len(head) == _FRAME and head[3] == _SETTINGS
 
 
 def _say_where(folder: Path, exported: str) -> None:

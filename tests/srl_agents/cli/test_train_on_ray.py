@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,30 @@ def test_a_recipe_gets_what_workers_need_and_keeps_what_it_says(
 def test_an_address_at_which_nobody_answers_is_the_users_mistake(address: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         require_answer(address)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"), [(b"HTTP/1.1 400\r\n", "something else"), (b"", "timed out")]
+)
+def test_what_listens_and_is_no_cluster_is_said(
+    says: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srl_agents.cli.train._ANSWER_S", 0.3 if not says else 30.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def speak() -> None:
+            link, _ = listener.accept()
+            link.sendall(says)
+            link.recv(1000)
+            ended.wait()
+            link.close()
+
+        ended = threading.Event()
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        try:
+            with pytest.raises(ConfigError, match=words):
+                require_answer(f"127.0.0.1:{listener.getsockname()[1]}")
+        finally:
+            ended.set()
+            thread.join()
