@@ -75,8 +75,8 @@ def main(argv: list[str]) -> int:
         done = _draw(path, target, options.board)
         told.append(done)
         if done.reason:
-            where = "" if done.reason.startswith(str(path)) else f"{path}: "
-            print(f"set aside: {where}{done.reason}", file=sys.stderr)
+            reason = done.reason.removeprefix(str(path)).lstrip(": ")
+            print(f"set aside: {path}: {reason}", file=sys.stderr)
         elif not options.json:
             names = ", ".join(done.agents)
             print(f"{target}: ticket {done.number} for {names} in {done.protocol}")
