@@ -20,6 +20,7 @@ from transformers import (
 )
 
 from srl_agents.caching.objectives import Objectives
+from srl_agents.caching.online import ONLINE
 from srl_agents.engines import row_attention
 from srl_agents.engines.decoding import Decoder
 from srl_agents.engines.decoding_settings import DecodingSettings
@@ -109,6 +110,7 @@ VERSIONS = (None, "alice@0", "bob@0")
         share_prefixes=st.booleans(),
         read_in_place=st.sampled_from([1, 20, 10**9]),
         step_tokens=st.sampled_from([9, 50, 4096]),
+        eviction=st.sampled_from(list(ONLINE)),
         objectives=st.sampled_from(
             [
                 Objectives(),
@@ -119,14 +121,28 @@ VERSIONS = (None, "alice@0", "bob@0")
     ),
     live_tokens=st.sampled_from([1, 150, 10**6]),
     cache_bytes=st.sampled_from([0, 20000, 10**6]),
+    host_blocks=st.sampled_from([0, 2, 50]),
+    activated=st.booleans(),
     seed=st.integers(0, 3),
 )
 def test_greedy_tokens_are_the_same_whatever_the_loop_does(
-    players: BaseModel, how: DecodingSettings, live_tokens: int, cache_bytes: int, seed: int
+    players: BaseModel,
+    how: DecodingSettings,
+    live_tokens: int,
+    cache_bytes: int,
+    host_blocks: int,
+    activated: bool,
+    seed: int,
 ) -> None:
-    expected = played(players, rows(VERSIONS, 11, seed), OFF)
-    asked = rows(VERSIONS, 11, seed)
-    assert played(players, asked, how, live_tokens=live_tokens, cache_bytes=cache_bytes) == expected
+    alone, asked = rows(VERSIONS, 11, seed), rows(VERSIONS, 11, seed)
+    for row in (*alone, *asked) if activated else ():
+        row.base_tokens = len(row.prompt) - 2
+    per_token = players.playing().bytes_per_token
+    tiers = KVTiers(TierSettings(host_bytes=host_blocks * BLOCK * per_token), per_token)
+    limits = {"live_tokens": live_tokens, "cache_bytes": cache_bytes}
+    assert played(players, asked, how, tiers, **limits) == played(players, alone, OFF)
+    for row, other in zip(asked, alone, strict=True):
+        assert row.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
 @pytest.mark.parametrize(("host_blocks", "disk_blocks"), [(50, 0), (0, 50), (1, 50)])
