@@ -56,9 +56,13 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
             {a.agent_id for g in board.groups for e in g.entries for a in e.bundle.agents}
         )
         aside = f" {len(board.set_aside)} bundles are set aside." if board.set_aside else ""
+        if not names:
+            raise ConfigError(
+                f"no bundle of a board is there, so nobody is called {name!r}.{aside}"
+            )
         raise ConfigError(
             f"no agent {name!r} on this board{' by ' + protocol if protocol else ''}."
-            f"{nearest(name, names)} It has: {', '.join(names) or 'nobody'}.{aside}"
+            f"{nearest(name, names)} It has: {', '.join(names)}.{aside}"
         )
     first, *others = found.values()
     if any(_weights(first.agent) != _weights(other.agent) for other in others):

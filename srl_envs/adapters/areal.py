@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from srl_envs.adapters.asked_episode import AskedEpisode
-from srl_envs.adapters.row_seeds import row_seeds
+from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, NeighbourError
 from srl_envs.making import make
@@ -194,7 +194,7 @@ def rows(seeds: Iterable[int], *, split: Split = "train") -> list[dict[str, Any]
     Raises:
         ConfigError: there are no seeds, or one is no whole number.
     """
-    return [{"seed": seed, "split": split} for seed in row_seeds(seeds)]
+    return [{"seed": seed, "split": split} for seed in deal_seeds(seeds)]
 
 
 @dataclass(frozen=True, slots=True)

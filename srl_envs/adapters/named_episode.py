@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_envs.adapters.asked_episode import AskedEpisode
-from srl_envs.adapters.row_seeds import row_seeds
+from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
 from srl_envs.making import make
@@ -43,7 +43,7 @@ class NamedEpisode:
             data = json.loads(ground_truth)
             opponents = {int(seat): name for seat, name in data.pop("opponents").items()}
             named = cls(opponents=opponents, **data)
-            row_seeds([named.seed])
+            deal_seeds([named.seed])
             if not isinstance(named.env_id, str) or not isinstance(named.options, dict):
                 raise TypeError
             return named

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from srl_envs.adapters.row_seeds import row_seeds
+from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.core import Split
 from srl_envs.distribution import install_command
 from srl_envs.errors import ConfigError
@@ -83,7 +83,7 @@ class SkyRLGame(BaseTextEnv):
                 "srl_envs.adapters.skyrl.rows, so that all attempts of a group meet the same deal."
             )
         self.max_turns = int(extras.get("max_turns", 0))
-        (self._seed,) = row_seeds([extras["seed"]])
+        (self._seed,) = deal_seeds([extras["seed"]])
         self._split = extras.get("split") or "train"
         self._view = GameSingle(make(env_id, **options), seat=seat, opponents=opponents)
         self._metrics = {"forfeited": 0.0, "invalid_replies": 0.0}
@@ -195,7 +195,7 @@ def rows(
         raise ConfigError(f"{name!r} is no environment of ours: give what `register` returned.")
     head = [{"role": "system", "content": system}] if system else []
     made = []
-    for seed in row_seeds(seeds):
+    for seed in deal_seeds(seeds):
         game = skyrl_gym.make(name, extras={"seed": seed, "split": split})
         prompt, _ = game.init([*head, _user("")])
         game.close()

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.adapters.named_episode import POLICY, NamedEpisode
-from srl_envs.adapters.row_seeds import row_seeds
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError
 from srl_envs.grammar import action
@@ -87,7 +87,7 @@ def rows(
             )
         head = [{"role": "system", "content": system}] if system else []
         made = []
-        for index, seed in enumerate(row_seeds(seeds)):
+        for index, seed in enumerate(deal_seeds(seeds)):
             named = NamedEpisode(env_id, seed, split, seat, others, options)
             episode = named.start(env, self_play=False)
             if episode.waiting is None:

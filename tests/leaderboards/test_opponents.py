@@ -99,7 +99,7 @@ def test_a_bundle_that_was_changed_after_it_was_signed_gives_no_opponent(
     (own,) = (agent for agent in told["claim"]["agents"] if agent["agent_id"] == "alice@30")
     own["spec"]["adapter"] = "0" * 64
     manifest.write_text(json.dumps(told))
-    with pytest.raises(ConfigError, match=r"no agent 'alice@30' .*set aside"):
+    with pytest.raises(ConfigError, match=r"nobody is called 'alice@30'.*set aside"):
         published(read_board(board), "alice@30")
 
 

@@ -12,7 +12,7 @@ import pytest
 import srl_envs
 from srl_envs.adapters import areal
 from srl_envs.adapters import verl as door
-from srl_envs.adapters.row_seeds import row_seeds
+from srl_envs.adapters.deal_seeds import deal_seeds
 from srl_envs.errors import ConfigError, SRLError
 
 pytest.importorskip("pyarrow")
@@ -63,7 +63,7 @@ def test_a_row_that_was_changed_names_no_episode(change: dict[str, object]) -> N
 
 @pytest.mark.parametrize("given", [[], 5, [None], [1.0], ["1"], [-1], [True]])
 def test_seeds_of_rows_are_whole_numbers(given: object) -> None:
-    for make in (row_seeds, partial(door.rows, ENV, problems=1), areal.rows):
+    for make in (deal_seeds, partial(door.rows, ENV, problems=1), areal.rows):
         with pytest.raises(ConfigError, match=r"seeds?=|no seeds"):
             make(given)  # type: ignore[operator]
     (row,) = door.rows(ENV, np.arange(7, 8), problems=1)

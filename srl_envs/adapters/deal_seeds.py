@@ -1,4 +1,4 @@
-"""Seeds of the rows by which other trainers name episodes of ours."""
+"""Seeds of the deals by which other trainers name episodes of ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numbers import Integral
 from srl_envs.errors import ConfigError
 
 
-def row_seeds(seeds: Iterable[int]) -> list[int]:
+def deal_seeds(seeds: Iterable[int]) -> list[int]:
     """The seeds as files have them; numpy's numbers become Python's.
 
     Raises:
