@@ -54,7 +54,8 @@ class LoopThread:
     def end(self, patience_s: float = 1.0) -> None:
         """Wait until the work that is there is done and the thread has ended; later jobs are done, too.
 
-        A thread that still runs when the interpreter ends is torn out of whatever library it is in.
+        A thread that still runs when the interpreter ends is torn out of whatever library it is in, which
+        may abort the process (pytorch/pytorch#38228).
 
         Args:
             patience_s: longest wait; a job that hangs is left behind.
