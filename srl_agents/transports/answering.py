@@ -147,7 +147,10 @@ def receive(link: socket.socket, *, files: int = 0) -> tuple[dict[str, Any], lis
         (length,) = _LENGTH.unpack(head)
         if length > _LARGEST:
             raise ValueError(f"a message of {length} bytes")
-        message = json.loads(_exactly(link, length))
+        try:
+            message = json.loads(_exactly(link, length))
+        except RecursionError:
+            raise ValueError("a message of brackets") from None
         if not isinstance(message, dict):
             raise ValueError(f"a message that is no object: {str(message)[:80]}")
     except BaseException:
