@@ -162,8 +162,8 @@ class _Server:
         folder: gets the address.
         host: of this machine.
         patience_s: longest silence of a reader.
-        transfer: does the publisher's half of a transfer: gets the version's id, the store in which both
-            sides meet, and the number of their group; the id is of a version that is held.
+        transfer: does the publisher's half of a transfer: gets a version's tensors, the store in which
+            both sides meet, and the number of their group.
         held: by version; what is in it is sent.
 
     Raises:
@@ -211,9 +211,8 @@ class _Server:
         if self._is_found():
             (self._folder / ADDRESS).unlink(missing_ok=True)
         self._answering.close()
-        del (
-            self._store
-        )  # now, and not when garbage is collected, maybe in a fork without its thread
+        # now, and not when garbage is collected, maybe in a fork, which has not the store's thread
+        del self._store
 
     def _is_found(self) -> bool:
         try:
