@@ -80,7 +80,7 @@ pytest: install
 	$(BIN)/pytest $(WORKERS) --durations 15
 
 slow: install ## The tests that take minutes: training runs, crashes, attacks
-	$(BIN)/pytest $(WORKERS) --durations 25 -m "slow and not gpu and not vllm" $(SLOW_FILES)
+	$(BIN)/pytest $(WORKERS) --durations 25 -m "slow and not nightly and not gpu and not vllm" $(SLOW_FILES)
 
 gpu: ## Run what needs a CUDA device; docs/reference/gpu_checks.md says when that last was
 	$(BIN)/pytest -m gpu tests/gpu
