@@ -20,6 +20,8 @@ def names_something(node: Node) -> bool:
         return node.opening == "(" and all(isinstance(item, Sym) for item in node.items)
     if isinstance(node, Op) and node.name in ("*", "/", "abs"):
         return all(map(names_something, node.args))
+    if isinstance(node, Op) and node.name == "apply":
+        return True
     if isinstance(node, Op) and node.name == "^":  # ``f^{-1}``
         return isinstance(node.args[0], Sym) and node.args[1] == _MINUS_ONE
     return isinstance(node, Sym)

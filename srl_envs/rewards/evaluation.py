@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from srl_envs.rewards import complex_numbers, functions
+from srl_envs.rewards.any_function import any_function
 from srl_envs.rewards.complex_numbers import Value
 from srl_envs.rewards.trees import Const, Node, Num, Op, Sym, Unreadable
 
@@ -53,7 +54,8 @@ def _names(node: Node) -> frozenset[str]:
         return frozenset((node.name,))
     if not isinstance(node, Op):
         return frozenset()
-    names = frozenset[str]().union(*(_names(part) for part in node.args))
+    parts = node.args[1:] if node.name == "apply" else node.args
+    names = frozenset[str]().union(*(_names(part) for part in parts))
     if node.name in FOLDS and isinstance(node.args[0], Sym):
         return names - {node.args[0].name}
     return names
@@ -86,6 +88,8 @@ class _Exact:
             return None
         if node.name in FOLDS:
             return self._fold(node, bound)
+        if node.name == "apply":
+            return self.value(any_function(node), bound)
         values = [self.value(part, bound) for part in node.args]
         known = [value for value in values if value is not None]
         return _rational(node.name, known) if len(known) == len(values) else None
@@ -261,6 +265,8 @@ class _Approximate:
             raise Unreadable("no finite value")
         if node.name in FOLDS:
             return self._fold(node, point)
+        if node.name == "apply":
+            return self.value(any_function(node), point)
         values = [self.value(part, point) for part in node.args]
         if self.complex_values:
             return complex_numbers.apply(node.name, *values)

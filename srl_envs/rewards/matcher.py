@@ -31,6 +31,7 @@ from srl_envs.rewards.quantities import (
     same_dimension,
 )
 from srl_envs.rewards.score import Score
+from srl_envs.rewards.spelled import read_number_word, read_ordinal, with_digits
 from srl_envs.rewards.structures import as_quotients, same_answer, scaled, tells_ratio
 from srl_envs.rewards.trees import Unreadable, show
 
@@ -121,6 +122,7 @@ class AnswerMatcher:
             ("number", self._number),
             ("choice", self._choice),
             ("time", self._time),
+            ("ordinal", self._ordinal),
             ("text", self._text),
             ("quantity", self._quantity),
         )
@@ -238,8 +240,7 @@ class AnswerMatcher:
     def _as_number(self, text: str) -> Fraction | None:
         value = read_number(text.replace(" ", "") if _GROUPED.fullmatch(text) else text)
         if value is None and self.policy.words_as_numbers:
-            word = wording.read_number_word(text)
-            value = None if word is None else Fraction(word)
+            value = read_number_word(text)
         return value
 
     def _nothing(self, given: str, answer: str) -> Score | None:
@@ -267,6 +268,11 @@ class AnswerMatcher:
             if found is not None:
                 return _verdict(wanted == found)
         return None
+
+    def _ordinal(self, given: str, answer: str) -> Score | None:
+        wanted = read_ordinal(answer)
+        found = None if wanted is None else read_ordinal(given)
+        return None if found is None else _verdict(wanted == found)
 
     def _text(self, given: str, answer: str) -> Score | None:
         if not wording.is_text(answer) or self._as_number(answer) is not None:
@@ -369,7 +375,7 @@ def _tidy(text: str) -> str:
     text = _LEADING.sub("", unify(text))
     if _ALL_REALS.fullmatch(text):
         return "\\mathbb{R}"
-    text = _TIMES_TEN.sub("*", text)
+    text = with_digits(_TIMES_TEN.sub("*", text))
     text = _POWERS_OF_TEN.sub(lambda found: f"{found[1]}*10^{{{_SCALES[found[2]]}}}", text).strip()
     if not text.isascii():
         text = _without_counter(counters.with_powers(text))

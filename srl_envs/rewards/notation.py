@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from srl_envs.rewards.naming import figure_in_words
 from srl_envs.rewards.number import plain_characters
+from srl_envs.rewards.plain_tex import as_latex
 
 MAX_ANSWER_CHARS = 2000
 """Longer answers are refused before any work is done on them."""
@@ -20,9 +22,17 @@ _SPACES = (
     "\\displaystyle", "\\textstyle", "\\bigl", "\\bigr", "\\Bigl", "\\Bigr", "\\big", "\\Big",
     "\\left", "\\right", "\\limits", "\u2009", "\u200a", "\u2003", "\u2002", "\u3000",
 )  # fmt: skip
+
+
+def _vulgar(sign: str) -> str:
+    """``⅜`` as a fraction in LaTeX."""
+    top, _, bottom = unicodedata.normalize("NFKC", sign).partition("⁄")
+    return f"\\frac{{{top}}}{{{bottom}}}"
+
+
 _REWRITES = (
     dict.fromkeys(_SPACES, " ")
-    | dict.fromkeys(("\\!", "\u200b", "\ufeff", "\u2061"), "")
+    | {"\\!": ""}
     | {
         "{,}": ",", "\\%": "%", "\\$": "$", "\\dfrac": "\\frac", "\\tfrac": "\\frac",
         "\\cfrac": "\\frac", "\\leq": "\\le", "\\leqslant": "\\le", "\\geq": "\\ge",
@@ -40,11 +50,12 @@ _REWRITES = (
         "⌀": "\\emptyset ", "°": "^\\circ ", "º": "^\\circ ",
         "±": "\\pm ", "∓": "\\mp ", "∈": "\\in ", "ℝ": "\\mathbb{R}", "≈": "\\approx ",
         "∑": "\\sum ", "∏": "\\prod ", "→": "\\to ", "’": "'", "‘": "'", "“": '"', "”": '"', "…": "...",
-        "½": "\\frac{1}{2}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "¼": "\\frac{1}{4}",
-        "¾": "\\frac{3}{4}", "⅕": "\\frac{1}{5}", "⅛": "\\frac{1}{8}", "α": "\\alpha ",
+        "∠": "\\angle ", "∡": "\\angle ", "\\measuredangle": "\\angle", "△": "\\triangle ",
+        "⊿": "\\triangle ", "\\prime": "'", "′": "'", "″": "\"", "α": "\\alpha ",
         "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "θ": "\\theta ", "λ": "\\lambda ",
         "μ": "\\mu ", "σ": "\\sigma ", "φ": "\\phi ", "ω": "\\omega ", "ℓ": "\\ell ",
     }
+    | {sign: _vulgar(sign) for sign in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )  # fmt: skip
 _TILDE = re.compile(r"(?:^|(?<=[=:(]))(\s*)~(?=[^A-Za-z~]*[0-9A-Za-z\\])")
 _PRICE_ABOUT = re.compile(r"([$€£])~(?=[0-9.])")
@@ -59,9 +70,15 @@ _UPRIGHT = re.compile(
     r"\\(?:text|textnormal|textbf|textit|textrm|textsf|texttt|textup|mathrm|mathtt|mathbf|mathit"
     r"|mathsf|mbox|hbox|operatorname|boldsymbol|bold|underline|emph|bf|rm)\s?\*?\s?\{([^{}]*)\}"
 )
-_MARKED_NAME = re.compile(
-    r"\\(?:vec|overrightarrow)\s?\{\s?([A-Za-z]+)\s?\}|\\(?:overline|overleftrightarrow)\s?\{\s?([A-Z]{2})\s?\}"
+_VECTOR = re.compile(r"\\(?:vec|overrightarrow|hat|widehat)(?![A-Za-z])")
+_CROSS = re.compile(r"\\times(?![A-Za-z])|×")
+_PRIMES = re.compile(r"\s?\^\s?(?:\{\s?((?:\\prime\s?)+)\}|(\\prime)(?![A-Za-z]))")
+_MEASURE = re.compile(r"(?<![A-Za-z])m\s?(?=\\angle|∠)")
+_LETTER_TRIANGLE = re.compile(r"(?:\\Delta|Δ|∆)\s?(?=[A-Z]{3}(?![A-Za-z]))")
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202c\u2060\u2061\u2066-\u2069\ufe00-\ufe0f\ufeff]+"
 )
+_BESIDE_DIGIT = re.compile(r"[\d.,]")
 _ESCAPED_TWICE = re.compile(
     r"\\\\(?=(?:[dtc]?frac|sqrt|left|right|boxed|text|pi|cdot|times|infty|le|leq|ge|geq|ne|neq|cup"
     r"|pm|in|circ)(?![A-Za-z])|[{}])"
@@ -83,7 +100,10 @@ _MAX_WRAPPERS = 12
 
 def unify(text: str) -> str:
     """One notation for one meaning; unknown commands and characters stay as they are."""
-    text = unicodedata.normalize("NFC", plain_characters(text))
+    if not text.isascii():
+        text = _visible(unicodedata.normalize("NFC", plain_characters(text)))
+    if "\\" in text:
+        text = _one_latex(text)
     if "\\\\" in text and "\\begin" not in text:
         text = _ESCAPED_TWICE.sub(r"\\", text)
     if "," in text or "'" in text:
@@ -91,8 +111,6 @@ def unify(text: str) -> str:
     text = strip_wrappers(text)
     if "$" in text:
         text = _DOLLARS_THEN_UNIT.sub(r"\1 ", _INNER_DOLLARS.sub(r" \1 ", text))
-    if "\\over" in text or "\\vec" in text:
-        text = _MARKED_NAME.sub(r"\1\2", text)
     if "~" in text:
         text = _STRUCK_OUT.sub(r"\\sout{\1}", text)
         text = _PRICE_ABOUT.sub(r"~\1", text)
@@ -100,7 +118,30 @@ def unify(text: str) -> str:
     text = _PIECE.sub(_rewrite, text)
     for _ in range(2):
         text = _UPRIGHT.sub(r" \1 ", text)
-    return strip_wrappers(text)
+    return figure_in_words(strip_wrappers(text))
+
+
+def _visible(text: str) -> str:
+    """``text`` without characters that are not seen; within a number they stay, to be refused."""
+
+    def kept(found: re.Match[str]) -> str:
+        sides = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+        return found[0] if all(map(_BESIDE_DIGIT.fullmatch, sides)) else ""
+
+    text = _INVISIBLE.sub(kept, text)
+    return text.replace("\u2062", "*").replace("\u2063", ",").replace("\u2064", "+")
+
+
+def _one_latex(text: str) -> str:
+    r"""Plain TeX as LaTeX, primes as quotes, ``\times`` between vectors as their own product."""
+    text = as_latex(text.replace("\\left.", "").replace("\\right.", ""))
+    if "\\prime" in text:
+        text = _PRIMES.sub(lambda found: "'" * (found[1] or found[2]).count("prime"), text)
+    if "\\angle" in text:
+        text = _MEASURE.sub("", text)
+    if "\\times" in text or "×" in text:
+        text = _CROSS.sub(r"\\wedge ", text) if _VECTOR.search(text) else text
+    return _LETTER_TRIANGLE.sub(r"\\triangle ", text) if "\\Delta" in text else text
 
 
 def _rewrite(piece: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ be worked out (``7*8``) is not one, so restating a question never reads as its a
 from __future__ import annotations
 
 import re
+import unicodedata
 from fractions import Fraction
 
 MAX_NUMBER_CHARS = 2000
@@ -32,8 +33,11 @@ _MIXED = re.compile(
 
 
 def plain_characters(text: str) -> str:
-    """Full-width characters, typographic minus signs and hard spaces as their ASCII relatives."""
-    return text if text.isascii() else text.translate(_ASCII)
+    """Digits of any script, full-width characters, minus signs and hard spaces as ASCII."""
+    if text.isascii():
+        return text
+    text = text.translate(_ASCII)
+    return "".join(str(unicodedata.decimal(char, char)) for char in text)
 
 
 def read_number(text: str) -> Fraction | None:

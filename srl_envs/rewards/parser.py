@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from srl_envs.rewards.naming import is_function, is_point, probability_name
 from srl_envs.rewards.number import MAX_NUMBER_CHARS
 from srl_envs.rewards.tokens import FUNCTIONS, Token, tokenize, written_number
 from srl_envs.rewards.trees import (
@@ -37,7 +38,12 @@ _RELATIONS = {
 _CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "{": ("}",)}
 
 
+_OPENING = frozenset(("(", "[", "{", "\\{"))
+_CLOSING = frozenset((")", "]", "}", "\\}"))
+_INVERTIBLE = frozenset(("f", "g", "h", "F", "G", "H"))
 _END = Token("end", "")
+_MAX_INSIDE = 40
+"""Tokens in the brackets of a function or a named point; with more it is a product."""
 _MINUS_ONE = Op("neg", (Num(Fraction(1)),))
 _REPEATING = re.compile(
     r"(?<![0-9])([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot)\s?\{?([0-9]+)\}?|\(([0-9]{1,20})\))"
@@ -122,6 +128,8 @@ class _Parser:
         return _listed([item for row in rows for item in row], joint if joint.isalpha() else "")
 
     def entry(self) -> Node:
+        if self.peek().kind == "sym" and is_point(self.peek().text, self._inside(1)):
+            return Relation(("=",), (Sym(self.next().text), self.atom()))
         sides = [self.union()]
         signs = []
         while self.peek().kind == "op" and self.peek().text in _RELATIONS:
@@ -166,7 +174,9 @@ class _Parser:
     def product(self) -> Node:
         left = self.signed()
         while True:
-            if sign := self.eat("*", "/"):
+            if self.eat("\\wedge"):
+                left = Op("cross", (_scalar(left), _scalar(self.signed())))
+            elif sign := self.eat("*", "/"):
                 left = Op(sign, (_scalar(left), _scalar(self.signed())))
             elif self._starts_factor():
                 left = self._times(left, self.power())
@@ -194,7 +204,7 @@ class _Parser:
             right = Op("/", (right, self.power()))
         if is_proper_fraction(right) and isinstance(left, Num) and left.places is None:
             return Op("+", (left, right))
-        return Op("*", (_scalar(left), _scalar(right)))
+        return Op("*", (_scalar(left), _scalar(right)), joined=True)
 
     def signed(self) -> Node:
         self._deeper()
@@ -229,7 +239,37 @@ class _Parser:
             if not isinstance(base, Sym):
                 raise Unreadable("a subscript on something that is no variable")
             base = Sym(f"{base.name}_{self._subscript()}")
-        return base
+        return self._application(base) if isinstance(base, Sym) else base
+
+    def _application(self, base: Sym) -> Node:
+        """A name with its primes and, where it is a function, with what it is applied to."""
+        while self.eat("'"):
+            base = Sym(f"{base.name}'")
+        inverse = "".join(token.text for token in self.tokens[self.at : self.at + 5]) == "^{-1}"
+        inside = self._inside(5 if inverse else 0)
+        if name := probability_name(base.name, inside):
+            self.at += len(inside) + 2
+            return Sym(name)
+        if not is_function(base.name, inside) or (inverse and base.name not in _INVERTIBLE):
+            return base
+        if inverse:
+            self.at += 5
+            base = Sym(f"{base.name}^-1")
+        self.need("(")
+        arguments = [_scalar(item) for item in self._items()]
+        self.need(")")
+        return Op("apply", (base, *arguments))
+
+    def _inside(self, ahead: int) -> list[Token]:
+        """The tokens in the round brackets that open there; none where none open."""
+        if self.peek(ahead).text != "(":
+            return []
+        depth, start = 0, self.at + ahead
+        for at, token in enumerate(self.tokens[start : start + _MAX_INSIDE]):
+            depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            if depth == 0:
+                return self.tokens[start + 1 : start + at]
+        return []
 
     def _factorials(self, base: Node) -> Node:
         while sign := self.eat("!", "%"):

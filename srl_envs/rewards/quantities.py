@@ -47,6 +47,9 @@ _PARTS = re.compile(rf"(?:{_PART.pattern}){{2,4}}")
 _CLOCK = re.compile(
     r"([0-9]{1,2})(?::([0-9]{2}))?(?::([0-9]{2}))?\s?(?:([ap])\.?\s?m\.?)?", re.IGNORECASE
 )
+_NAMED_TIMES = {
+    "noon": "12 pm", "12 noon": "12 pm", "midday": "12 pm", "midnight": "12 am", "12 midnight": "12 am",
+}  # fmt: skip
 _MAX_NOUN_WORDS = 3
 _NO_NOUNS = frozenset(
     ("and", "is", "mod", "for", "to", "in", "pi", "of", "with", "sin", "cos", "tan",
@@ -84,7 +87,8 @@ def _number_and_unit(text: str, *, glued: bool) -> Quantity | None:
     if text[-1:] in "CF" and (circle := _CIRCLE.search(text[:-1])):
         return _measured(text[: circle.start()], text[-1])
     circle = _CIRCLE.search(text)
-    if circle and not _FUNCTION.search(text[: circle.start()].replace("\\frac", "")):
+    value = text[: circle.start()].rpartition("=")[2] if circle else ""
+    if circle and not _FUNCTION.search(value.replace("\\frac", "")):
         return _measured(text[: circle.start()], "deg")
     if text.endswith(("%", "‰", "€", "£", "¢", "$", "¥", "₹")) and len(text) > 1:
         return _measured(text[:-1], text[-1])
@@ -169,7 +173,8 @@ def read_clock(text: str) -> int | None:
 
     Without ``am`` or ``pm`` the hour must be followed by two-digit minutes, as a clock writes it.
     """
-    found = _CLOCK.fullmatch(text.strip())
+    text = _NAMED_TIMES.get(text.strip().lower(), text.strip())
+    found = _CLOCK.fullmatch(text)
     if found is None or not (found[2] or found[4]):
         return None
     hour, minute, second = (int(part or 0) for part in found.groups()[:3])

@@ -20,6 +20,7 @@ from srl_envs.rewards.evaluation import (
     same_value,
     symbols,
 )
+from srl_envs.rewards.in_order import same_in_order
 from srl_envs.rewards.policy import AnswerPolicy
 from srl_envs.rewards.trees import (
     Const,
@@ -77,10 +78,14 @@ class _Comparison:
     # --- values ---
 
     def _values(self, reference: Node, given: Node) -> bool:
-        if self.policy.any_constant_name and symbols(reference) - symbols(given) == {"C"}:
+        constant = symbols(reference) - symbols(given) == {"C"} != symbols(reference)
+        if constant and self.policy.any_constant_name:
             given = _renamed(given, "c", "C")
         if symbols(given) and not symbols(reference) and exact(reference) == 0:
             return False  # letters times 0, such as ``up to 0``, say nothing
+        ordered = same_in_order(reference, given)
+        if ordered is not None:
+            return ordered
         if same_value(reference, given, rounded_digits=self.policy.rounded_digits):
             return True
         if not self.policy.tolerant or symbols(reference) or symbols(given):

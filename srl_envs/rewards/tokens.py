@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from srl_envs.rewards.hedges import takes_back
+from srl_envs.rewards.naming import ACCENTS, FIGURES, marked_name
 from srl_envs.rewards.number import MAX_EXPONENT, MAX_NUMBER_CHARS
 from srl_envs.rewards.trees import Num, Unreadable
 
@@ -37,7 +38,12 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<num>(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?P<exp>[eE][+-]?[0-9]{1,6}(?![\w.]))?"
     r"|\\(?P<env>begin|end)\{(?P<name>[A-Za-z]{1,12})\}(?:\{[lcr|\s]{1,40}\})?"
-    r"|(?P<cmd>\\[A-Za-z]+|\\[{}|\\])|(?P<op>\*\*|<=|>=|!=|==|[-+*/^_!()\[\]{}|=<>,;:%&])"
+    rf"|\\(?P<accent>{'|'.join(ACCENTS)})(?![A-Za-z])\s*"
+    r"(?:\{\s*(?P<marked>\\[A-Za-z]+|[A-Za-z]{1,4})(?P<below>_[0-9A-Za-z]|_\{[^{}]{1,8}\})?\s*\}"
+    r"|(?P<bare>\\[A-Za-z]+|[A-Za-z]))"
+    rf"|\\(?P<figure>{'|'.join(FIGURES)})(?![A-Za-z])\s*\{{?\s*"
+    r"(?P<points>[A-Z]{1,4}(?![A-Za-z])|\\[a-z]+)\s*\}?"
+    r"|(?P<cmd>\\[A-Za-z]+|\\[{}|\\])|(?P<op>\*\*|<=|>=|!=|==|[-+*/^_!'()\[\]{}|=<>,;:%&])"
     r"|(?P<word>[A-Za-z]+)|(?P<bad>\S))"
 )
 
@@ -55,6 +61,8 @@ def tokenize(text: str) -> list[Token]:
         if found["num"] and depth and "," in found["num"]:
             position = found.start("num") + found["num"].index(",")
             tokens.append(Token("num", text[found.start("num") : position]))
+        elif found["word"] == "Pr" and text.startswith("(", position):
+            tokens.append(Token("sym", "P"))
         elif found["word"] and [token.text for token in tokens[-2:]] == ["_", "{"]:
             tokens.append(Token("sym", found["word"]))
         else:
@@ -73,6 +81,8 @@ def _lexed(found: re.Match[str]) -> list[Token]:
             raise Unreadable(f"the environment {found['name']!r}")
         bars = "|" if found["name"] == "vmatrix" and found["env"] == "begin" else ""
         return [Token("op", f"\\{found['env']}{bars}")]
+    if found["accent"] or found["figure"]:
+        return [Token("sym", _marked(found))]
     if found["op"]:
         return [Token("op", "^" if found["op"] == "**" else found["op"])]
     name = found["cmd"][1:] if found["cmd"] else found["word"]
@@ -80,6 +90,8 @@ def _lexed(found: re.Match[str]) -> list[Token]:
         return [Token("fn", name)]
     if name in _CONSTANTS:
         return [Token("const", _CONSTANTS[name])]
+    if name == "Pr" and found["cmd"]:
+        return [Token("sym", "P")]
     if found["cmd"]:
         return [Token("sym", name) if name in _GREEK else Token("op", found["cmd"])]
     if name in ("or", "and"):
@@ -87,6 +99,16 @@ def _lexed(found: re.Match[str]) -> list[Token]:
     if len(name) > 3 or takes_back(name.lower()):  # ``not`` is no product of letters
         raise Unreadable(f"the word {name!r}")
     return [Token("const" if c == "e" else "sym", c) for c in name]
+
+
+def _marked(found: re.Match[str]) -> str:
+    r"""The name of a letter with a mark, or of a figure: ``\vec{a_1}``, ``\angle ABC``."""
+    letters = (found["marked"] or found["bare"] or found["points"]).removeprefix("\\")
+    known = letters.isalpha() and (len(letters) == 1 or letters.isupper())
+    if not known and letters not in (*_GREEK, "imath", "jmath"):
+        raise Unreadable(f"a mark on {letters!r}")
+    name = marked_name(found["accent"] or found["figure"], letters)
+    return f"{name}_{found['below'].strip('_{} ')}" if found["below"] else name
 
 
 def written_number(text: str) -> Num:

@@ -45,6 +45,8 @@ class Op:
 
     name: str
     args: tuple[Node, ...]
+    joined: bool = field(default=False, compare=False)
+    """A product whose factors stand side by side, without a sign."""
     height: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -56,6 +56,7 @@ _WITH_PREFIX: Iterable[tuple[str, str, str, str]] = (
     ("time^-1", "1", "Hz", "hertz"),
     ("data", "8", "B", "byte"),
     ("data", "1", "bit b", "bit"),
+    ("length^2 mass time^-2", "1000", "Nm", ""),
 )  # fmt: skip
 _PLAIN: Iterable[tuple[str, str, str]] = (
     ("length", "0.0254", "in inch inches"),
@@ -98,8 +99,8 @@ _PLAIN: Iterable[tuple[str, str, str]] = (
     ("ratio", "0.01", "% percent pct percentage percents"),
     ("ratio", "0.001", "‰ permille promille permil"),
     ("ratio", "0.0001", "bp bps"),
-    ("celsius", "1", "c celsius"),
-    ("fahrenheit", "1", "f fahrenheit"),
+    ("celsius", "1", "celsius"),
+    ("fahrenheit", "1", "fahrenheit"),
 )  # fmt: skip
 
 
@@ -121,14 +122,29 @@ def _table() -> tuple[dict[str, Unit], dict[str, Unit]]:
     for kind, factor, names in _PLAIN:
         dimension = " ".join(sorted(kind.split()))
         words |= {name: Unit(dimension, Fraction(factor)) for name in names.split()}
+    molar = Unit("length^-3 mole", Fraction(1000))
+    symbols |= {"M": molar, "mM": Unit(molar.dimension, molar.factor / 1000)}
+    symbols |= {"μM": Unit(molar.dimension, molar.factor / 10**6), "KB": symbols["kB"]}
+    symbols |= {"C": words["celsius"], "F": words["fahrenheit"]}
     for name in ("min", "pt", "ft", "cd"):  # not milli-inches, pico-tonnes, ...
         symbols.pop(name, None)
     return symbols, words
 
 
 _SYMBOLS, _WORDS = _table()
+
+
+def _any_case() -> dict[str, Unit]:
+    """Symbols in lower case, where only one unit is written with these letters."""
+    units: dict[str, set[Unit]] = {}
+    for name, unit in _SYMBOLS.items():
+        units.setdefault(name.lower(), set()).add(unit)
+    return {low: found.pop() for low, found in units.items() if len(found) == 1 < len(low)}
+
+
+_ANY_CASE = _any_case()
 _SQUARE = re.compile(r"\b(square|sq\.?|cubic|cu\.?) ([A-Za-z]+)|([A-Za-z]+) (squared|cubed)")
-_DEGREES = re.compile(r"^(?:degrees?|deg) (?=(?:c|f|celsius|fahrenheit)$)", re.IGNORECASE)
+_DEGREES = re.compile(r"^(?:degrees?|deg) (c|f|celsius|fahrenheit)$", re.IGNORECASE)
 _ATOM = re.compile(r"([^\s^*/.0-9()-]+\.?)\s?\^?\s?(-?[0-9])?")
 
 
@@ -136,7 +152,7 @@ _ATOM = re.compile(r"([^\s^*/.0-9()-]+\.?)\s?\^?\s?(-?[0-9])?")
 def read_unit(name: str) -> Unit | None:
     """The unit of a name: ``km``, ``square feet``, ``kg*m/s^2``, ``miles per hour``; else None."""
     name = " ".join(name.replace("{", "").replace("}", "").split()).replace("per cent", "percent")
-    name = _DEGREES.sub("", name)
+    name = _DEGREES.sub(lambda found: found[1].upper(), name)
     if not name or len(name) > _MAX_NAME or name[-1] in "^/*":
         return None
     unit = _one(name)
@@ -147,11 +163,11 @@ def read_unit(name: str) -> Unit | None:
 
 
 def _one(name: str) -> Unit | None:
-    """A unit without products or powers; symbols first as they are written, then in lower case."""
+    """A unit without products or powers; the case of a letter, and of an ambiguous symbol, counts."""
     bare = name.rstrip(".")
     low = bare.lower()
-    found = _SYMBOLS.get(bare) or _WORDS.get(low) or _SYMBOLS.get(low)
-    return found or _SYMBOLS.get(low.capitalize()) or _SYMBOLS.get(low[:1] + low[1:].capitalize())
+    word = _WORDS.get(bare if len(bare) == 1 else low)
+    return _SYMBOLS.get(bare) or word or _ANY_CASE.get(low)
 
 
 def _power(found: re.Match[str]) -> str:

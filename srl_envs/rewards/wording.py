@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from srl_envs.rewards.hedges import takes_back
+from srl_envs.rewards.spelled import read_number_word
 
 _CHOICE = re.compile(
     r"(?:(?:the )?(?:final )?(?:correct )?(?:answer|option|choice)(?: is)?:? ?)?"
@@ -33,12 +34,6 @@ _MONTH_FIRST = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2})(?:st|nd|rd|th)?(?:,? ([
 _DAY_FIRST = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th)?(?: of)? ([a-z]{3,9})\.?(?:,? ([0-9]{4}))?")
 _NUMERIC_DATE = re.compile(r"([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})")
 _WEEKDAY = re.compile(r"^(?:on )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?(?:the )?")
-_UNITS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-     "nineteen",
-)  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 
 
 _WORD_LABEL = re.compile(
@@ -144,50 +139,7 @@ def month_number(name: str) -> int:
     return 0
 
 
-_POWERS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_NUMBER_WORDS = frozenset((*_UNITS, *_TENS, *_POWERS, "hundred", "and"))
-_MAX_NUMBER_WORDS = 24
 _JOINT = re.compile(r"\s*(?:[,;&]\s*(?:\b(?:and|or)\b)?|\b(?:and|or)\b)\s*")
-
-
-def read_number_word(text: str) -> int | None:
-    """``seven`` as 7, ``one hundred and forty-two`` as 142; None for anything else."""
-    words = text.lower().replace("-", " ").split()
-    if not 0 < len(words) <= _MAX_NUMBER_WORDS or not set(words) <= _NUMBER_WORDS:
-        return None
-    total, limit = 0, max(_POWERS.values()) * 1000
-    group: list[str] = []
-    for word in words:
-        if word not in _POWERS:
-            group.append(word)
-            continue
-        size = _below_thousand(group)
-        if not size or _POWERS[word] >= limit:
-            return None
-        limit = _POWERS[word]
-        total, group = total + size * limit, []
-    if total and not group:
-        return total
-    last = _below_thousand(group[1:] if total and group[0] == "and" else group)
-    return None if last is None or (total and not last) else total + last
-
-
-def _below_thousand(words: list[str]) -> int | None:
-    hundreds = 0
-    if len(words) >= 2 and words[1] == "hundred" and words[0] in _UNITS[1:10]:
-        hundreds, words = 100 * _UNITS.index(words[0]), words[2:]
-        words = words[1:] if words[:1] == ["and"] and len(words) > 1 else words
-        if not words:
-            return hundreds
-    if len(words) == 1 and words[0] in _UNITS:
-        small = _UNITS.index(words[0])
-        return hundreds + small if small or not hundreds else None
-    if not words or words[0] not in _TENS or len(words) > 2:
-        return None
-    tens = (_TENS.index(words[0]) + 2) * 10
-    if len(words) == 1:
-        return hundreds + tens
-    return hundreds + tens + _UNITS.index(words[1]) if words[1] in _UNITS[1:10] else None
 
 
 def read_names(text: str, *, keep_articles: bool = False) -> tuple[list[str], str]:

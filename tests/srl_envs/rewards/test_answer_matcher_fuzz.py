@@ -11,9 +11,10 @@ from srl_envs.rewards.extraction import EXTRACTORS
 from srl_envs.rewards.notation import unify
 from srl_envs.rewards.parser import parse
 from srl_envs.rewards.quantities import read_quantity
+from srl_envs.rewards.spelled import read_number_word, read_ordinal, with_digits
 from srl_envs.rewards.trees import Unreadable, show
 from srl_envs.rewards.units import read_unit
-from srl_envs.rewards.wording import read_choice, read_date, read_names, read_number_word
+from srl_envs.rewards.wording import read_choice, read_date, read_names
 
 LENIENT = AnswerMatcher(
     AnswerPolicy(
@@ -31,7 +32,8 @@ PIECES = [
     "\\mathbb{R}", "\\infty", "i", "x", "e", "\\pi", "n!", "\\binom", "\\sum_{k=1}^", "1", "12", "0.5",
     "1,234", "7e9", "...", "0.(3)", "%", "°", "\\circ", " cm", " m/s^2", " ft 6 in", "€", "¢", "USD ",
     "March 5, 2024", "2024-03-05", "3:30 PM", "1:2:3", " to ", "(A)", "B.", "seven", " million", "½", "²",
-    "٣", "７", "−", "\u200b", "\ud800", "\x00", "𝟕",
+    "\\over", "\\choose", "\\root", "\\rm", "\\vec", "\\overline{", "\\angle ", "ABC", "f(", "P(A|B)", "'",
+    "third", "3rd", "two ", "half", "\u2062", "٣", "７", "−", "\u200b", "\ud800", "\x00", "𝟕",
 ]  # fmt: skip
 OFTEN = ("\\boxed{", "$", "\\(", "{", "°")  # their megabytes are read in every run
 SOUP = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
@@ -62,7 +64,8 @@ def test_extractions_return_a_part_of_the_reply_or_none(reply: str) -> None:
 @given(ANYTHING)
 def test_readers_never_raise(text: str) -> None:
     text = unify(text)
-    for reader in (read_quantity, read_unit, read_date, read_choice, read_number_word, read_names):
+    readers = (read_number_word, read_ordinal, with_digits)
+    for reader in (read_quantity, read_unit, read_date, read_choice, read_names, *readers):
         reader(text)
     try:
         tree = parse(text)

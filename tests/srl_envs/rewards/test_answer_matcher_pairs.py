@@ -20,7 +20,8 @@ GSM8K = Path(__file__).parents[4] / "shared" / "data" / "gsm8k" / "test.jsonl"
 KINDS = (
     "integer", "decimal", "fraction", "mixed number", "percent", "scientific", "units", "money",
     "set", "tuple", "interval", "matrix", "equation", "inequality", "expression", "constant",
-    "complex", "choice", "date", "text", "list", "ratio", "tolerance", "adversarial",
+    "complex", "choice", "date", "text", "list", "ratio", "tolerance", "adversarial", "function",
+    "name", "invisible", "plain TeX", "word",
 )  # fmt: skip
 MATCHER = AnswerMatcher()
 

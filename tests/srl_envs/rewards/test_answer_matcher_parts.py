@@ -15,9 +15,10 @@ from srl_envs.rewards.complex_numbers import Complex, Value, apply
 from srl_envs.rewards.extraction import joined_boxes, plain, prose
 from srl_envs.rewards.parser import parse
 from srl_envs.rewards.quantities import read_quantity
+from srl_envs.rewards.spelled import read_number_word
 from srl_envs.rewards.trees import show
 from srl_envs.rewards.units import read_unit
-from srl_envs.rewards.wording import read_date, read_names, read_number_word
+from srl_envs.rewards.wording import read_date, read_names
 
 
 @pytest.mark.parametrize(
