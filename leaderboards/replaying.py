@@ -17,6 +17,7 @@ from leaderboards.record import MatchRecord
 from srl_agents.records import canonical_json
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs import make, make_bot
+from srl_envs.child_imports import safe_children
 from srl_envs.episode import Transcript, play
 from srl_envs.errors import SandboxError, SRLError, TranscriptError
 from srl_envs.registry import Policy
@@ -55,7 +56,7 @@ def replay_all(
         yield from ((record, replay_match(record)) for record in records)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with safe_children(), ProcessPoolExecutor(workers, mp_context=context) as pool:
         source = iter(records)
         waiting: list[tuple[MatchRecord, Future[Replay]]] = []
         try:

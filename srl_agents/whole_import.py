@@ -12,6 +12,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from srl_agents.process_end import run_process
+
 
 def whole_import(name: str) -> ModuleType:
     """Import a module without collections; what it made stays, so no later one walks through it either."""
@@ -24,4 +26,4 @@ def whole_import(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    whole_import(sys.argv[1]).main(sys.argv[2:])
+    run_process(lambda: whole_import(sys.argv[1]).main(sys.argv[2:]))

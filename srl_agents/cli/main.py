@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import srl_envs
+from srl_agents.process_end import run_process
 from srl_envs.distribution import extra_with, install_command
 from srl_envs.errors import SRLError, file_fault, nearest
 
@@ -26,16 +27,17 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run ``srl`` with ``argv`` (the process's own by default).
+    """Run ``srl`` with ``argv``; None: with the arguments of this process, which ends with the command.
 
     Returns:
         0 done, 2 the user has something to fix, 130 interrupted, 141 the reader of the output left.
     """
-    arguments = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        run_process(lambda: main(sys.argv[1:]))
     with contextlib.suppress(AttributeError, ValueError):  # a test's stream, or one already used
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(argv)
         sys.stdout.flush()
     except BrokenPipeError:
         # what is still buffered would raise again when Python exits
@@ -124,4 +126,4 @@ def _one_line(entry: metadata.EntryPoint) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

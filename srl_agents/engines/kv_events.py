@@ -12,6 +12,8 @@ from srl_agents.engines.event_stream import BrokenStreamError, published, unpack
 
 _AGAIN_S = 0.2
 """Before a publisher that is not there is looked for again."""
+_PATIENCE_S = 5.0
+"""For the thread to end with the publisher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,9 @@ class KVEvents:
         return self._counts
 
     def close(self) -> None:
-        """Count no further; the thread ends with the publisher or the process."""
+        """Count no further; call it when the publisher has ended."""
         self._closed.set()
+        self._thread.join(_PATIENCE_S)
 
     def _read(self) -> None:
         while not self._closed.is_set():

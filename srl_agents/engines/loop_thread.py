@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,6 +14,8 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 _IDLE_S = 2.0
 """It ends after so many seconds without work; the next job starts another."""
+_PATIENCE_S = 5.0
+"""For work to end; on a machine with more processes than cores a second is short."""
 
 
 class LoopThread:
@@ -26,10 +31,12 @@ class LoopThread:
         self._name, self._begin, self._step = name, begin, step
         self._changed = threading.Condition()
         self._jobs: deque[Callable[[], None]] = deque()
-        self._thread: threading.Thread | None = None
-        """The one that runs."""
+        self._threads: list[threading.Thread] = []
+        """Those that may still run: the last one takes jobs if `_takes_jobs`, the others are about to end."""
+        self._takes_jobs = False
         self._more = False
         self._idle_s = _IDLE_S
+        _made.add(self)
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
         """Run `job` after those that wait already."""
@@ -45,14 +52,13 @@ class LoopThread:
 
         with self._changed:
             self._jobs.append(run)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+            if not self._takes_jobs:
+                self._start_thread()
             self._changed.notify()
         return future
 
-    def end(self, patience_s: float = 1.0) -> None:
-        """Wait until the work that is there is done and the thread has ended; later jobs are done, too.
+    def end(self, patience_s: float = _PATIENCE_S) -> None:
+        """Wait until the work that is there is done and no thread is left; later jobs are done, too.
 
         A thread that still runs when the interpreter ends is torn out of whatever library it is in, which
         may abort the process (pytorch/pytorch#38228).
@@ -63,9 +69,18 @@ class LoopThread:
         with self._changed:
             self._idle_s = 0.0
             self._changed.notify()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(patience_s)
+            threads = [
+                thread for thread in self._threads if thread is not threading.current_thread()
+            ]
+        ends_s = time.monotonic() + patience_s
+        for thread in threads:
+            thread.join(max(ends_s - time.monotonic(), 0.0))
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._threads = [*(known for known in self._threads if known.is_alive()), thread]
+        self._takes_jobs = True
+        thread.start()
 
     def _run(self) -> None:
         try:
@@ -76,7 +91,7 @@ class LoopThread:
                 self._more = self._step()
         except BaseException:
             with self._changed:  # the next job starts another thread
-                self._thread, self._more = None, False
+                self._takes_jobs = self._more = False
             raise
 
     def _wait(self) -> bool:
@@ -86,9 +101,19 @@ class LoopThread:
                 self._changed.wait(self._idle_s)
             if self._jobs or self._more:
                 return True
-            self._thread = None
+            self._takes_jobs = False
             return False
 
     def _next(self) -> Callable[[], Any] | None:
         with self._changed:
             return self._jobs.popleft() if self._jobs else None
+
+
+_made: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End what a program has not closed, before the interpreter finalises."""
+    for loop in list(_made):
+        loop.end()

@@ -23,6 +23,7 @@ from srl_agents.engines.kv_events import KVEvents
 from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
 from srl_agents.own_folders import new_folder, remove_left
+from srl_envs.child_imports import SAFE
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 PYTHON = "SRL_VLLM_PYTHON"
@@ -257,7 +258,7 @@ class VLLMServer:
         if self.settings.cache_gib is not None:
             own["VLLM_CPU_KVCACHE_SPACE"] = str(self.settings.cache_gib)
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-        return inherited | own
+        return inherited | own | SAFE
 
     def _wait(self) -> None:
         end = time.monotonic() + self.settings.start_timeout_s
@@ -325,8 +326,9 @@ def _is_cpu_build(interpreter: str) -> bool:
     """Whether this environment has vLLM's build for CPUs."""
     program = "import importlib.metadata as m; m.version('vllm-cpu')"
     found = subprocess.run(
-        [interpreter, "-c", program], capture_output=True, timeout=_PROBE_S, check=False
-    )
+        [interpreter, "-c", program], capture_output=True, timeout=_PROBE_S, check=False,
+        env={**os.environ, **SAFE},
+    )  # fmt: skip
     return found.returncode == 0
 
 

@@ -23,6 +23,7 @@ import srl_envs
 from srl_agents.agents.players import ModelPolicy
 from srl_agents.exports.reply_server import ReplyServer
 from srl_agents.league.intervals import paired_interval
+from srl_envs.child_imports import SAFE
 from srl_envs.errors import ConfigError, ModelError
 
 PYTHON = "SRL_INSPECT_PYTHON"
@@ -75,8 +76,9 @@ def interpreter(given: str | None) -> str:
     python = given or os.environ.get(PYTHON) or sys.executable
     try:
         done = subprocess.run(
-            [python, "-c", _PROBE], capture_output=True, text=True, timeout=120, check=False
-        )
+            [python, "-c", _PROBE], capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, **SAFE},
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(
             f"{python} cannot be run ({error}); name a Python with --python."
@@ -189,6 +191,7 @@ def _environment(server: ReplyServer) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     return {
         **os.environ,
+        **SAFE,
         "PYTHONPATH": path,
         "SRL_EVAL_ADDRESS": server.address,
         "SRL_EVAL_SECRET": server.secret,

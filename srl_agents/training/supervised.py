@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from srl_agents.own_folders import remove_left
+from srl_envs.child_imports import same_imports
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, SRLError
 
 USER_ERROR = 2
@@ -51,6 +52,7 @@ class Supervised:
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._heard_s = time.monotonic()
+        self._watching: list[threading.Thread] = []
         self._deaths = 0
         self._fault: SRLError | None = None
         self._closed = False
@@ -108,6 +110,8 @@ class Supervised:
         if process is not None:
             _end(process)
             remove_left()
+        for thread in self._watching:
+            thread.join()
 
     def _launch(self) -> None:
         """Replace the process; the one before is ended."""
@@ -123,8 +127,11 @@ class Supervised:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**os.environ, **same_imports()},
             )
-        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+        watching = threading.Thread(target=self._watch, args=(self._process,), daemon=True)
+        self._watching = [*(known for known in self._watching if known.is_alive()), watching]
+        watching.start()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for a process; where nobody ended it on purpose, start the next."""

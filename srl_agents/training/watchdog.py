@@ -24,7 +24,8 @@ def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iter
     Args:
         doing: what is done inside; what ``expired`` is called with.
         deadline_s: seconds.
-        expired: is expected not to come back; see `end_process`.
+        expired: is expected not to come back; see `end_process`. What it refers to is freed by this thread:
+            the other one has ended when the inside has.
     """
     timer = threading.Timer(min(deadline_s, threading.TIMEOUT_MAX), expired, [doing])
     timer.daemon = True
@@ -33,6 +34,7 @@ def limit(doing: str, deadline_s: float, expired: Callable[[str], None]) -> Iter
         yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 def end_process(

@@ -44,7 +44,7 @@ class Answering:
         patience_s: float,
     ) -> None:
         self._listener, self._answer, self._patience_s = listener, answer, patience_s
-        self._readers: set[threading.Thread] = set()
+        self._readers: list[threading.Thread] = []
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -55,7 +55,7 @@ class Answering:
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
         self._thread.join()
         self._listener.close()
-        for reader in list(self._readers):
+        for reader in self._readers:
             reader.join()
 
     def _serve(self) -> None:
@@ -66,16 +66,14 @@ class Answering:
                 self._ends.wait(_AGAIN_S)
                 continue
             reader = threading.Thread(target=self._speak, args=(link,), daemon=True)
-            self._readers.add(reader)
+            self._readers = [known for known in self._readers if known.is_alive()]
+            self._readers.append(reader)
             reader.start()
 
     def _speak(self, link: socket.socket) -> None:
-        try:
-            with link, contextlib.suppress(OSError, ValueError):
-                link.settimeout(self._patience_s)
-                self._answer(link)
-        finally:
-            self._readers.discard(threading.current_thread())
+        with link, contextlib.suppress(OSError, ValueError):
+            link.settimeout(self._patience_s)
+            self._answer(link)
 
 
 def ask(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from srl_envs.child_imports import same_imports
 from srl_envs.core import SPLITS
 from srl_envs.registry import register, spec
 from srl_envs.testing.episodes import (
@@ -65,12 +66,8 @@ def check_subprocess(env_id: str, *, episodes: int = 2) -> None:
     here = _digests(env_id, episodes)
     job = json.dumps({"spec": asdict(spec(env_id)), "episodes": episodes})
     other_hashes = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    # This process's path as it is: the environment may be registered by a file that no package owns.
-    variables = {
-        **os.environ,
-        "PYTHONHASHSEED": other_hashes,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
+    # the environment may be registered by a file that is not installed
+    variables = {**os.environ, **same_imports(), "PYTHONHASHSEED": other_hashes}
     done = subprocess.run(
         [sys.executable, "-m", "srl_envs.testing.determinism"],
         input=job, capture_output=True, text=True, env=variables, check=False,

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from srl_envs.child_imports import same_imports
 from srl_envs.errors import ConfigError, SRLError, VectorError
 from srl_envs.vector.channel import Channel, ChannelClosedError
 from srl_envs.vector.worker import FAILED
@@ -47,11 +48,8 @@ class WorkerProcess:
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "srl_envs.vector", str(theirs.fileno())],
-                # this process's path as it is: an environment may live in a file that nobody installed
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-                },
+                # an environment may be in a file that is not installed
+                env={**os.environ, **same_imports()},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )

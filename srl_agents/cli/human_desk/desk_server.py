@@ -9,14 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from ipaddress import ip_address
-from threading import Thread
 from typing import Any
 
 from srl_agents.agents.grammar import HUMAN
 from srl_agents.cli.human_desk.desk import Desk
+from srl_agents.closing_server import ClosingServer, serving
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -48,19 +48,11 @@ def desk_server(desk: Desk, host: str, port: int) -> Iterator[str]:
         server = _Server((host, port), Handler)
     except (OSError, OverflowError) as error:
         raise ConfigError(f"{host}:{port} cannot be served: {error}") from None
-    thread = Thread(target=server.serve_forever, name="desk", daemon=True)
-    thread.start()
-    try:
+    with serving(server, "desk"):
         yield f"http://{host}:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(ClosingServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went in the middle of its question asks again; nobody need read of it."""
         if not isinstance(sys.exception(), ConnectionError):

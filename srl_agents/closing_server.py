@@ -1,0 +1,59 @@
+"""An HTTP server that ends with all of its threads, those of open connections included."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+_PATIENCE_S = 5.0
+"""For one handler whose connection was closed."""
+
+
+class ClosingServer(ThreadingHTTPServer):
+    """Closes the connections that are open at its end, and joins the threads that served them.
+
+    The standard library's server either leaves such threads behind or waits for clients that keep their
+    connection open.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._serving: dict[threading.Thread, socket.socket] = {}
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """See `socketserver.ThreadingMixIn`."""
+        thread = threading.Thread(
+            target=self.process_request_thread, args=(request, client_address), daemon=True
+        )
+        alive = {known: link for known, link in self._serving.items() if known.is_alive()}
+        self._serving = {**alive, thread: request}
+        thread.start()
+
+    def server_close(self) -> None:
+        """Close the port and the connections, and wait for their threads."""
+        super().server_close()
+        for link in self._serving.values():
+            with contextlib.suppress(OSError):  # its thread has closed it
+                link.shutdown(socket.SHUT_RDWR)
+        for thread in self._serving:
+            thread.join(_PATIENCE_S)
+        self._serving = {}
+
+
+@contextlib.contextmanager
+def serving(server: ClosingServer, name: str) -> Iterator[None]:
+    """Serve from a thread of this name until the end of the block."""
+    thread = threading.Thread(target=server.serve_forever, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
