@@ -2,8 +2,8 @@
 
     python -m benchmarks.league.accuracy [--quick] [--prototype FOLDER] [--scale 1.0] [--json FILE]
 
-Three tables: kinds of schedules; wide fields, few seeds and newcomers (`wide_fields`); and the promotion
-gate's two chances of error (`gates`). ``--quick`` takes part of the second table and a tenth of all runs.
+Two tables: kinds of schedules; and wide fields, few seeds and newcomers (`wide_fields`). ``--quick`` takes
+part of the second table and a tenth of all runs.
 
 Coverage is the share of agents whose 95 % interval holds the truth, over many populations. With
 ``--prototype`` the research prototype (a folder with ``ours.py``) fits the same results.
@@ -24,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.league import wide_fields
-from benchmarks.league.gates import KINDS, promotions
-from srl_agents.league.promotion import PromotionSettings
 from srl_agents.league.ratings import ELO_PER_NAT, Pairs, TeamResult, rate, rate_teams
 
 Floats = NDArray[np.float64]
@@ -187,8 +185,8 @@ DESIGNS: dict[str, tuple[Callable[[np.random.Generator], Any], int, bool]] = {
     "free for all, 20 agents, 600 tables of 8": (lambda g: free_for_all(20, 600, 8, g), 40, False),
     "teams of two, 12 agents, 2,000 matches": (lambda g: teams(12, 2000, g), 60, False),
 }
-FIELDS, GATES = 400, 4000
-"""Simulated fields per row of the second table, and candidates per row of the third."""
+FIELDS = 400
+"""Simulated fields per row of the second table."""
 
 
 def schedules(scale: float) -> dict[str, Any]:
@@ -229,21 +227,6 @@ def wide(scale: float, *, quick: bool) -> dict[str, Any]:
     return found
 
 
-def gate_errors(scale: float) -> dict[str, Any]:
-    """The third table, printed and returned."""
-    gate, runs, found = PromotionSettings(), max(50, round(GATES * scale)), {}
-    print(f"\n{'gate, games of a pair':22} {'alpha':>7} {'beta':>7} {'+-':>7}")
-    for kind in KINDS:
-        row = {
-            "alpha": promotions(gate, gate.elo0, kind, runs)[0],
-            "beta": 1 - promotions(gate, gate.elo1, kind, runs)[0],
-            "se": math.sqrt(gate.beta * (1 - gate.beta) / runs),
-        }
-        found[kind] = row
-        print(f"{kind:22} {row['alpha']:7.4f} {row['beta']:7.4f} {row['se']:7.4f}", flush=True)
-    return found
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -256,7 +239,6 @@ def main() -> None:
     found: dict[str, Any] = {
         **schedules(scale),
         "wide fields": wide(scale, quick=options.quick),
-        "gate": gate_errors(scale),
     }
     if options.prototype:
         found["beside the prototype"] = beside_prototype(options.prototype, 5)

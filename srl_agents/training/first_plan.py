@@ -13,7 +13,8 @@ from srl_envs.errors import ConfigError
 
 
 def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool) -> None:
-    """Say the plan's line; a run that does not fit begins only when forced.
+    """Show the plan's line and how long a promotion gate may take; a run that does not fit begins only
+    when forced.
 
     Args:
         recipe: what is to be trained here.
@@ -23,6 +24,8 @@ def plan_first(recipe: LeagueRecipe, say: Callable[[str], None], *, force: bool)
     Raises:
         ConfigError: it does not fit; says what would.
     """
+    if recipe.promotion is not None:
+        say(recipe.promotion.line)
     target = target_for(recipe.device)
     if not target.accelerator:
         return_large_blocks()

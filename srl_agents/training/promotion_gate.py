@@ -8,17 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from srl_agents.league.agent_names import lineage
+from srl_agents.league.betting import Finding, MeanTest
 from srl_agents.league.intervals import Floats
 from srl_agents.league.manager import League
 from srl_agents.league.points import mean_points, points_alone
-from srl_agents.league.promotion import (
-    PromotionSettings,
-    Verdict,
-    anchor_change,
-    half_difference,
-    loses_to_anchors,
-    sequential_test,
-)
+from srl_agents.league.promotion import PromotionSettings, half_difference
 from srl_agents.records import Episode, MatchSpec, label_of
 
 Play = Callable[[str, Sequence[MatchSpec]], list[Episode]]
@@ -47,57 +41,67 @@ class PromotionGate:
         candidate, best = self.league.live(learner), self.league.best[learner]
         if candidate == best:
             return False, f"{label_of(candidate)} is the best already"
-        verdict = self._against_best(learner, candidate, best)
-        against = f"{label_of(candidate)} against {label_of(best)}: {verdict.pairs} pairs, "
-        if verdict.decision != "promote":
+        test = self.settings.against_best
+        found = self._ask(
+            test,
+            self.settings.batch_pairs,
+            lambda seeds: self._batch(learner, candidate, best, seeds),
+        )
+        against = f"{label_of(candidate)} against {label_of(best)}: {found.scores} pairs, "
+        if found.answer != "above":
             return False, f"{against}not shown to be better"
         anchors = [name for name in self.anchors if name not in (candidate, best)]
         if self.settings.anchor_pairs and anchors and self.league.arenas.met_in:
-            scores, old, seeds = self._against_anchors(candidate, best, anchors)
-            change = anchor_change(scores, old, seeds)
-            if loses_to_anchors(change, self.settings):
-                return False, f"{against}better, but {change.estimate:+.2f} against the anchors"
+            held = self._ask(
+                self.settings.against_anchors,
+                self.settings.anchor_pairs,
+                lambda seeds: self._anchor_batch(candidate, best, anchors, seeds),
+            )
+            if held.answer != "above":
+                return False, (
+                    f"{against}better, but not shown to hold its points against the anchors: "
+                    f"{held.scores} pairs each"
+                )
         return True, f"{against}promoted"
 
-    def _against_best(self, learner: str, candidate: str, best: str) -> Verdict:
-        settings, scores = self.settings, np.zeros(0)
-        for first in range(0, 2 * settings.most_pairs, settings.batch_pairs):
-            scores = np.append(scores, self._batch(learner, candidate, best, first))
-            verdict = sequential_test(scores, settings)
-            if verdict.decision != "continue":
-                return verdict
-        return Verdict(decision="keep", pairs=scores.size, log_ratio=0.0)  # too many were void
+    def _ask(self, test: MeanTest, batch: int, play: Callable[[range], Floats]) -> Finding:
+        """Play batches of pairs until the test has an answer; without one, too many were void."""
+        scores = np.zeros(0)
+        found = test.find(scores)
+        for first in range(0, 2 * test.most, batch):
+            scores = np.append(scores, play(range(first, first + batch)))
+            found = test.find(scores)
+            if found.answer != "open":
+                break
+        return found
 
-    def _batch(self, learner: str, candidate: str, best: str, first: int) -> Floats:
+    def _batch(self, learner: str, candidate: str, best: str, seeds: range) -> Floats:
         """Pair scores of some pairs, in the order of their seeds."""
         phase = f"gate: {label_of(candidate)} against {label_of(best)}"
-        pairs = self.settings.batch_pairs
         if not self.league.arenas.cooperative:
-            played = self._play(phase, self.league.evaluation.gate(candidate, best, first, pairs))
+            played = self._play(
+                phase, self.league.evaluation.gate(candidate, best, seeds.start, len(seeds))
+            )
             return np.array(list(self._by_seed(played, candidate, best).values()))
+        partners = self._partners(learner)
         new, old = (
-            self._returns(phase, who, self._partners(learner), first, pairs, alone=True)
-            for who in (candidate, best)
+            self._returns(phase, who, partners, seeds, alone=True) for who in (candidate, best)
         )
-        common = [seed for seed in new if seed in old]
-        return half_difference(
-            np.array([new[s] for s in common]), np.array([old[s] for s in common])
-        )
+        return _on_common_seeds([(new, old)])
 
     def _returns(
         self,
         phase: str,
         who: str,
         partners: Sequence[str],
-        first: int,
-        pairs: int,
+        seeds: range,
         *,
         alone: bool = False,
     ) -> dict[int, float]:
         specs = {
             spec.match_id: spec
             for partner in partners
-            for spec in self.league.evaluation.gate(who, partner, first, pairs)
+            for spec in self.league.evaluation.gate(who, partner, seeds.start, len(seeds))
             if len(spec.seats) > 1 or (alone and who in spec.seats)
         }
         return self._by_seed(self._play(phase, list(specs.values())), who)
@@ -108,20 +112,18 @@ class PromotionGate:
         pool = [v for v in self.league.past if lineage(v) != learner and v != best]
         return pool[-PARTNERS:] or [start]
 
-    def _against_anchors(
-        self, candidate: str, best: str, anchors: Sequence[str]
-    ) -> tuple[Floats, Floats, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-        """Scores of both against every anchor on common seeds, and the seeds."""
-        pairs = self.settings.anchor_pairs
-        rows: list[tuple[float, float, int]] = []
-        for anchor in anchors:
-            new, old = (
-                self._returns(f"gate: {label_of(who)} against {anchor}", who, [anchor], 0, pairs)
+    def _anchor_batch(
+        self, candidate: str, best: str, anchors: Sequence[str], seeds: range
+    ) -> Floats:
+        """Half the difference of the two agents' points against all anchors, one score per seed."""
+        played = [
+            [
+                self._returns(f"gate: {label_of(who)} against {anchor}", who, [anchor], seeds)
                 for who in (candidate, best)
-            )
-            rows += [(new[seed], old[seed], seed) for seed in new if seed in old]
-        scores, old_scores, seeds = zip(*rows, strict=True) if rows else ((0.5,), (0.5,), (0,))
-        return np.array(scores), np.array(old_scores), np.array(seeds)
+            ]
+            for anchor in anchors
+        ]
+        return _on_common_seeds([(new, old) for new, old in played])
 
     def _by_seed(
         self, episodes: Sequence[Episode], who: str, rival: str | None = None
@@ -146,3 +148,13 @@ class PromotionGate:
             if rival is not None and {who, rival} <= own.keys():
                 points[seed].append(points_alone(own[who], own[rival]))
         return {seed: float(np.mean(values)) for seed, values in sorted(points.items())}
+
+
+def _on_common_seeds(returns: Sequence[tuple[dict[int, float], dict[int, float]]]) -> Floats:
+    """`half_difference` of seed -> points of two agents, mean over opponents, for seeds that all have."""
+    common = sorted(set.intersection(*(set(points) for pair in returns for points in pair)))
+    rows = [
+        half_difference(np.array([new[s] for s in common]), np.array([old[s] for s in common]))
+        for new, old in returns
+    ]
+    return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
