@@ -86,7 +86,11 @@ def _sandbox() -> Check:
 
     try:
         with CodeExecutor() as executor:
-            return Check(name="sandbox", good=True, told=", ".join(executor.layers))
+            lacks = [f"no {name}: {why}" for name, why in executor.missing.items()]
+            if os.getuid() != 0 and "own user per run" not in executor.layers:
+                lacks.append("no user id per run: only root can give one")
+            told = "; ".join([", ".join(executor.layers), *lacks])
+            return Check(name="sandbox", good=True, told=told)
     except SRLError as error:
         fix = "see docs/design/sandbox.md; only games without programs can be played"
         return Check(name="sandbox", good=False, told=str(error), fix=fix)

@@ -76,6 +76,7 @@ class Dispatcher:
         self._finalizer = weakref.finalize(self, _close_all, self._holder)
         self._forget()
         self.layers: tuple[str, ...] = ()
+        self.missing: dict[str, str] = {}
         self.tier = "none"
         self._connect()
 
@@ -137,6 +138,7 @@ class Dispatcher:
             with self._changed:
                 self._holder.append(server)
             self.layers = tuple(server.greeting["layers"])
+            self.missing = dict(server.greeting["missing"])
             self.tier = str(server.greeting["tier"])
             try:
                 self._accept(server.greeting)

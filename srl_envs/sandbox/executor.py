@@ -91,6 +91,11 @@ class CodeExecutor:
         return self._dispatcher.layers
 
     @property
+    def missing(self) -> dict[str, str]:
+        """Layer that this host refused -> why."""
+        return self._dispatcher.missing
+
+    @property
     def kept_apart(self) -> tuple[str, ...]:
         """What the tier in force keeps apart, as named in `srl_envs.sandbox.PROPERTIES`."""
         return kept_apart(self._dispatcher.tier, self.limits.processes)

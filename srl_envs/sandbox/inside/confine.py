@@ -13,6 +13,7 @@ import resource
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from . import (
@@ -36,6 +37,7 @@ SETUP_FAILED = 121
 _ANNOUNCEMENT = 4  # descriptor on which a program's process says that it begins
 TIERS = ("namespaces", "landlock", "seccomp", "none")
 """Strongest first. Each has the layers of those after it too, where the kernel grants them."""
+_ROOT_ALONE = "only root may read the interpreter or a package, so files are checked against root"
 _UNKNOWN_BYTES = 256 << 20
 _NO_LIMITS = wire.Request(wire.RUN, 0, 1e9, 1e9, 1 << 62, 1 << 62, 1 << 30, 1 << 30, 1 << 30)
 _NO_DESCRIPTOR = 1 << 30  # none is so high
@@ -276,7 +278,7 @@ def strongest(settings: dict[str, Any]) -> Confinement:
         return confinement
     if "landlock" in wanted:
         _prepare_landlock(confinement, view)
-    _take_identities(confinement, settings)
+    _take_identities(confinement, settings, found)
     kernel.dumpable(False)
     kernel.no_new_privileges()
     if confinement.tier == "namespaces":
@@ -292,15 +294,17 @@ def strongest(settings: dict[str, Any]) -> Confinement:
     return confinement
 
 
-def _take_identities(confinement: Confinement, settings: dict[str, Any]) -> None:
+def _take_identities(
+    confinement: Confinement, settings: dict[str, Any], found: dict[str, str]
+) -> None:
     """Find out who the runs can be; from root, leave for another user."""
     if confinement.tier == "namespaces":
         first_uid, namespaces = settings["identities"]
-        made = identities.Identities(first_uid, tuple(namespaces))
+        made = identities.Identities(first_uid, namespaces=tuple(namespaces))
         _use_identities(confinement, lambda: made)
     elif os.getuid() == 0:
         uid = identities.free_block()
-        _leave_root(confinement, uid)
+        _leave_root(confinement, uid, [os.__file__, *found.values()])
     else:
         _use_identities(confinement, identities.by_namespace)
 
@@ -352,25 +356,45 @@ def _refused(folder: str) -> bool:
     return False
 
 
-def _leave_root(confinement: Confinement, uid: int) -> None:
-    """Become a user without rights, unless that user could not read the interpreter any more."""
+def _leave_root(confinement: Confinement, uid: int, needed: Sequence[str]) -> None:
+    """Become a user without rights.
 
-    def leave() -> bool:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        with open(os.__file__, "rb"):
-            return True
+    Where that user may not read the interpreter, as below a home of root, the kernel goes on to check
+    files against root: Landlock, where present, says which of them can be read.
 
-    refusal = entrance.rehearsal(leave)
-    if refusal:
+    Args:
+        confinement: gets the layer, or why it is missing.
+        uid: the user.
+        needed: files and folders that programs read.
+    """
+    for files_as_root in (False, True):
+        refusal = entrance.rehearsal(partial(_leave, uid, needed, files_as_root))
+        if not refusal:
+            break
+    else:
         confinement.missing["own user"] = refusal
         return
-    kernel.keep_capabilities()
-    leave()
-    kernel.Dropping(but_users=True)()
+    _leave(uid, needed, files_as_root)
     confinement.layers.append("own user")
-    _use_identities(confinement, lambda: identities.Identities(uid + 1))
+    if files_as_root:
+        confinement.missing["own files"] = _ROOT_ALONE
+    made = identities.Identities(uid + 1, files_as_root)
+    _use_identities(confinement, lambda: made)
+
+
+def _leave(uid: int, needed: Sequence[str], files_as_root: bool) -> bool:
+    kernel.keep_capabilities()
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    kernel.Dropping(but_users=True)()
+    if files_as_root:
+        kernel.open_files_as(0)
+    for (
+        path
+    ) in needed:  # not `os.access`, which does not ask for the user that files are checked by
+        os.close(os.open(path, os.O_RDONLY))
+    return True
 
 
 def _install_seccomp(confinement: Confinement, found: dict[str, str]) -> None:

@@ -60,6 +60,7 @@ link linkat truncate fallocate utimensat utime utimes chmod fchmod fchmodat copy
 SERVER_ONLY = """
 seccomp capset landlock_create_ruleset landlock_add_rule landlock_restrict_self unshare setns
 mount umount2 mount_setattr pivot_root chroot setresuid setresgid setgroups
+setfsuid
 """.split()  # noqa: SIM905 - a word list reads better than 150 quotes
 """What only the way into confinement needs."""
 

@@ -45,6 +45,9 @@ class Identities:
 
     first_uid: int = 0
     """User id of the first slot; 0 without."""
+    files_as_root: bool = False
+    """Whether the kernel checks the files that a run opens against root: nobody else may enter the
+    folder of the interpreter."""
     namespaces: tuple[int, ...] = ()
     """Descriptors of user namespaces, one per slot; empty without."""
 
@@ -70,6 +73,8 @@ class Identities:
         if self.first_uid:
             uid = self.first_uid + slot
             os.setresuid(uid, uid, uid)
+            if self.files_as_root:
+                kernel.open_files_as(0)
         elif self.namespaces:
             kernel.join_namespace(self.namespaces[slot], kernel.CLONE_NEWUSER)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -157,6 +158,17 @@ def keep_to_serve() -> None:
 def keep_capabilities() -> None:
     """Let a change from root to another user leave the capabilities."""
     _checked(_libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0), "prctl(KEEPCAPS)")
+
+
+def open_files_as(uid: int) -> None:
+    """Let the kernel check files against this user; signals and tracing still go by the user id.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _libc.setfsuid(ctypes.c_uint(uid))
+    if _libc.setfsuid(ctypes.c_int(-1)) != uid:  # an unchanged answer is the only sign of failure
+        raise OSError(errno.EPERM, "setfsuid")
 
 
 class Dropping:

@@ -102,7 +102,7 @@ def test_this_kernel_is_given_the_tier_that_other_tools_get() -> None:
         pytest.skip("no user namespaces, or no Landlock")
     for tier in ("namespaces", "landlock", "seccomp"):
         with CodeExecutor(isolation=tier) as executor:
-            assert executor._dispatcher._holder[0].greeting["missing"].keys() <= {"own user"}
+            assert executor._dispatcher._holder[0].greeting["missing"].keys() <= {"own files"}
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

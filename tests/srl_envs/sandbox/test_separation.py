@@ -335,7 +335,7 @@ RULES = {
     "futexes": Rule((("filters.py", '    rules["futex"] = _own_futexes()\n', ""),), "seccomp"),
     "open_files": Rule((("confine.py", "null = os.open(os.devnull, os.O_RDWR)\n        for", "null = os.dup(2)\n        for"),)),
     "machine_state": Rule(numbered("sysinfo", 99, 179)),
-    "user_counts": Rule((("filters.py", "_SIGNALS = 32", "_SIGNALS = 65"),)),
+    "user_counts": Rule((("filters.py", "_SIGNALS = 32", "_SIGNALS = 65"), ("confine.py", "        _leave_root(confinement, uid, [os.__file__, *found.values()])\n", "        pass\n"))),
     "host_name": Rule((("jail.py", "    kernel.name_host(_HOST_NAME)\n", ""),), "namespaces"),
     "host_paths": Rule((("paths.py", "return PYTHON + path[len(prefix) :]", "return path"),), "namespaces"),
     "file_metadata": Rule((("jail.py", "    kernel.unmount(_OLD)\n    os.rmdir(_OLD)\n", "    kernel.mount(_OLD + '/etc', '/etc', None, kernel.MS_BIND)\n"),), "namespaces"),
