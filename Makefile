@@ -31,7 +31,7 @@ WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 # Each worker imports every file that it is given: five seconds less without those that hold no slow test.
 SLOW_FILES = $(sort $(shell grep -rl --include 'test_*.py' 'mark\.slow' tests))
 
-.PHONY: help install quickstart board test check lint types imports pytest slow vllm inspect bench clean gpu
+.PHONY: help install quickstart board test nightly check lint types imports pytest slow vllm inspect bench clean gpu
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,11 @@ board: install ## Play the published board's bots again, verify, compare (an hou
 	$(BIN)/srl leaderboard verify $(BOARD)/bundles --level L3
 	$(BIN)/srl leaderboard compare $(BOARD)/bundles --board leaderboards/published
 
-test: check slow ## Everything that CI runs
+test: check slow ## Run every check of a commit (15 minutes on two cores)
+
+PARTS ?=
+nightly: install ## Run the checks that are too long for a commit (hours; PARTS="doors long": these)
+	$(BIN)/python -m tests.nightly $(PARTS)
 
 # Types take one processor for half a minute: the tests have the other one meanwhile.
 check: install ## Format, lint, types, import contracts, fast tests

@@ -32,6 +32,26 @@ class ExampleTurn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PlayedExamplesSettings:
+    """Examples that a bot of the game plays, each in another episode of the training split."""
+
+    bot: str
+    """Name of a bot of every game of the recipe; it plays all seats."""
+    turns: int = 3
+    """Examples per game, 1 to 16; the first is an opening, later ones lie deeper in a match."""
+    seed: int = 0
+    """Of the first episode; the next ones count up."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.turns <= 16:
+            raise ConfigError(f"prompt.examples_from.turns={self.turns}: use 1 to 16.")
+        if self.bot == "held_out":
+            raise ConfigError(
+                "prompt.examples_from.bot: 'held_out' is for rating only; name another bot."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PromptSettings:
     """What a policy reads before each observation."""
 
@@ -39,6 +59,9 @@ class PromptSettings:
     """System message; the chat template's own if absent."""
     examples: tuple[ExampleTurn, ...] = ()
     """Shown as earlier turns of the chat; small models learn the form of a reply here."""
+    examples_from: PlayedExamplesSettings | None = None
+    """Further examples, before those above, that a bot plays when a recipe is read: the game's own text and a
+    legal reply, for example {bot: strong, turns: 3}. In recipes only; a run's folder holds the result."""
     template_arguments: dict[str, Any] = field(default_factory=dict)
     """Variables of the model's chat template, such as {enable_thinking: true}. What the template does not
     read is refused."""
@@ -100,7 +123,7 @@ def read_prompt(folder: Path) -> PromptSettings:
         ConfigError: the file is there and holds something else.
     """
     path = folder / PROMPT
-    return build(PromptSettings, _read(path), str(path)) if path.is_file() else NO_PROMPT
+    return _built(_read(path), path) if path.is_file() else NO_PROMPT
 
 
 def find_prompt(path: Path) -> PromptSettings:
@@ -112,9 +135,24 @@ def find_prompt(path: Path) -> PromptSettings:
     if path.is_dir():
         path = path / PROMPT if (path / PROMPT).is_file() else path / _RECIPE
     data = _read(path) if path.suffix == ".json" else read_yaml(path).get("prompt", {})
-    prompt = build(PromptSettings, data, f"prompt {path}")
+    prompt = _built(data, path)
     if prompt == NO_PROMPT:
         raise ConfigError(f"prompt {path}: it shows nothing and asks for nothing.")
+    return prompt
+
+
+def _built(data: Any, path: Path) -> PromptSettings:
+    """A prompt whose examples are texts.
+
+    Raises:
+        ConfigError: a value is wrong, or a bot has still to play the examples.
+    """
+    prompt = build(PromptSettings, data, f"prompt {path}")
+    if prompt.examples_from is not None:
+        raise ConfigError(
+            f"prompt {path}: examples_from works in recipes of `srl train` only. Name the folder of a run "
+            "of that recipe, which holds the examples."
+        )
     return prompt
 
 

@@ -45,6 +45,7 @@ from srl_agents.recipes.game_settings import (
 )
 from srl_agents.recipes.generation_settings import GenerationSettings
 from srl_agents.recipes.memory_settings import MemorySettings
+from srl_agents.recipes.played_examples import with_played
 from srl_agents.recipes.ray_settings import RaySettings
 from srl_agents.recipes.recipe_checks import check_recipe
 from srl_agents.recipes.rollout_settings import RolloutSettings
@@ -191,6 +192,7 @@ class LeagueRecipe:
         self._name_learners()
         check_recipe(self)
         self._fill_in_wrappers()
+        self._fill_in_examples()
 
     def _fill_in_wrappers(self) -> None:
         """Say each wrapper's settings whole, as games resolved them."""
@@ -202,6 +204,19 @@ class LeagueRecipe:
             object.__setattr__(self, "environments", whole)
         else:
             object.__setattr__(self, "wrappers", self.games[0].wrappers)
+
+    def _fill_in_examples(self) -> None:
+        """Replace `PromptSettings.examples_from` by the turns that bots play."""
+        prompts = [self.prompt, *(own.prompt for own in self.models.values())]
+        if all(prompt is None or prompt.examples_from is None for prompt in prompts):
+            return
+        games = self.games
+        object.__setattr__(self, "prompt", with_played(self.prompt, games))
+        models = {
+            name: own if own.prompt is None else replace(own, prompt=with_played(own.prompt, games))
+            for name, own in self.models.items()
+        }
+        object.__setattr__(self, "models", models)
 
     @property
     def games(self) -> tuple[Game, ...]:
