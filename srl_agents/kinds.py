@@ -15,8 +15,9 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar, cast
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.recovery import Reading
 from srl_envs.registry import load_entry_point
-from srl_envs.settings import build, describe
+from srl_envs.settings import build, describe, hint_for
 
 K = TypeVar("K")
 
@@ -112,14 +113,17 @@ class Section(Generic[K]):
             kind = self.kinds.find(name)
         except ConfigError as error:
             raise ConfigError(f"{place}: {self.key}: {error}") from error.__cause__
-        reads = [f.name for f in dataclasses.fields(cast("Any", kind))]
+        reading = Reading()
+        reads = [field.name for field in dataclasses.fields(cast("Any", kind))]
         for key in value:
             if key not in reads:
-                raise ConfigError(
-                    f"{place}: {self.key} {name!r} does not read {key!r}.{nearest(str(key), reads)} "
-                    f"It reads: {', '.join(reads)}."
-                )
-        return build(kind, {self.key: name, **value}, place)
+                hint = hint_for(str(key), kind) or f" It reads: {', '.join(reads)}."
+                fault = f"{place}: {self.key} {name!r} does not read {key!r}.{hint}"
+                reading.add(ConfigError(fault))
+        own = {key: given for key, given in value.items() if key in reads}
+        made = reading.rest(lambda: build(kind, {self.key: name, **own}, place))
+        reading.finish(made)
+        return cast("K", made)
 
 
 def settings_of(base: type, key: str) -> Callable[[Any], str]:

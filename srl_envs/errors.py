@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike, fsdecode
 from typing import Any
@@ -12,9 +12,56 @@ from typing import Any
 class SRLError(Exception):
     """Base of all errors that SRL raises on purpose; its text says what was given and what to do."""
 
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Texts of the separate mistakes that the error reports, one line each."""
+        return (str(self),)
+
 
 class ConfigError(SRLError, ValueError):
-    """A setting has an unknown name, a wrong type or an impossible value."""
+    """Settings have an unknown name, a wrong type or an impossible value; one argument per mistake."""
+
+    def __str__(self) -> str:
+        """One line per mistake."""
+        return "\n".join(map(str, self.args))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """See `SRLError`."""
+        return tuple(map(str, self.args))
+
+
+def within(place: str, error: SRLError) -> ConfigError:
+    """The mistakes of a part, each with its place in front."""
+    return ConfigError(*(f"{place}: {fault}" for fault in error.faults))
+
+
+def gather(*checks: Callable[[], object]) -> None:
+    """Run every check and raise their mistakes together.
+
+    Args:
+        checks: functions that raise `SRLError` where something is wrong.
+
+    Raises:
+        SRLError: the only check that failed raised it.
+        ConfigError: several failed; each mistake stands in it once.
+    """
+    errors: list[SRLError] = []
+    for check in checks:
+        try:
+            check()
+        except SRLError as error:
+            errors.append(error)
+    raise_all(errors)
+
+
+def raise_all(errors: Sequence[SRLError]) -> None:
+    """Raise a single error as it is, and several as one `ConfigError` with every distinct mistake."""
+    faults = dict.fromkeys(fault for error in errors for fault in error.faults)
+    if len(faults) == 1:
+        raise errors[0]
+    if faults:
+        raise ConfigError(*faults)
 
 
 class UnknownEnvironmentError(SRLError, LookupError):

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import functools
 import math
 import types
 import typing
+from functools import partial
 from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, runtime_checkable
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.recovery import UNREADABLE, Reading, stand_in_of
 
 T = TypeVar("T")
+
+OTHER_NAMES = "other_names"
+"""A dataclass may have a class variable of this name: a key that users write, or ``key: value``, -> the
+setting that they mean."""
 
 
 @runtime_checkable
@@ -31,7 +38,12 @@ class Converter(Protocol):
 
 
 def build(kind: type[T], data: Any, place: str) -> T:
-    """Make ``kind`` from plain values; ``place`` starts every message."""
+    """Make ``kind`` from plain values; ``place`` starts every message.
+
+    Raises:
+        ConfigError: with every mistake that the values show.
+        SRLError: the only mistake, as the dataclass raised it.
+    """
     return typing.cast("T", _convert(data, kind, place))
 
 
@@ -65,21 +77,41 @@ def _convert(value: Any, kind: Any, place: str) -> Any:
     if origin is Literal:
         return _literal(value, typing.get_args(kind), place)
     if origin is tuple:
-        item, *others = typing.get_args(kind)
-        if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{place}: expected a list, found {describe(value)}.")
-        if others != [...] and len(value) != 1 + len(others):
-            raise ConfigError(f"{place}: expected a list of {1 + len(others)}, found {len(value)}.")
-        return tuple(_convert(v, item, f"{place}[{i}]") for i, v in enumerate(value))
+        return _tuple(value, typing.get_args(kind), place)
     if origin is dict:
-        item = typing.get_args(kind)[1]
-        if not isinstance(value, dict):
-            raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
-        for key in value:
-            if not isinstance(key, str):
-                raise ConfigError(f"{place}: the key {key} is no text: write '{key}', in quotes.")
-        return {key: _convert(v, item, f"{place}.{key}") for key, v in value.items()}
+        return _dict(value, typing.get_args(kind)[1], place)
     return _scalar(value, kind, place)
+
+
+def _tuple(value: Any, kinds: tuple[Any, ...], place: str) -> tuple[Any, ...]:
+    item, *others = kinds
+    if not isinstance(value, (list, tuple)):
+        single = f" Write [{value}]." if isinstance(value, (str, int, float)) else ""
+        raise ConfigError(f"{place}: expected a list, found {describe(value)}.{single}")
+    if others != [...] and len(value) != 1 + len(others):
+        raise ConfigError(f"{place}: expected a list of {1 + len(others)}, found {len(value)}.")
+    reading = Reading()
+    found = [
+        reading.part(partial(_convert, own, item, f"{place}[{number}]"), f"[{number}]")
+        for number, own in enumerate(value)
+    ]
+    reading.finish(UNREADABLE if UNREADABLE in found else tuple(found))
+    return tuple(found)
+
+
+def _dict(value: Any, item: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigError(f"{place}: the key {key} is no text: write '{key}', in quotes.")
+    reading = Reading()
+    found = {
+        key: reading.part(partial(_convert, own, item, f"{place}.{key}"), key)
+        for key, own in value.items()
+    }
+    reading.finish(UNREADABLE if UNREADABLE in found.values() else found)
+    return found
 
 
 def _dataclass(value: Any, kind: Any, place: str) -> Any:
@@ -87,26 +119,65 @@ def _dataclass(value: Any, kind: Any, place: str) -> Any:
         raise ConfigError(f"{place}: expected `key: value` lines, found {describe(value)}.")
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {f.name: f for f in dataclasses.fields(kind)}
-    for key in value:
+    reading = Reading()
+    arguments: dict[str, Any] = {}
+    for key, own in value.items():
         if key not in fields:
-            raise ConfigError(
-                f"{place}: unknown key {key!r}.{nearest(str(key), fields)} Keys: {', '.join(fields)}."
-            )
-    missing = [
-        name
-        for name, f in fields.items()
-        if name not in value
-        and f.default is dataclasses.MISSING
-        and f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise ConfigError(f"{place}: {missing[0]!r} is missing; it has no default.")
-    arguments = {key: _convert(v, hints[key], f"{place}: {key}") for key, v in value.items()}
+            close = difflib.get_close_matches(str(key), fields, n=1)
+            reading.add(ConfigError(f"{place}: {unknown_key(key, kind)}"), *close)
+            continue
+        found = reading.part(partial(_field, own, hints[key], kind, key, place), key)
+        arguments[key] = stand_in_of(fields[key]) if found is UNREADABLE else found
+    for name, field in fields.items():
+        if name not in value and not _has_default(field):
+            error = ConfigError(f"{place}: {name!r} is missing; it has no default.")
+            reading.add(error, name)
+            arguments[name] = stand_in_of(field)
+    made = reading.make(kind, arguments, place)
+    reading.finish(made)
+    return made
+
+
+def _field(value: Any, hint: Any, kind: Any, key: str, place: str) -> Any:
+    """The value of one field; a value that the dataclass lists under `OTHER_NAMES` is answered by it."""
     try:
-        return kind(**arguments)
+        return _convert(value, hint, f"{place}: {key}")
     except ConfigError as error:
-        text = str(error)
-        raise ConfigError(text if text.startswith(place) else f"{place}: {text}") from None
+        other = getattr(kind, OTHER_NAMES, {}).get(f"{key}: {value}")
+        if other is None:
+            raise
+        raise ConfigError(f"{error} Did you mean {other!r}?") from None
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return (
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+    )
+
+
+def unknown_key(key: Any, kind: Any) -> str:
+    """What to say of a key that settings of this dataclass do not have: the one that is meant, or all."""
+    listed = f" Keys: {', '.join(_names(kind))}."
+    return f"unknown key {key!r}.{hint_for(str(key), kind) or listed}"
+
+
+def hint_for(key: str, kind: Any) -> str:
+    """`` Did you mean ...?`` for another name of a setting, a section's, or one spelled alike; else empty."""
+    fields = dataclasses.fields(kind)
+    other = getattr(kind, OTHER_NAMES, {}).get(key)
+    if other is not None:
+        return f" Did you mean {other!r}?"
+    sections = {
+        f.name: f.default_factory for f in fields if dataclasses.is_dataclass(f.default_factory)
+    }
+    within = [name for name, section in sections.items() if key in _names(section)]
+    if len(within) == 1:
+        return f" Did you mean '{within[0]}.{key}'?"
+    return nearest(key, _names(kind))
+
+
+def _names(kind: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
 
 
 def _union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:

@@ -13,6 +13,7 @@ import tyro
 
 from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
 from leaderboards.cli.progress import ProgressBar
+from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -91,6 +92,11 @@ def main(argv: list[str]) -> int:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
     entrants = [entrants_from(options.agent, protocol) for protocol in protocols]
+    first_look(
+        (entrant.source, protocol.env)
+        for protocol, wanted in zip(protocols, entrants, strict=True)
+        for entrant in wanted
+    )
     tickets = [_ticket(options.tickets, protocol) for protocol in protocols]
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []

@@ -30,6 +30,7 @@ from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt
 from srl_agents.engines.endpoint_settings import EndpointSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.providers import find_model
+from srl_agents.memory import architecture
 from srl_agents.models.prompt import Example, Prompt
 from srl_agents.records import WeightVersion
 from srl_envs import spec
@@ -215,18 +216,29 @@ def check_adapter(name: ModelName) -> Shape:
     """
     folder = Path(name.adapter).expanduser()
     shape = adapter_shape(folder)
-    width, inputs = _config_number(name.model, "hidden_size"), _adapter_inputs(folder)
-    if width is not None and inputs is not None and width != inputs:
+    config, sizes = _config_of(name.model), _layer_sizes(folder)
+    reads = next((own[1] for layer, own in sizes.items() if layer.endswith("q_proj")), None)
+    width = _number(config, "hidden_size")
+    if width is not None and reads is not None and width != reads:
         raise ConfigError(
-            f"{folder} is an adapter of another model: it reads {inputs} values per token, and "
+            f"{folder} is an adapter of another model: it reads {reads} values per token, and "
             f"{name.model} has {width}. Name the model that it was trained on."
         )
-    blocks, deepest = _config_number(name.model, "num_hidden_layers"), _deepest_block(folder)
+    blocks, deepest = _number(config, "num_hidden_layers"), _deepest_block(sizes)
     if blocks is not None and deepest >= blocks:
         raise ConfigError(
             f"{folder} is an adapter of another model: it changes block {deepest + 1}, and {name.model} has "
             f"{blocks}. Name the model that it was trained on."
         )
+    for layer, own in sizes.items():
+        part = layer.rpartition(".")[2]
+        size = _linear(config).get(part, own)
+        if own != size:
+            raise ConfigError(
+                f"{folder} is an adapter of another model: its {part} has {own[1]} inputs and {own[0]} "
+                f"outputs, and that of {name.model} has {size[1]} and {size[0]}. Name the model that it was "
+                "trained on."
+            )
     return shape
 
 
@@ -413,27 +425,37 @@ def _prompt_of(name: ModelName | EndpointName, folder: Path | None) -> PromptSet
     return NO_PROMPT if folder is None else read_prompt(folder)
 
 
-def _config_number(model: str, key: str) -> int | None:
-    """A number of the configuration of a model that is on this machine already; None where it is unknown."""
+def _config_of(model: str) -> Mapping[str, Any]:
+    """The configuration of a model's decoder, from this machine or as SRL ships it; empty if it is unknown."""
     from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
 
     folder = catalog.local_folder(model)
     try:
         config = json.loads(((folder or Path()) / "config.json").read_text())
-        return int(config.get("text_config", config)[key])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError):
+        config = architecture.published_config(model)
+    found = config.get("text_config", config) if isinstance(config, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(config: Mapping[str, Any], key: str) -> int | None:
+    try:
+        return int(config[key])
+    except (KeyError, TypeError, ValueError):
         return None
 
 
-def _adapter_inputs(folder: Path) -> int | None:
-    """Values per token that an adapter's attention reads; None where the file does not say."""
-    layers = _first_factors(folder)
-    return next((inputs for layer, inputs in layers.items() if layer.endswith("q_proj")), None)
+def _linear(config: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
+    """(outputs, inputs) of a block's linear layers by name; empty for decoders of an unknown kind."""
+    try:
+        return architecture.from_config("", config).linear()
+    except ConfigError:
+        return {}
 
 
-def _deepest_block(folder: Path) -> int:
+def _deepest_block(layers: Iterable[str]) -> int:
     """Number of the last block that an adapter has factors in; -1 where none has a number."""
-    found = (re.search(r"\.layers\.(\d+)\.", layer) for layer in _first_factors(folder))
+    found = (re.search(r"\.layers\.(\d+)\.", layer) for layer in layers)
     return max((int(match[1]) for match in found if match), default=-1)
 
 
@@ -443,27 +465,29 @@ def adapter_layers(folder: Path) -> tuple[str, ...]:
     Raises:
         UnknownPolicyError: the folder holds no adapter, or its file cannot be read.
     """
-    return tuple(_first_factors(folder))
+    return tuple(_layer_sizes(folder))
 
 
-def _first_factors(folder: Path) -> dict[str, int]:
-    """Layer -> values per token that its first factor reads."""
+def _layer_sizes(folder: Path) -> dict[str, tuple[int, int]]:
+    """Layer -> (outputs, inputs) of what its two factors are added to."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
-    ending = ".lora_A.weight"
+    first, second = ".lora_A.weight", ".lora_B.weight"
     try:
         with safe_open(folder / _WEIGHTS, framework="numpy") as file:
-            return {
-                key.removesuffix(ending): int(file.get_slice(key).get_shape()[1])
-                for key in file.keys()  # noqa: SIM118
-                if key.endswith(ending)
-            }
+            shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise UnknownPolicyError(
             f"{folder} is no adapter folder; it must hold {_CONFIG} and {_WEIGHTS}."
         ) from None
     except (SafetensorError, OSError) as error:
         raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
+    layers = [key.removesuffix(first) for key in shapes if key.endswith(first)]
+    return {
+        layer: (int(shapes[layer + second][0]), int(shapes[layer + first][1]))
+        for layer in layers
+        if layer + second in shapes
+    }
 
 
 def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
 from srl_agents.recipes.loading import find_recipe
 from srl_agents.recipes.population_settings import PopulationRecipe
@@ -67,6 +68,7 @@ def run(argv: list[str]) -> int:
     recipe = read_recipe(path, overrides, rows=options.data)
     folder = options.out or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
     if isinstance(recipe, PopulationRecipe):
+        first_look((agent.agent, recipe.env) for agent in recipe.agents)
         return play(recipe, folder)
 
     from srl_agents.cli.train import TrainOptions, train

@@ -73,8 +73,9 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
         warnings.showwarning = lambda message, *_args, **_kwargs: say(f"warning: {message}")
         try:
             return int(entry.load()(arguments) or 0)
-        except SRLError as error:  # the user's to fix: one line, no traceback
-            say(error)
+        except SRLError as error:  # the user's to fix: one line per mistake, no traceback
+            for fault in error.faults:
+                say(fault)
             return USER_ERROR
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]

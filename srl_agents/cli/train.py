@@ -18,7 +18,8 @@ from srl_agents.cli.command_line import read_options
 from srl_agents.own_folders import remove_left
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
 from srl_agents.whole_import import whole_import
-from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault
+from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault, gather
+from srl_envs.recovery import FaultySettings
 
 if TYPE_CHECKING:
     from srl_agents.recipes.settings import LeagueRecipe
@@ -89,19 +90,18 @@ def train(options: TrainOptions) -> int:
     from safetensors import SafetensorError
 
     from srl_agents.recipes.fault_kinds import NOTHING_LEARNED, STOPPED
-    from srl_agents.training.init_adapters import check_init_adapters
+    from srl_agents.training.first_checks import look_at
     from srl_agents.training.recorded_games import WARM_START, recorded_games
     from srl_agents.training.run_folder import check_folder
     from srl_agents.transports.machine_memory import remove_left_memory
 
     if options.profile:  # read when torch is loaded: else its profiler writes into the progress
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    recipe, resumed = _read(options)
+    recipe, resumed = _read_all(options)
     if options.dry_run:
         return try_out(recipe)
     folder = options.out or resumed or Path("runs") / f"{recipe.name}-seed{recipe.seed}"
-    check_folder(recipe, folder)
-    check_init_adapters(recipe, folder)
+    gather(partial(check_folder, recipe, folder), partial(look_at, recipe, folder))
     if not (folder / WARM_START).is_dir():
         recorded_games(recipe)
     remove_left()
@@ -178,6 +178,24 @@ def _train_on_cluster(recipe: LeagueRecipe, folder: Path, options: TrainOptions)
             force=options.force,
             trace_one=options.profile,
         )
+
+
+def _read_all(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:
+    """`_read`; a recipe with mistakes is refused together with what its files and addresses show.
+
+    Raises:
+        ConfigError: with every mistake.
+    """
+    from srl_agents.recipes.settings import LeagueRecipe
+    from srl_agents.training.first_checks import look_at
+
+    try:
+        return _read(options)
+    except FaultySettings as error:
+        if isinstance(error.repaired, LeagueRecipe) and not options.dry_run:
+            folder = options.out or Path(options.recipe)
+            raise error.joined(partial(look_at, error.repaired, folder)) from None
+        raise
 
 
 def _read(options: TrainOptions) -> tuple[LeagueRecipe, Path | None]:

@@ -59,6 +59,11 @@ class EngineSettings(ABC):
     kind: str
     """Name of the engine, or its ``package.module:Class``."""
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of servers that must run before it is made."""
+        return ()
+
     @abstractmethod
     def make_engine(self, site: EngineSite) -> Engine:
         """The engine of one run; whoever asks for it closes it.

@@ -94,6 +94,11 @@ class VLLMSettings(EngineSettings):
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(f"url={url!r}: give an address such as http://127.0.0.1:8000.")
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """See `EngineSettings`."""
+        return (self.url, *self.urls) if self.url else ()
+
     def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""
         require_room(self.max_versions, least)

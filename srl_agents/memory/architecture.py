@@ -179,9 +179,15 @@ def shipped() -> dict[str, dict[str, Any]]:
     }
 
 
-def published(name: str) -> Architecture | None:
-    """A shipped architecture by its name or by a hub id, without regard to case; None if there is none."""
+def published_config(name: str) -> dict[str, Any] | None:
+    """What SRL ships of a model's ``config.json``, by its name or by a hub id, without regard to case."""
     for stem, entry in shipped().items():
         if name.lower() in (stem, *(hub_id.lower() for hub_id in entry["ids"])):
-            return from_config(stem, entry["config"])
+            return {**entry["config"], "name": stem}
     return None
+
+
+def published(name: str) -> Architecture | None:
+    """A shipped architecture by its name or by a hub id, without regard to case; None if there is none."""
+    config = published_config(name)
+    return None if config is None else from_config(config["name"], config)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.agents.resolver import require_model
 from srl_agents.engines.settings import ENGINE, EngineSettings
 from srl_agents.league.settings import require
 from srl_agents.memory.placements import Placement, PlacementFacts
+from srl_agents.recipes import other_names
 from srl_agents.trainers.algorithms import TRAINING, AlgorithmSettings
 from srl_agents.transports.settings import DRIVER
 from srl_envs.errors import ConfigError
+from srl_envs.recovery import STAND_IN
 from srl_envs.settings import describe
 
 Parameters = Literal["lora", "full"]
@@ -62,6 +65,7 @@ NAMED = Named()
 class LoRASettings:
     """Shape of every learner's adapter. Source: arXiv:2106.09685."""
 
+    other_names: ClassVar[Mapping[str, str]] = other_names.LORA
     rank: int = 8
     """Rows of the first factor and columns of the second; a layer of M inputs and N outputs gets
     rank * (M + N) weights."""
@@ -102,7 +106,8 @@ class FullSettings:
 class ModelSettings:
     """One base of several; what is absent here is as the recipe says."""
 
-    model: str
+    other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
+    model: str = field(metadata={STAND_IN: "tiny"})
     """``tiny``, ``smollm2-135m``, a hub id, or a folder."""
     learners: int | tuple[str, ...] = 1
     """Names of those that learn on this base, or how many, called NAME_1, NAME_2, ... by the section's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ import yaml
 
 from srl_agents.recipes.named_rows import give_files
 from srl_agents.yaml_files import find_yaml, read_yaml
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, gather
 from srl_envs.settings import build
 
 T = TypeVar("T")
@@ -42,13 +43,17 @@ def load(
         rows: folder with the files of collections that it calls by name; see `give_files`.
 
     Raises:
-        ConfigError: the file does not parse, a key, type or value is wrong, or a collection has no file.
+        ConfigError: the file does not parse, or with every key, type and value that is wrong and every
+            collection that has no file.
     """
     data = read_yaml(path)
-    for text in overrides:
-        _override(data, text)
-    give_files(data, rows)
-    return build(kind, data, path.name)
+    found: list[T] = []
+    gather(
+        *(partial(_override, data, text) for text in overrides),
+        partial(give_files, data, rows),
+        lambda: found.append(build(kind, data, path.name)),
+    )
+    return found[0]
 
 
 def _override(data: dict[str, Any], text: str) -> None:

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from srl_agents.agents.grammar import EndpointName, ModelName, parse
-from srl_agents.agents.resolver import known_name, require_model
+from srl_agents.agents.resolver import require_model
 from srl_agents.credit.estimators import ESTIMATORS
-from srl_agents.engines.providers import find_model
 from srl_agents.league.arenas import Arenas
 from srl_agents.league.settings import require
 from srl_agents.models.installed import require_installed
 from srl_agents.recipes.activation import check_activation
 from srl_agents.recipes.base_settings import NAME, is_name
 from srl_agents.recipes.game_settings import Game, arenas_of, check_games
+from srl_agents.recipes.opponent_checks import (
+    check_agents,
+    check_anybody_met,
+    check_budgets,
+    trained_games,
+)
 from srl_agents.trainers.algorithms import Plan
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, gather, within
 
 if TYPE_CHECKING:
     from srl_agents.recipes.base_settings import Base
-    from srl_agents.recipes.generation_settings import GenerationSettings
     from srl_agents.recipes.settings import LeagueRecipe
 
 
 def check_recipe(recipe: LeagueRecipe) -> None:
-    """Refuse what cannot be trained as it stands.
+    """Refuse what cannot be trained as it stands, with every mistake at once.
 
     Raises:
-        ConfigError: a value, or what two sections would do together.
-        UnknownPolicyError: a model or an agent that nobody knows.
+        ConfigError: values, or what sections would do together.
+        UnknownPolicyError: a model or an agent that does not exist.
     """
+    checks = (
+        *(_check_numbers, _check_reward_model, _check_first_adapters, _check_bases, _check_devices),
+        *(_check_coordination, _check_pairs, _check_sharing, _check_names),
+        *(_check_mains, _check_exploiters, _check_several, _check_generation),
+        *(_check_games, _check_seats, _check_curriculum, _check_gate, _check_warm_start),
+        *(_check_scale, check_agents, check_anybody_met, check_budgets),
+    )
+    gather(*(partial(check, recipe) for check in checks))
+
+
+def _check_numbers(recipe: LeagueRecipe) -> None:
     require(recipe.seed >= 0, f"seed={recipe.seed}: use 0 or more.")
     for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
         value = getattr(recipe, name)
@@ -38,32 +53,43 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         recipe.keep_best_checkpoints >= 0,
         f"keep_best_checkpoints={recipe.keep_best_checkpoints}: use 0 or more.",
     )
+    require(is_name(recipe.name), f"name={recipe.name!r}: use {NAME}; it becomes a folder.")
+
+
+def _check_reward_model(recipe: LeagueRecipe) -> None:
     require(
         recipe.reward_model is None or "reward_model" not in recipe.learners,
         "learners: with a reward_model none may be called 'reward_model', as it is in checkpoints.",
     )
-    require(is_name(recipe.name), f"name={recipe.name!r}: use {NAME}; it becomes a folder.")
     if recipe.reward_model is not None and recipe.reward_model.model is not None:
         require_model(recipe.reward_model.model)
-    _check_environments(recipe)
-    _check_first_adapters(recipe)
-    for base in recipe.bases:
-        _check_base(recipe, base)
+
+
+def _check_bases(recipe: LeagueRecipe) -> None:
+    gather(*(partial(_check_base, recipe, base) for base in recipe.bases))
+
+
+def _check_devices(recipe: LeagueRecipe) -> None:
     devices = dict.fromkeys(base.device for base in recipe.bases if base.device != "auto")
     require(
         recipe.memory.budget_gib is None or len(devices) < 2,
         f"memory.budget_gib: bases are on {', '.join(devices)}, and a budget is of one device. Give them "
         "one, or leave out budget_gib.",
     )
-    _check_coordination(recipe)
-    _check_pairs(recipe)
-    if recipe.sharing is not None:
-        require(len(recipe.learners) > 1, "sharing: one learner has nobody to share with.")
-        require(
-            not recipe.coordination.stays_equal,
-            f"sharing: learners of coordination kind {recipe.coordination.kind!r} are equal for ever, "
-            "and have nothing to show each other; leave out one of the two.",
-        )
+
+
+def _check_sharing(recipe: LeagueRecipe) -> None:
+    if recipe.sharing is None:
+        return
+    require(len(recipe.learners) > 1, "sharing: one learner has no other to share with.")
+    require(
+        not recipe.coordination.stays_equal,
+        f"sharing: learners of coordination kind {recipe.coordination.kind!r} are equal for ever, "
+        "and have nothing to show each other; leave out one of the two.",
+    )
+
+
+def _check_names(recipe: LeagueRecipe) -> None:
     both = sorted({base.name for base in recipe.bases} & set(recipe.learners))
     require(
         not both,
@@ -71,154 +97,74 @@ def check_recipe(recipe: LeagueRecipe) -> None:
     )
     unknown = [name for name in recipe.roles if name not in recipe.learners]
     require(not unknown, f"roles: {unknown} are no learners; there are {recipe.learners}.")
+
+
+def _check_mains(recipe: LeagueRecipe) -> None:
     require(
-        any(recipe.roles.get(name, "main") == "main" for name in recipe.learners),
+        bool(_mains(recipe)),
         f"roles={recipe.roles}: exploiters need a main to exploit; leave one learner without role.",
     )
+
+
+def _check_exploiters(recipe: LeagueRecipe) -> None:
     require(
         not recipe.coordination.starts_alike or set(recipe.roles.values()) <= {"main"},
         f"roles={recipe.roles}: exploiters play against a main and start again from their first "
         f"weights; coordination kind {recipe.coordination.kind!r} would mix the two. Leave out one.",
     )
-    _check_several(recipe)
-    if recipe.generation is not None:
-        _check_generation(recipe, recipe.generation)
 
 
-def _check_environments(recipe: LeagueRecipe) -> None:
-    """Unknown ids, options and bots are found here, before anything is loaded."""
-    require(
-        bool(recipe.env) != bool(recipe.environments),
-        "env, environments: name one game as `env`, or several under `environments`.",
-    )
+def _mains(recipe: LeagueRecipe) -> list[str]:
+    return [name for name in recipe.learners if recipe.roles.get(name, "main") == "main"]
+
+
+def _check_games(recipe: LeagueRecipe) -> None:
+    """Unknown ids, options and bots, and games that do not go together."""
     if recipe.environments:
         for name in ("env_options", "wrappers", "teams"):
             require(
                 not getattr(recipe, name),
                 f"{name}: with `environments` each of them has its own {name}; leave it out here.",
             )
-    games = recipe.games
-    check_games(games)
+    check_games(recipe.games)
+    Arenas(arenas_of(recipe.games))  # refuses two games that cannot be told apart
+
+
+def _check_curriculum(recipe: LeagueRecipe) -> None:
     require(
-        not recipe.seats or not recipe.environments,
-        "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
-    )
-    _check_seats(recipe, games[0])
-    Arenas(arenas_of(games))  # refuses two games that cannot be told apart
-    require(
-        not recipe.curriculum.needs_levels or any(len(game.levels) > 1 for game in games),
+        not recipe.curriculum.needs_levels or any(len(game.levels) > 1 for game in recipe.games),
         f"curriculum.kind={recipe.curriculum.kind!r} moves between levels, and no game has two; give one "
         "of `environments` its `levels`.",
     )
-    trained = [game for game in games if game.weight > 0]
+
+
+def _check_gate(recipe: LeagueRecipe) -> None:
+    trained = trained_games(recipe)
     together = {game.mode == "cooperative" for game in trained if game.seats > 1}
     require(
         recipe.promotion is None or len(together) < 2,
         "promotion: a gate adds up games that are all cooperative, or none; "
         f"{', '.join(game.name for game in trained)} are both.",
     )
+
+
+def _check_warm_start(recipe: LeagueRecipe) -> None:
     if recipe.warm_start is not None:
-        for game in trained:
+        for game in trained_games(recipe):
             game.check_bots("warm_start.bots", recipe.warm_start.bots)
-    for game in games:
+
+
+def _check_scale(recipe: LeagueRecipe) -> None:
+    for game in recipe.games:
         require(
             not recipe.scale_advantages or ESTIMATORS.find(game.credit.estimator).has_groups,
             f"scale_advantages: estimator {game.credit.estimator!r} has no groups to scale by; "
             "use credit.normalise instead.",
         )
-    for name in recipe.guests:
-        require(
-            name not in {base.name for base in recipe.bases},
-            f"agents: {name!r} is what learners start as, and is met as such.",
-        )
-        for game in games:
-            known_name(name, game.env_id)
-    unpinned = [
-        name
-        for name in recipe.opponents.pinned
-        if name not in recipe.guests or isinstance(parse(name), EndpointName)
-    ]
-    require(
-        not unpinned,
-        f"opponents.pinned: {', '.join(map(repr, unpinned))}: only models and adapters of opponents.agents "
-        "or evaluation.agents can be held to their weights.",
-    )
-    _check_pinned_adapters(recipe)
-    _check_anybody_met(recipe, trained)
-    _check_budgets(recipe)
-
-
-def _check_pinned_adapters(recipe: LeagueRecipe) -> None:
-    """Hashes of adapters are those of agents that have one."""
-    for text, pinned in recipe.opponents.pinned.items():
-        name = parse(text)
-        has = isinstance(name, ModelName) and bool(name.adapter)
-        require(
-            has == (pinned.adapter is not None),
-            f"opponents.pinned: {text!r} {'is an' if has else 'has no'} adapter: "
-            + ("give" if has else "leave out")
-            + " adapter and lora.",
-        )
-
-
-def _check_anybody_met(recipe: LeagueRecipe, trained: list[Game]) -> None:
-    """Whoever is met in training needs a game of several seats."""
-    if any(game.seats > 1 for game in trained):
-        return
-    games = ", ".join(game.name for game in trained)
-    roles = [name for name, role in recipe.roles.items() if role != "main"]
-    for section, names in (
-        ("roles", roles),
-        ("opponents.agents", list(recipe.opponents.agents)),
-        ("opponents.bots", list(recipe.opponents.bots)),
-    ):
-        require(
-            not names,
-            f"{section}: {', '.join(names)}: nobody meets others in training, because {games} "
-            "has one seat. Leave them out, or train in a game with more seats.",
-        )
-
-
-def _check_budgets(recipe: LeagueRecipe) -> None:
-    """Every endpoint has a budget that lets it be met, in training or in a look, and nobody else has one."""
-    budgets = recipe.opponents.budgets
-    served = [text for text in recipe.guests if isinstance(parse(text), EndpointName)]
-    strangers = [text for text in budgets if text not in served]
-    require(
-        not strangers,
-        f"opponents.budgets: {strangers} are no endpoints of opponents.agents or evaluation.agents, and cost "
-        "nothing; leave them out.",
-    )
-    for text in served:
-        require(
-            text in budgets,
-            f"agents: {text!r} is an endpoint without a budget, and a run asks thousands of times. Say "
-            f"how often, `opponents: {{budgets: {{{text!r}: {{requests: 1000}}}}}}`, and with `cost` for how "
-            "much.",
-        )
-        budget, endpoint = budgets[text], parse(text)
-        require(
-            budget.cost is None
-            or not isinstance(endpoint, EndpointName)
-            or find_model(endpoint.url, endpoint.model).price is not None,
-            f"opponents.budgets: {text!r}: what it costs is not known. Name a price file in the "
-            "providers file (docs/guides/endpoints.md), or leave out cost.",
-        )
-        trains = text in recipe.opponents.agents
-        attempts = recipe.rollout.group_size if trains else 1
-        games = [game for game in recipe.games if game.weight > 0 or not trains]
-        shortest = min(games, key=lambda game: game.most_replies * (game.seats - 1))
-        least = attempts * shortest.most_replies * (shortest.seats - 1)
-        require(
-            budget.requests >= least,
-            f"opponents.budgets: {text!r}: requests={budget.requests} would never be asked: {attempts} "
-            f"attempts at one start state of {shortest.name} may ask {least} times. Use {least} or more.",
-        )
 
 
 def _check_base(recipe: LeagueRecipe, base: Base) -> None:
     """What the rest of the recipe asks of every base."""
-    within = f"models.{base.name}: " if recipe.models else ""
     try:
         for game in recipe.games:
             base.training.check(_plan(recipe, base, game))
@@ -260,7 +206,7 @@ def _check_base(recipe: LeagueRecipe, base: Base) -> None:
         if base.lora.activation == "reply":
             check_activation(base, recipe)
     except ConfigError as error:
-        raise ConfigError(f"{within}{error}") from None
+        raise (within(f"models.{base.name}", error) if recipe.models else error) from None
 
 
 def _check_attention(base: Base) -> None:
@@ -389,8 +335,11 @@ def _check_thoughts(recipe: LeagueRecipe, base: Base) -> None:
     require(not unread, f"{', '.join(unread)}: there are no thoughts; set prompt.thoughts.")
 
 
-def _check_generation(recipe: LeagueRecipe, generation: GenerationSettings) -> None:
+def _check_generation(recipe: LeagueRecipe) -> None:
     """What cannot be done beside generation in another process is refused by name."""
+    generation = recipe.generation
+    if generation is None:
+        return
     here = "placement='disaggregated'" if recipe.asynchronous is None else "asynchronous"
     require(
         recipe.memory.budget_gib is None,
@@ -479,8 +428,13 @@ def _plan(recipe: LeagueRecipe, base: Base, game: Game) -> Plan:
     )
 
 
-def _check_seats(recipe: LeagueRecipe, game: Game) -> None:
+def _check_seats(recipe: LeagueRecipe) -> None:
     """Every seat of the game has a main that may hold it, and who has seats has those of a team."""
+    require(
+        not recipe.seats or not recipe.environments,
+        "seats: they are roles of one game, and `environments` names several; leave out one of the two.",
+    )
+    game = recipe.games[0]
     seats, teams = game.seats, game.teams
     strangers = [name for name in recipe.seats if name not in recipe.learners]
     require(
@@ -502,9 +456,9 @@ def _check_seats(recipe: LeagueRecipe, game: Game) -> None:
             f"seats.{name}={list(held)}: with teams={list(teams)} learners are measured in all seats of a "
             "team, and these are no whole one. Name every seat of a team, or leave out one of the two.",
         )
-    mains = [name for name in recipe.learners if recipe.roles.get(name, "main") == "main"]
+    mains = _mains(recipe)
     empty = [s for s in range(seats) if all(s not in recipe.seats.get(m, (s,)) for m in mains)]
     require(
-        not empty,
+        not empty or not mains,  # without a main `_check_mains` names the cause
         f"seats: no main may hold seat {empty} of {game.env_id}; name a learner for each seat.",
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from srl_agents.league.settings import require
+from srl_agents.recipes import other_names
 
 _MOST = 1_000_000
 """Of whatever is counted here: an update's matches are a list in memory."""
@@ -15,6 +17,7 @@ _MOST = 1_000_000
 class RolloutSettings:
     """How experience is collected for one update."""
 
+    other_names: ClassVar[Mapping[str, str]] = other_names.ROLLOUT
     start_states: int = 8
     """Start states per learner and update; each has one opponent."""
     group_size: int = 8

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from srl_agents.agents.prompt_file import PromptSettings
 from srl_agents.coordination.independent import IndependentSettings
@@ -21,6 +22,7 @@ from srl_agents.league.settings import (
 )
 from srl_agents.memory.placements import Placement, choose_placement, placement_fault
 from srl_agents.metrics.trackers import TrackerName
+from srl_agents.recipes import other_names
 from srl_agents.recipes.base_settings import (
     NAME,
     NAMED,
@@ -64,14 +66,16 @@ from srl_agents.transports.settings import (
     SharedSettings,
     TransportSettings,
 )
-from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError
+from srl_envs.errors import ConfigError, SRLError, UnknownPolicyError, raise_all, within
+from srl_envs.recovery import STAND_IN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecipe:
     """Several learners on one base or several, trained against each other, their past and bots."""
 
-    name: str
+    other_names: ClassVar[Mapping[str, str]] = other_names.RECIPE
+    name: str = field(metadata={STAND_IN: "unnamed"})
     """Names the run's folder."""
     env: str = ""
     """Registered environment id of the only game. It has no default: either this or ``environments`` is
@@ -81,7 +85,7 @@ class LeagueRecipe:
     docs/guides/several_games.md."""
     curriculum: Annotated[CurriculumSettings, CURRICULUM] = field(default_factory=FixedShares)
     """How training is shared out among games and levels; its ``kind`` says which settings it has."""
-    model: str = ""
+    model: str = field(default="", metadata={STAND_IN: "tiny"})
     """The base of all learners: ``tiny``, ``smollm2-135m``, a hub id, or a folder. It has no default: either
     this or ``models`` is there."""
     models: dict[str, ModelSettings] = field(default_factory=dict)
@@ -225,6 +229,10 @@ class LeagueRecipe:
         Raises:
             ConfigError: one of them cannot be played as the recipe wants it.
         """
+        require(
+            bool(self.env) != bool(self.environments),
+            "env, environments: name one game as `env`, or several under `environments`.",
+        )
         entries = self.environments or (
             GameSettings(
                 env=self.env,
@@ -241,16 +249,15 @@ class LeagueRecipe:
             max_new_tokens=self.rollout.max_new_tokens,
             several=bool(self.environments),
         )
-        games = []
+        games: list[Game] = []
+        errors: list[SRLError] = []
         for number, entry in enumerate(entries):
             try:
                 games.append(resolved(entry, shared))
             except SRLError as error:
-                if not self.environments:
-                    raise
-                raise ConfigError(
-                    f"environments[{number}] {entry.name or entry.env}: {error}"
-                ) from None
+                place = f"environments[{number}] {entry.name or entry.env}"
+                errors.append(within(place, error) if self.environments else error)
+        raise_all(errors)
         return tuple(games)
 
     @property
@@ -264,12 +271,14 @@ class LeagueRecipe:
             return (
                 self._base(self.model, ModelSettings(model=self.model, learners=self.learners)),
             )
-        found = []
+        found: list[Base] = []
+        errors: list[SRLError] = []
         for name, own in self.models.items():
             try:
                 found.append(self._base(name, own))
             except (ConfigError, UnknownPolicyError) as error:
-                raise ConfigError(f"models.{name}: {error}") from None
+                errors.append(within(f"models.{name}", error))
+        raise_all(errors)
         return tuple(found)
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.settings import refuse_unread
@@ -26,11 +27,35 @@ OPTIMIZERS = (
 )
 """Names of transformers' optimizers that updates are tested with or that differ in memory alone."""
 
+_OTHER_NAMES = {
+    "lr": "learning_rate",
+    "optim": "optimizer",
+    "beta": "kl_coef",
+    "epsilon": "clip_low",
+    "clip_range": "clip_low",
+    "epochs": "iterations",
+    "num_iterations": "iterations",
+    "ppo_epochs": "iterations",
+    "lr_scheduler_type": "schedule",
+    "warmup_steps": "warmup_updates",
+    "per_device_train_batch_size": "micro_batch_rows",
+    "micro_batch_size": "micro_batch_rows",
+    "bf16": "autocast",
+    "kind": "algorithm",
+    "updates": "updates, beside `training`",
+    "group_size": "rollout.group_size",
+    "num_generations": "rollout.group_size",
+    "temperature": "rollout.temperature",
+    "max_new_tokens": "rollout.max_new_tokens",
+}
+"""What these settings are called elsewhere, and settings that stand elsewhere in a recipe."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdateSettings:
     """Optimizer, schedule and memory. Names are ours; `arguments` translates them."""
 
+    other_names: ClassVar[Mapping[str, str]] = _OTHER_NAMES
     learning_rate: float = 1e-4
     """Step size of the optimizer, after warm-up."""
     optimizer: str = "adamw_torch"

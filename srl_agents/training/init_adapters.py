@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srl_agents.agents.grammar import ModelName
 from srl_agents.agents.prompt_file import read_prompt
-from srl_agents.agents.resolver import adapter_layers, check_adapter, require_plain_lora
+from srl_agents.agents.resolver import adapter_layers, adapter_shape, check_adapter
 from srl_agents.models.catalog import local_folder
 from srl_agents.recipes.base_settings import Base
 from srl_agents.recipes.plan_description import architecture_of
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.model_cards import base_of
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, gather
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.metrics import ConsoleView
@@ -44,9 +45,13 @@ def check_init_adapters(recipe: LeagueRecipe, folder: Path) -> None:
     """
     if (folder / INIT_ADAPTER).is_dir():
         return
-    for base in recipe.bases:
-        for path in dict.fromkeys(base.first_adapters.values()):
-            _check(base, path)
+    gather(
+        *(
+            partial(_check, base, path)
+            for base in recipe.bases
+            for path in dict.fromkeys(base.first_adapters.values())
+        )
+    )
 
 
 def load_init_adapters(bases: Sequence[LoadedBase], folder: Path, view: ConsoleView) -> None:
@@ -93,21 +98,21 @@ def load_init_adapters(bases: Sequence[LoadedBase], folder: Path, view: ConsoleV
 
 def _check(base: Base, path: str) -> None:
     folder, lora = Path(path).expanduser(), base.lora
+    adapter_shape(folder)  # says what is missing
+    config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
     rank, alpha = check_adapter(ModelName(model=base.model, adapter=path))
     if (rank, alpha) != (lora.rank, lora.alpha):
         raise ConfigError(
             f"init_adapter: {folder} has rank {rank} and alpha {alpha:g}, and lora says {lora.rank} and "
             f"{lora.alpha:g}. Set lora.rank={rank} and lora.alpha={alpha:g}."
         )
-    config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    require_plain_lora(folder, config)
     acts = "reply" if config.get("alora_invocation_tokens") else "start"
     if acts != lora.activation:
         raise ConfigError(
             f"init_adapter: {folder} was made with lora.activation={acts!r}, and the recipe says "
             f"{lora.activation!r}. Set lora.activation={acts!r}."
         )
-    _check_base(folder, str(config.get("base_model_name_or_path") or ""), base.model)
     _check_layers(folder, base)
 
 
