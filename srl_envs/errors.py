@@ -58,7 +58,7 @@ def gather(*checks: Callable[[], object]) -> None:
 def raise_all(errors: Sequence[SRLError]) -> None:
     """Raise a single error as it is, and several as one `ConfigError` with every distinct mistake."""
     faults = dict.fromkeys(fault for error in errors for fault in error.faults)
-    if len(faults) == 1:
+    if len(faults) == 1 or len(errors) == 1:
         raise errors[0]
     if faults:
         raise ConfigError(*faults)

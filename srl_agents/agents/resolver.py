@@ -232,8 +232,8 @@ def check_adapter(name: ModelName) -> Shape:
         )
     for layer, own in sizes.items():
         part = layer.rpartition(".")[2]
-        size = _linear(config).get(part, own)
-        if own != size:
+        size = _linear(config).get(part)
+        if size is not None and (own[1] != size[1] or own[0] not in (None, size[0])):
             raise ConfigError(
                 f"{folder} is an adapter of another model: its {part} has {own[1]} inputs and {own[0]} "
                 f"outputs, and that of {name.model} has {size[1]} and {size[0]}. Name the model that it was "
@@ -426,7 +426,7 @@ def _prompt_of(name: ModelName | EndpointName, folder: Path | None) -> PromptSet
 
 
 def _config_of(model: str) -> Mapping[str, Any]:
-    """The configuration of a model's decoder, from this machine or as SRL ships it; empty if it is unknown."""
+    """The configuration of a model's decoder, from this machine or as SRL ships it; empty if unknown."""
     from srl_agents.models import catalog  # noqa: PLC0415 - the hub's client comes with it
 
     folder = catalog.local_folder(model)
@@ -468,8 +468,8 @@ def adapter_layers(folder: Path) -> tuple[str, ...]:
     return tuple(_layer_sizes(folder))
 
 
-def _layer_sizes(folder: Path) -> dict[str, tuple[int, int]]:
-    """Layer -> (outputs, inputs) of what its two factors are added to."""
+def _layer_sizes(folder: Path) -> dict[str, tuple[int | None, int]]:
+    """Layer -> (outputs, inputs) of what its factors are added to; without a second factor no outputs."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
     first, second = ".lora_A.weight", ".lora_B.weight"
@@ -484,9 +484,11 @@ def _layer_sizes(folder: Path) -> dict[str, tuple[int, int]]:
         raise UnknownPolicyError(f"{folder / _WEIGHTS} cannot be read: {error}.") from None
     layers = [key.removesuffix(first) for key in shapes if key.endswith(first)]
     return {
-        layer: (int(shapes[layer + second][0]), int(shapes[layer + first][1]))
+        layer: (
+            int(shapes[layer + second][0]) if layer + second in shapes else None,
+            int(shapes[layer + first][1]),
+        )
         for layer in layers
-        if layer + second in shapes
     }
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, nearest
 
 T = TypeVar("T")
 _HELP = ("-h", "--help")
+_SET = "set"
+"""The option with which a command changes settings of a recipe."""
 _RULE = re.compile(r"[─-]{3,}")
 _PREFIX = re.compile(r"^Error parsing (?:\w*Options: )?")
 _NARROW, _WIDE = 4, "4000"
@@ -49,7 +52,23 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
     except SystemExit as end:
         if not end.code:
             raise
-        raise ConfigError(f"{_mistake(written.getvalue())} See `{command} --help`.") from None
+        mistake = _setting(kind, argv) or _mistake(written.getvalue())
+        raise ConfigError(f"{mistake} See `{command} --help`.") from None
+
+
+def _setting(kind: Any, argv: Sequence[str]) -> str:
+    """How to give a recipe's setting to a command that has ``--set``; empty for other mistakes."""
+    options = [field.name for field in dataclasses.fields(kind)]
+    if _SET not in options:
+        return ""
+    for place, word in enumerate(argv):
+        name, equals, value = word.removeprefix("--").partition("=")
+        plain = name.replace("-", "_")
+        if word.startswith("--") and plain not in options and not nearest(plain, options):
+            following = argv[place + 1] if place + 1 < len(argv) and not equals else value
+            given = "VALUE" if following.startswith("--") else following or "VALUE"
+            return f"no option --{name}. A recipe's setting is changed with --set {plain}={given}."
+    return ""
 
 
 def _mistake(box: str) -> str:

@@ -68,8 +68,8 @@ class ServeOptions:
     """Count the blocks that it stores and removes, on the page of --metrics-port."""
     memory_share: float = 0.85
     """Of a GPU's memory."""
-    compiled: bool = True
-    """Compile the model first; without, it starts at once and samples more slowly."""
+    no_compiled: bool = False
+    """Do not compile the model: the server starts at once and samples more slowly."""
     log: Path = Path("vllm.log")
     """File that the server's output is added to."""
     metrics_port: int | None = None
@@ -108,7 +108,7 @@ def serve(options: ServeOptions) -> int:
         cache=options.cache,
         kv_events=options.kv_events,
         memory_share=options.memory_share,
-        compiled=options.compiled,
+        compiled=not options.no_compiled,
     )
     # where no interpreter is named this ends here, before a model is fetched for nobody
     settings = replace(asked, python=asked.interpreter, model=str(catalog.resolve(options.model)))

@@ -35,16 +35,18 @@ def check_recipe(recipe: LeagueRecipe) -> None:
         UnknownPolicyError: a model or an agent that does not exist.
     """
     checks = (
-        *(_check_numbers, _check_reward_model, _check_first_adapters, _check_bases, _check_devices),
+        *(_check_reward_model, _check_first_adapters, _check_bases, _check_devices),
         *(_check_coordination, _check_pairs, _check_sharing, _check_names),
         *(_check_mains, _check_exploiters, _check_several, _check_generation),
         *(_check_games, _check_seats, _check_curriculum, _check_gate, _check_warm_start),
         *(_check_scale, check_agents, check_anybody_met, check_budgets),
     )
+    _check_numbers(recipe)
     gather(*(partial(check, recipe) for check in checks))
 
 
 def _check_numbers(recipe: LeagueRecipe) -> None:
+    """What the other checks count with."""
     require(recipe.seed >= 0, f"seed={recipe.seed}: use 0 or more.")
     for name in ("updates", "snapshot_every", "checkpoint_every", "keep_checkpoints"):
         value = getattr(recipe, name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import pkgutil
 import re
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,12 +14,13 @@ from typing import Annotated, Literal
 import pytest
 import tyro
 
-import leaderboards
-import srl_agents
+import leaderboards.cli
+import srl_agents.cli
 from leaderboards.cli.main import SUBCOMMANDS as OF_BOARDS
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.league import SUBCOMMANDS as OF_LEAGUES
 from srl_agents.cli.main import COMMAND_GROUP, main
+from srl_agents.cli.train import TrainOptions
 from srl_envs.errors import ConfigError
 
 PARENTS = ("league", "leaderboard")
@@ -109,3 +113,31 @@ def test_no_other_way_of_reading_options_is_left() -> None:
             text = path.read_text(encoding="utf-8")
             assert "argparse" not in text, path
             assert "tyro.cli(" not in text or path.name == "command_line.py", path
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["r", "--updates", "3"], "--set updates=3"),
+        (["r", "--updates=3"], "--set updates=3"),
+        (["r", "--lora.rank", "4"], "--set lora.rank=4"),
+        (["r", "--quick", "--seed", "2"], "--set quick=VALUE"),
+    ],
+)
+def test_an_option_that_is_a_setting_is_answered_with_set(argv: list[str], hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(hint)):
+        read_options(TrainOptions, command="srl train", description="", argv=argv)
+
+
+def test_no_flag_is_shown_negated_above_help_for_its_opposite() -> None:
+    """A flag that is on by default would be listed as ``--no-NAME`` with the help of ``NAME``."""
+    wrong = [
+        f"{module.name}.{name}.{field.name}"
+        for package in (srl_agents.cli, leaderboards.cli)
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for name, kind in vars(importlib.import_module(module.name)).items()
+        if name.endswith("Options") and dataclasses.is_dataclass(kind)
+        for field in dataclasses.fields(kind)
+        if field.default is True
+    ]
+    assert not wrong
