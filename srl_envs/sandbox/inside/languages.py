@@ -41,6 +41,7 @@ LANGUAGES = {
             "--max-old-space-size={memory_mib}",
             "--stack-size=3900",
             "--no-warnings",
+            "--experimental-vm-modules",  # for programs with import and export
             "--eval",
             "{driver}",
         ),

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import candidate, codec, source, stacks, suite, tester
+from . import candidate, codec, source, stacks, stream_paths, suite, tester
 
 RESULT = 3
 """Descriptor of the result, a memory file that the trusted side reads afterwards."""
@@ -48,6 +48,7 @@ def rehearse() -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     site.setquit()
     stacks.fit()
+    stream_paths.lead_to_descriptors()
     call = {"function": "solve", "args": [[1, 2.5], {"a": (1, None)}], "kwargs": {}}
     task = {"mode": "call", "program": "def solve(a, b): return [a, b, 'x']", "calls": [call]}
     for _ in range(REHEARSALS):

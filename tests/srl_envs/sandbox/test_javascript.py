@@ -86,6 +86,97 @@ def test_ways_to_define_and_to_return(executor: CodeExecutor, program: str, valu
     assert (outcome.status, outcome.value) == ("ok", value)
 
 
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [
+        ("export function solve() { return 1 }", 1),
+        ("export default function solve() { return 2 }", 2),
+        ("import fs from 'fs';\nconst solve = () => typeof fs.readFileSync", "function"),
+        ("import { sep } from 'node:path';\nexport const solve = () => sep", "/"),
+        ("import * as os from 'os';\nfunction solve() { return os.EOL }", "\n"),
+        ("const solve = () => later;\nconst later = await Promise.resolve(6);", 6),
+        ("const a = 1;\nclass Solution { solve() { return 7 } }\nexport { Solution }", 7),
+        ("export default { solve: () => 8 } // the end", 8),
+        ("async function solve() { return (await import('path')).sep }", "/"),
+        ("module.exports = function solve() { return 9 }", 9),
+        ("import assert from 'assert';\nassert.equal(1, 1);\nmodule.exports = { solve: () => 10 }", 10),
+    ],
+)  # fmt: skip
+def test_modules_with_import_and_export(executor: CodeExecutor, program: str, value: Any) -> None:
+    name = "Solution.solve" if "class Solution" in program else "solve"
+    (outcome,) = executor.run(program, [{"function": name, "args": []}])
+    assert (outcome.status, outcome.value) == ("ok", value), outcome
+
+
+def test_modules_read_input_and_print(executor: CodeExecutor) -> None:
+    program = """
+import fs, { readFileSync } from 'fs';
+import { createInterface } from 'node:readline';
+const lines = [];
+for await (const line of createInterface({ input: process.stdin })) lines.push(line);
+console.log(lines.length, readFileSync('/dev/stdin', 'utf8').length, typeof fs);
+"""
+    (outcome,) = executor.run_stdin(program, ["a\nb\n"], expected=["2 0 object"])
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import x from './other.js'", "cannot import './other.js'"),
+        ("import x from 'left-pad'; const solve = () => 1", "cannot import 'left-pad'"),
+        ("import { nothing } from 'fs'; const solve = () => 1", "nothing"),
+        ("export const solve = ;", "SyntaxError"),
+        ("const solve = ;", "SyntaxError"),
+        ("throw new Error('early'); export {}", "early"),
+        ("await Promise.reject(new TypeError('late'))", "late"),
+    ],
+)
+def test_faults_of_modules_are_named(executor: CodeExecutor, program: str, message: str) -> None:
+    outcome = call(executor, program)
+    assert outcome.status == "exception"
+    assert message in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("returned", "value"),
+    [
+        ("{ get a() { return ++n } }", {"a": 1}),
+        ("[1, { get a() { return ++n } }, 3]", [1, {"a": 1}, 3]),
+        ("new Proxy([5, 6], { get: (t, k) => k === '0' ? ++n : t[k] })", [1, 6]),
+        ("new Proxy({ a: 5 }, { get: (t, k) => k === 'a' ? ++n : t[k] })", {"a": 1}),
+        ("({ a: 5, toJSON: undefined })", {"a": 5, "toJSON": None}),
+        ("Object.defineProperty({ a: 5 }, 'toJSON', { value: () => 7 })", {"a": 5}),
+        ("Object.assign(new Number(5), { valueOf: () => 7 })", 5),
+        ("Object.assign(new String('x'), { toString: () => 'y' })", "x"),
+        ("Object.assign(new Boolean(false), { [Symbol.toPrimitive]: () => true })", False),
+        (
+            "Object.defineProperty([5, 6], Symbol.iterator, { value: function* () { yield 7 } })",
+            [5, 6],
+        ),
+        ("new (class extends Map { entries() { return [['a', 7]] } })([['a', 5]])", {"a": 5}),
+        ("new (class extends Set { *[Symbol.iterator]() { yield 7 } })([5])", {5}),
+        ("new (class extends Array { get length() { return 0 } })(5, 6)", [5, 6]),
+        ("Object.setPrototypeOf([5, 6], { map: () => [7], join: () => '7' })", [5, 6]),
+        ("new Date(0)", "1970-01-01T00:00:00.000Z"),
+        ("(JSON.stringify = () => '7', Array.prototype.join = () => '7', ['a'])", ["a"]),
+        ("(Object.keys = Object.entries = () => [['a', 7]], { a: 5 })", {"a": 5}),
+        ("(Array.from = () => [7], Array.prototype[Symbol.iterator] = function* () {}, [5])", [5]),
+        ("(Number.isSafeInteger = () => false, String.prototype.includes = () => true, 5)", 5),
+        ("(BigInt.prototype.toString = () => '7', 2n ** 70n)", 2**70),
+        ("(Buffer.from = () => null, require('fs').writeSync = () => 0, 5)", 5),
+        ("(String.prototype.replace = () => '7', RegExp.prototype.exec = () => null, 'é')", "é"),
+        ("(Map.prototype.forEach = Map.prototype.entries = () => [], new Map([[1, 5]]))", {1: 5}),
+        ("(Object.prototype.then = undefined, { a: 5 })", {"a": 5}),
+    ],
+)
+def test_a_returned_value_is_read_once_as_it_is(
+    executor: CodeExecutor, returned: str, value: Any
+) -> None:
+    outcome = call(executor, f"let n = 0; const solve = () => ({returned});")
+    assert (outcome.status, outcome.value) == ("ok", value), outcome
+
+
 def test_methods_output_and_verdicts(executor: CodeExecutor) -> None:
     program = "class Solution { twice(x) { console.log('seen', x); return 2 * x } }"
     calls = [{"function": "Solution.twice", "args": [n], "expected": 4} for n in (2, 3)]
