@@ -6,9 +6,9 @@ A run of math duel trains two coordinated learners that remember what they can: 
 weights, a shared adapter, 8-bit moments, snapshots as opponents. It is killed (SIGKILL) over and over,
 each time at a random number of stored matches and a random while later, or as soon as a checkpoint or
 snapshot is being written, so that every part of an update is hit, and continued by the same call. In
-the end the matches, the metrics of every update, all snapshots, the last checkpoint's tensors and its
-state must be those of a run that was left alone, bit for bit. Runs are forked from a process that has
-imported torch, so that a start takes a second.
+the end the matches, the metrics of every update, the requests, the transcripts, all snapshots, the last
+checkpoint's tensors and its state must be those of a run that was left alone, bit for bit. Runs are forked
+from a process that has imported torch, so that a start takes a second.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ env_options: {{difficulty: 2, problems: 1, max_retries: 0}}
 updates: {UPDATES}
 learners: [alice, bob]
 lora: {{rank: 2, alpha: 4}}
-rollout: {{start_states: 2, group_size: 4, max_new_tokens: 8}}
+rollout: {{start_states: 2, group_size: 4, max_new_tokens: 8, trace: 16}}
 opponents: {{mirror: 0.5, live: 1, past: 2}}
 training: {{learning_rate: 0.005, kl_coef: 0.02, optimizer: adamw_8bit}}
 credit: {{mode: adaptive, estimator: role_baseline, normalise: agent, importance_cap: 2}}
@@ -122,11 +122,16 @@ def left_behind(run: Path) -> dict[str, str]:
     tensors = [*sorted(run.glob("snapshots/**/*.safetensors")), *sorted(last.glob("*.safetensors"))]
     with LeagueStore(run / "league.db", mode="read") as store:
         matches = store.content_digest()
+    state = json.loads((last / "state.json").read_text())
+    del state["files"]  # lengths of lines in which are times
+    requests = (run / "requests.jsonl").read_text().splitlines()
     return {
         "matches": matches,
         "metrics": digest(metrics),
+        "requests": digest([{**json.loads(line), "timestamp": 0} for line in requests]),
+        "transcripts": _sha256(run / "transcripts.jsonl"),
         "tensors": digest([[str(p.relative_to(run)), _sha256(p)] for p in tensors]),
-        "state": _sha256(last / "state.json"),
+        "state": digest(state),
     }
 
 

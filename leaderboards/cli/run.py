@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +15,7 @@ from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
 from leaderboards.cli.progress import ProgressBar
 from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
+from srl_agents.interrupts import second_ends_at_once
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from leaderboards.protocol import Protocol
     from leaderboards.registration import Ticket
 
-INTERRUPTED = 130
 DESCRIPTION = f"""Play agents against the references of an environment's protocol.
 
 {AGENTS}
@@ -80,7 +80,11 @@ class RunOptions:
 
 
 def main(argv: list[str]) -> int:
-    """Exit code: 0 played, 2 the user has something to fix, 130 interrupted."""
+    """Exit code: 0 played, 2 the user has something to fix.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept.
+    """
     options = read_options(
         RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
     )
@@ -106,9 +110,8 @@ def main(argv: list[str]) -> int:
                 played.append(
                     _play(protocol, wanted, options, ticket=ticket, command=command, bar=bar)
                 )
-        except KeyboardInterrupt:
-            print(f"srl leaderboard run: interrupted; to go on: {command}", file=sys.stderr)
-            return INTERRUPTED
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(f"{stop or 'interrupted.'} To go on: {command}") from None
     if options.json:
         print(plain_json(played))
         return 0
@@ -154,10 +157,16 @@ def _play(
         ticket=ticket,
         order=options.order,
     )
-    with opened(run):
+    with ExitStack() as ending, opened(run):
         before = len(run.done)
         bar.told(protocol.name, before, len(run.specs))
-        run.play(lambda done, of: bar.told(protocol.name, done, of))
+        try:
+            run.play(lambda done, of: bar.told(protocol.name, done, of))
+        except KeyboardInterrupt:
+            ending.enter_context(second_ends_at_once())
+            raise KeyboardInterrupt(
+                f"interrupted; {len(run.done)} of {len(run.specs)} matches of {protocol.name} are kept."
+            ) from None
         usage = run.usage()
     return {
         "env": protocol.name,

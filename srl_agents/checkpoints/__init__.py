@@ -11,6 +11,7 @@ from srl_agents.checkpoints.folder import (
     rename_durably,
     save,
     set_aside,
+    state_of,
     step_of,
     steps,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "rename_durably",
     "save",
     "set_aside",
+    "state_of",
     "step_of",
     "steps",
 ]

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import shutil
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ _STEP = re.compile(r"step-(\d{8,})")
 _NAME = re.compile(r"[A-Za-z0-9_@.\-]+")
 _TEMPORARY = ".tmp-"
 _ASIDE = "given-up-"
+_SAVING = threading.Lock()
+"""A thread that ends a run may save while another one does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +80,24 @@ def save(
     for name in tensors:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with _SAVING:
+        folder.mkdir(parents=True, exist_ok=True)
+        final = _written(folder, step, tensors, state, score)
+        stay = {*_numbered(folder)[-keep:], *_by_score(folder)[:keep_best]}
+        for old in set(_numbered(folder)) - stay:
+            old.rename(folder / f"{_TEMPORARY}old-{old.name}")
+        _remove_temporary(folder)
+    return final
+
+
+def _written(
+    folder: Path,
+    step: int,
+    tensors: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    score: float | None,
+) -> Path:
+    """Write one checkpoint; it gets its name last."""
     _remove_temporary(folder)
     final = folder / _folder_name(step)
     work = folder / f"{_TEMPORARY}{final.name}"
@@ -102,10 +122,6 @@ def save(
         final.rename(folder / f"{_TEMPORARY}old-{final.name}")
     work.rename(final)
     _flush(folder)
-    stay = {*_numbered(folder)[-keep:], *_by_score(folder)[:keep_best]}
-    for old in set(_numbered(folder)) - stay:
-        old.rename(folder / f"{_TEMPORARY}old-{old.name}")
-    _remove_temporary(folder)
     return final
 
 
@@ -197,6 +213,12 @@ def load(path: Path) -> Checkpoint:
     return Checkpoint(
         step=manifest["step"], tensors=tensors, state=state, score=manifest.get("score")
     )
+
+
+def state_of(path: Path) -> dict[str, Any]:
+    """The state in one checkpoint that `latest` named, without its tensors."""
+    state: dict[str, Any] = json.loads((path / _STATE).read_text())
+    return state
 
 
 def _verify(path: Path) -> dict[str, Any]:

@@ -105,7 +105,13 @@ def main(argv: list[str]) -> int:
 
     python = interpreter(options.python)
     out = options.out or (Path("runs/eval") if options.run is None else options.run / "eval")
-    results = _measured(agents, plan, python, out, options)
+    try:
+        results = _measured(agents, plan, python, out, options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted. No results are written; Inspect's logs of what ended are in {out}. The same "
+            "command begins again."
+        ) from None
     rows = table(results)
     out.mkdir(parents=True, exist_ok=True)
     (out / RESULTS).write_text(plain_json({"tasks": options.tasks, "rows": rows}, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""`srl league run | status | resume | exploit | crossplay | export`: play a league, see who is strong."""
+"""`srl league run | status | resume | ...`: play a league, see who is strong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from srl_envs.errors import ConfigError, nearest
 SUBCOMMANDS = {
     "run": "train the learners of a recipe, or let its fixed agents play",
     "status": "who is how strong, and did the learners get better",
+    "rebuild": "make a damaged store anew from what is left of the run",
     "resume": "continue an interrupted run",
     "exploit": "train somebody against one frozen version, and say what it takes from it",
     "crossplay": "let the learners of several runs play each other",

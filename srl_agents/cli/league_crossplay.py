@@ -66,7 +66,12 @@ def crossplay(argv: list[str]) -> int:
         if sys.stderr.isatty():
             print(f"\r{done} of {count} matches", end="", file=sys.stderr)
 
-    found = cross_play(recipe, players, options.seeds, told)
+    try:
+        found = cross_play(recipe, players, options.seeds, told)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "interrupted. Nothing is kept; the same command begins again."
+        ) from None
     if options.plot is not None:
         options.plot.write_text(figure(found), encoding="utf-8")
     if options.json:

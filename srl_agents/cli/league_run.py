@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -98,22 +99,27 @@ def resume(argv: list[str]) -> int:
 
 
 def play(recipe: PopulationRecipe, folder: Path) -> int:
-    """Exit code: 0 all matches are in, 130 interrupted."""
+    """Exit code: 0 all matches are in.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says how to go on.
+    """
     from srl_agents.cli.league_view import PopulationView
+    from srl_agents.interrupts import second_ends_at_once
     from srl_agents.training.population_run import PopulationRun
 
-    league = PopulationRun(recipe, folder)
-    try:
-        with PopulationView(league) as view:
-            league.run(view.told)
-    except KeyboardInterrupt:
-        print(
-            "\nsrl league: interrupted. The same command, or `srl league resume "
-            f"{folder}`, continues.",
-            file=sys.stderr,
-        )
-        return 130
-    finally:
-        league.close()
+    with ExitStack() as ending:
+        league = PopulationRun(recipe, folder)
+        try:
+            with PopulationView(league) as view:
+                league.run(view.told)
+        except KeyboardInterrupt:
+            ending.enter_context(second_ends_at_once())
+            raise KeyboardInterrupt(
+                f"interrupted; {league.done} of {league.matches} matches are kept. To go on: "
+                f"srl league resume {shlex.quote(str(folder))}"
+            ) from None
+        finally:
+            league.close()
     print(f"The run is in {folder}. Its ratings:  srl league status {folder}")
     return 0

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import srl_envs
+from srl_agents.interrupts import Terminated, terminable
 from srl_agents.process_end import run_process
 from srl_envs.distribution import extra_with, install_command
 from srl_envs.errors import SRLError, file_fault, nearest
@@ -21,7 +22,7 @@ COMMAND_GROUP = "srl.commands"
 """Entry-point group; each entry is a function of the arguments that returns an exit code. It is named
 for the command, which is ``srl`` whatever the distribution is called."""
 
-USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+USER_ERROR, INTERRUPTED, PIPE_CLOSED, TERMINATED = 2, 130, 141, 143
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Errors of writing, which name no file: a full disk, a quota, a broken or a read-only one."""
 
@@ -30,15 +31,21 @@ def main(argv: list[str] | None = None) -> int:
     """Run ``srl`` with ``argv``; None: with the arguments of this process, which ends with the command.
 
     Returns:
-        0 done, 2 the user has something to fix, 130 interrupted, 141 the reader of the output left.
+        0 done, 2 the user has something to fix, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
     """
     if argv is None:
         run_process(lambda: main(sys.argv[1:]))
     with contextlib.suppress(AttributeError, ValueError):  # a test's stream, or one already used
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _dispatch(argv)
+        with terminable():
+            code = _dispatch(argv)
         sys.stdout.flush()
+    except KeyboardInterrupt as stop:
+        own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
+        told = str(stop) or "interrupted."
+        print(f"{own_line}srl {' '.join(argv[:1])}: {told}", file=sys.stderr)
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except BrokenPipeError:
         # what is still buffered would raise again when Python exits
         with contextlib.suppress(OSError, ValueError):
@@ -89,9 +96,6 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
                 raise
             say(f"{file_fault(error, 'a file')}.")
             return USER_ERROR
-        except KeyboardInterrupt:
-            say("interrupted.")
-            return INTERRUPTED
         except SystemExit as end:  # how option parsers stop, for --help and for mistakes
             return end.code if isinstance(end.code, int) else USER_ERROR if end.code else 0
 

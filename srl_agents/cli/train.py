@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Callable
@@ -113,12 +114,8 @@ def train(options: TrainOptions) -> int:
             if options.ray is None
             else (_train_on_cluster(recipe, folder, options), True)
         )
-    except KeyboardInterrupt:
-        print(
-            "\nsrl train: interrupted. The same command continues from the last checkpoint.",
-            file=sys.stderr,
-        )
-        return 130
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(_how_to_go_on(str(stop), folder, options)) from stop
     except FaultError as error:
         print(f"srl train: {error}", file=sys.stderr)
         return STOPPED
@@ -141,6 +138,30 @@ def train(options: TrainOptions) -> int:
         file=sys.stderr,
     )
     return NOTHING_LEARNED
+
+
+def _how_to_go_on(stopped: str, folder: Path, options: TrainOptions) -> str:
+    """What Ctrl-C or SIGTERM left, with the command that goes on from there.
+
+    Args:
+        stopped: what was being done and what was kept; empty before the first attempt began.
+        folder: of the run.
+        options: of the command.
+    """
+    from srl_agents.training.recorded_games import WARM_START
+    from srl_agents.training.run_folder import CHECKPOINTS, RECIPE
+
+    told = stopped or "interrupted before an update began."
+    if not (folder / RECIPE).is_file():
+        return f"{told} Nothing is kept; the same command begins again."
+    command = ["srl", "train", str(folder)]
+    for name in ("data", "ray"):
+        if (value := getattr(options, name)) is not None:
+            command += [f"--{name}", str(value)]
+    if any((folder / CHECKPOINTS).glob("step-*")):
+        return f"{told} To go on: {shlex.join(command)}"
+    warm = " Its warm start is kept." if (folder / WARM_START).is_dir() else ""
+    return f"{told}{warm} To begin again: {shlex.join(command)}"
 
 
 def _train_here(recipe: LeagueRecipe, folder: Path, options: TrainOptions) -> tuple[Outcome, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +21,10 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "file or folder cannot be opened. Give this user the right to read and write"
     " both.",
     sqlite3.SQLITE_BUSY: "another program has locked it. Close that program and try again.",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: part of it is missing or was overwritten. Restore it"
-    " from a backup, or start the run in another folder.",
-    sqlite3.SQLITE_NOTADB: "the file is no database, or its first page was overwritten. Restore it from a"
-    " backup, or start the run in another folder.",
+}
+_DAMAGE = {
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: part of it is missing or was overwritten.",
+    sqlite3.SQLITE_NOTADB: "the file is no database, or its first page was overwritten.",
 }
 
 
@@ -117,8 +118,18 @@ def readable(path: Path) -> Iterator[None]:
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise StoreError(
             f"{path} holds a row that no league wrote ({type(error).__name__}: {error}): the file is "
-            "damaged or was edited. Restore it from a backup, or start the run in another folder."
+            f"damaged or was edited. {mend(path)}"
         ) from error
+
+
+def mend(path: Path) -> str:
+    """What to do about a store that is damaged.
+
+    Args:
+        path: of the store.
+    """
+    folder = shlex.quote(str(path.parent))
+    return f"Restore it from a backup, or save what is left with: srl league rebuild {folder}"
 
 
 def end(db: sqlite3.Connection) -> None:
@@ -132,5 +143,7 @@ def end(db: sqlite3.Connection) -> None:
 
 def _told(path: Path, error: sqlite3.Error) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _DAMAGE:
+        return StoreError(f"{path}: {_DAMAGE[code]} {mend(path)} (SQLite: {error})")
     advice = _ADVICE.get(code, "it has not the tables or contents of a league store of SRL.")
     return StoreError(f"{path}: {advice} (SQLite: {error})")

@@ -241,6 +241,11 @@ class League:
 
         self.lessons.observe(lessons)
 
+    @property
+    def playing(self) -> list[str]:
+        """Ids of the versions of learners that may sit in later matches."""
+        return [*self.past, *map(str, self.versions.values())]
+
     def state(self) -> dict[str, Any]:
         """What schedules depend on, as JSON values."""
         return {

@@ -66,6 +66,16 @@ class StoreReader:
         """All versions, in the order they were added."""
         return list(self._agents())
 
+    def playing(self, ids: Iterable[str]) -> list[AgentVersion]:
+        """Versions that may sit in later matches: these, and all that never learn."""
+        return list(
+            self._agents(
+                "WHERE role IN ('anchor', 'heldout', 'frozen', 'partner')"
+                " OR agent_id IN (SELECT value FROM json_each(?))",
+                json.dumps([*ids]),
+            )
+        )
+
     def environments(self) -> list[tuple[str, dict[str, Any]]]:
         """Each (env_id, options) that has a match, sorted; plain options first."""
         rows = self._db.execute(

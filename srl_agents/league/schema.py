@@ -13,6 +13,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from srl_agents.league.database import mend
 from srl_envs.errors import StoreError
 
 APPLICATION_ID = 0x53524C4C  # "SRLL" in the file's header
@@ -121,12 +122,12 @@ def check(db: sqlite3.Connection, path: Path) -> int:
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise StoreError(f"{path} holds nothing yet; its run may just be starting.")
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreError(f"{path} is a database, but not a league store of SRL.")
+        raise StoreError(f"{path} is a database, but not a league store of SRL. {mend(path)}")
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if lost := sorted({"agent", "env", "match", "seat"} - tables):
         raise StoreError(
             f"{path} is a league store without its table {', '.join(lost)}: it was edited or is damaged."
-            " Restore it from a backup, or start the run in another folder."
+            f" {mend(path)}"
         )
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
@@ -257,15 +258,11 @@ def require_whole(db: sqlite3.Connection, path: Path, matches: int) -> None:
     """
     faults = [str(row[0]) for row in db.execute("PRAGMA quick_check(1)")]
     if faults != ["ok"]:
-        raise StoreError(
-            f"{path}: the file is damaged. Restore it from a backup, or start the run in another folder."
-            f" (SQLite: {faults[0]})"
-        )
+        raise StoreError(f"{path}: the file is damaged. {mend(path)} (SQLite: {faults[0]})")
     if (there := count_matches(db)) < matches:
         raise StoreError(
             f"{path} holds {there} matches, and {matches} were acknowledged: it was emptied, replaced by"
-            " an older copy, or copied without the -wal file beside it. Put the whole file back. To go on"
-            f" without the lost matches, delete {path.name}.lock."
+            f" an older copy, or copied without the -wal file beside it. {mend(path)}"
         )
 
 

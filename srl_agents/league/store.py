@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 
 from srl_agents.league import schema
 from srl_agents.league.agents import AgentVersion, Role
-from srl_agents.league.database import connect, end
+from srl_agents.league.database import connect, end, mend
 from srl_agents.league.reading import PLAYED, Lease, PairCount, StoreReader
 from srl_agents.league.rows import (
     check_fit,
@@ -275,7 +275,7 @@ class LeagueStore(StoreReader):
     def _lost(self) -> StoreError:
         return StoreError(
             f"{self.path} is missing or empty, and the run cannot go on without the matches that it "
-            "played. Restore the file from a backup, or start the run in another folder."
+            f"played. {mend(self.path)}"
         )
 
     def _open_to_read(self) -> sqlite3.Connection:

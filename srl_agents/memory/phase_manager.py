@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from srl_agents.metrics.sinks import read_lines
 from srl_envs.errors import MemoryLimitError
 
 TRACE = "memory.jsonl"
@@ -112,19 +111,6 @@ class PhaseManager:
         """Number of the update that is made."""
         self.peaks: dict[str, int] = {}
         """Phase -> most bytes in the last update that had it."""
-
-    def go_on_from(self, done: int) -> None:
-        """Drop from the trace what an interrupted attempt wrote of updates that are made again.
-
-        Args:
-            done: updates so far.
-        """
-        if self._trace is None or not self._trace.is_file():
-            return
-        kept = [line for line in read_lines(self._trace) if line["update"] <= done]
-        temporary = self._trace.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        temporary.replace(self._trace)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

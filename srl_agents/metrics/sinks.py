@@ -11,8 +11,10 @@ from typing import Any, Protocol
 from srl_agents.metrics.names import Record
 from srl_agents.records import plain_json
 
-METRICS = "metrics.jsonl"
-"""Its name in a run's folder."""
+METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+"""Their names in a run's folder."""
+EVENT_FILES = "events.out.tfevents.*"
+"""Pattern of the files in TensorBoard's folder; each attempt at a run has its own."""
 
 
 class Sink(Protocol):
@@ -26,19 +28,15 @@ class Sink(Protocol):
 
 
 class JSONLines:
-    """One line per update; on resume, later lines of a crashed run are cut off.
+    """One line per update.
 
     Args:
-        path: the file.
-        done: updates that the checkpoint holds; lines after them are dropped.
+        path: the file; made if absent.
     """
 
-    def __init__(self, path: Path, done: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        kept = [line for line in read_lines(path) if line["update"] <= done]
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text("".join(plain_json(line) + "\n" for line in kept))
-        temporary.replace(path)
+        path.touch()
 
     def write(self, record: Record) -> None:
         """Append the record."""
@@ -92,20 +90,17 @@ class TensorBoard:
     """Scalars for ``tensorboard --logdir``; needs the ``train`` extra.
 
     Args:
-        folder: of the event files.
-        done: updates that the checkpoint holds; TensorBoard hides later points of a crashed run.
+        folder: of the event files; a record is there when `write` returns.
     """
 
-    def __init__(self, folder: Path, done: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         # heavy, and optional; torch's SummaryWriter would be shorter, but metrics know no torch
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # noqa: PLC0415
+        from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
         from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
 
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(folder))
-        restart = SessionLog(status=SessionLog.START)
-        self._writer.add_event(Event(wall_time=time.time(), step=done + 1, session_log=restart))
 
     def write(self, record: Record) -> None:
         """One scalar per metric."""
@@ -117,6 +112,7 @@ class TensorBoard:
         self._writer.add_event(
             self._event(wall_time=time.time(), step=record.update, summary=summary)
         )
+        self._writer.flush()
 
     def close(self) -> None:
         """Flush the event file."""

@@ -56,7 +56,8 @@ class SurvivalSettings:
     """Seconds within one update."""
     hold_last_update: bool = True
     """Keep a copy of adapters and optimizers in host memory after updates that wrote no checkpoint, for a
-    stop between two checkpoints. Whole weights are never copied."""
+    stop between two checkpoints. Whole weights are never copied: a stop before an update's steps writes them
+    as they are, and Ctrl-C or SIGTERM after the first step lets the update end."""
     allow_nothing_learned: bool = False
     """A run in which nobody took a step ends like any other, and its adapters are exported."""
 

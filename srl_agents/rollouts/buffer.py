@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from srl_agents.caching.traces import Request
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts.record_lines import AddedLines, add_line, read_record
 from srl_envs.errors import StoreError, file_fault
@@ -58,6 +59,8 @@ class Played:
     lines: AddedLines
     episodes: dict[str, Episode] = field(default_factory=dict)
     """By match id."""
+    requests: dict[str, list[Request]] = field(default_factory=dict)
+    """By match id; of matches whose requests are traced."""
     rounds: list[list[float]] = field(default_factory=list)
     """[began, ended] of the times at which it was played, `time.monotonic` seconds of the machine."""
     resting: bool = True
@@ -76,7 +79,12 @@ class Played:
             self.resting = "episode" not in line
             if "episode" in line:
                 episode = read_record(Episode, line["episode"])
-                self.episodes.setdefault(episode.spec.match_id, episode)
+                name = episode.spec.match_id
+                if name not in self.episodes:
+                    self.episodes[name] = episode
+                    self.requests[name] = [
+                        read_record(Request, r) for r in line.get("requests", [])
+                    ]
         return len(self.episodes) - before
 
 
@@ -178,9 +186,15 @@ class MatchBuffer:
         """Note that an order's matches are being played from now on."""
         add_line(self._path(number, _PLAYED), {"began": now_s})
 
-    def add(self, number: int, episode: Episode, now_s: float) -> None:
-        """Keep a match that ended."""
-        line = {"ended": now_s, "episode": asdict(episode)}
+    def add(
+        self, number: int, episode: Episode, now_s: float, requests: Sequence[Request] = ()
+    ) -> None:
+        """Keep a match that ended, with its requests where they are traced."""
+        line = {
+            "ended": now_s,
+            "episode": asdict(episode),
+            "requests": [asdict(request) for request in requests],
+        }
         add_line(self._path(number, _PLAYED), line)
 
     def rest(self, number: int, now_s: float) -> None:

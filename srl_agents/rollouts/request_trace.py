@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from srl_agents.caching.blocks import block_hashes
@@ -28,7 +29,7 @@ class RequestTrace:
 
     Args:
         path: the file, ending in ``.jsonl``; what it holds stays, but for a last line that a killed process
-            left half written, and its clock goes on.
+            left half written, and its clock goes on. None: no file, for requests that `take` hands on.
         tokens_per_block: tokens that share one hash; engines share whole blocks alone.
         clock: seconds, for arrivals.
 
@@ -37,16 +38,20 @@ class RequestTrace:
     """
 
     def __init__(
-        self, path: Path, tokens_per_block: int, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path | None,
+        tokens_per_block: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if tokens_per_block < 1:
             raise ConfigError(f"trace={tokens_per_block}: use 1 token per block or more.")
         self.path, self.tokens_per_block = path, tokens_per_block
         self._clock = clock
-        before_s = 0.0
-        if _whole_lines(path):
-            before_s = read_trace(path, tokens_per_block).requests[-1].arrival_s
-        self._zero_s = clock() - before_s
+        self._last_s = 0.0
+        """Arrival of the last request in the file."""
+        if path is not None and _whole_lines(path):
+            self._last_s = read_trace(path, tokens_per_block).requests[-1].arrival_s
+        self._zero_s = 0.0 if path is None else clock() - self._last_s
         self._rows: list[Request] = []
 
     def now_s(self) -> float:
@@ -72,19 +77,57 @@ class RequestTrace:
                 blocks=block_hashes(
                     reply.prompt_ids, self.tokens_per_block, model=version, partial=True
                 ),
-                session="-".join(f"{part:x}" for part in request.key[:-1]),
+                session=_session(request.key[:-1]),
             )
         )
 
+    def take(self, match: tuple[int, ...]) -> list[Request]:
+        """The requests of one match, which are no longer in this trace.
+
+        Args:
+            match: what the keys of its requests begin with.
+
+        Returns:
+            In order of arrival, by the clock itself.
+        """
+        prefix = f"{_session(match)}-"
+        taken = [row for row in self._rows if str(row.session).startswith(prefix)]
+        self._rows = [row for row in self._rows if not str(row.session).startswith(prefix)]
+        return list(marked_ends(sorted(taken, key=lambda row: row.arrival_s)))
+
+    def append(self, rows: Sequence[Request]) -> None:
+        """Append requests that another process took from its trace; the clock is the machine's.
+
+        One that arrived before the last line was written counts as arriving then.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        if self.path is None:
+            raise ConfigError("this trace has no file.")
+        placed = [
+            replace(row, arrival_s=max(row.arrival_s - self._zero_s, self._last_s))
+            for row in sorted(rows, key=lambda row: row.arrival_s)
+        ]
+        if placed:
+            append_requests(self.path, placed)
+            self._last_s = placed[-1].arrival_s
+
     def write(self) -> None:
-        """Append what was added since the last call, in order of arrival.
+        """Append what was added since the last call, in order of arrival; without a file, drop it.
 
         Raises:
             ConfigError: the file cannot be written.
         """
         rows, self._rows = sorted(self._rows, key=lambda row: row.arrival_s), []
-        if rows:
+        if rows and self.path is not None:
             append_requests(self.path, marked_ends(rows))
+            self._last_s = rows[-1].arrival_s
+
+
+def _session(key: tuple[int, ...]) -> str:
+    """Name of what the keys of requests begin with."""
+    return "-".join(f"{part:x}" for part in key)
 
 
 def _whole_lines(path: Path) -> int:

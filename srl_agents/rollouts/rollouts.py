@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
 from srl_agents.agents.players import ModelPolicy, Policy
+from srl_agents.caching.traces import Request
 from srl_agents.engines.protocol import HalvingEngine
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts.asking import Asking, PromptTokens
@@ -18,6 +19,7 @@ from srl_agents.rollouts.exact import play_exact
 from srl_agents.rollouts.free import play_free
 from srl_agents.rollouts.match_queue import Finished, IdleEnvs, MatchQueue, Progress
 from srl_agents.rollouts.request_trace import RequestTrace
+from srl_agents.rollouts.seeds import match_key
 from srl_agents.rollouts.steps import StepPool, default_threads
 from srl_envs.errors import ConfigError, MemoryLimitError, ReplyRoomError
 
@@ -83,6 +85,7 @@ class Rollouts:
         self._steps = StepPool(
             default_threads() if step_threads is None else step_threads, step_deadline_s
         )
+        self._trace = trace
         self._asking = Asking(reply_deadline_s, trace)
         self._envs = IdleEnvs()
         self._relieve = relieve
@@ -165,6 +168,11 @@ class Rollouts:
         if not done or self._relieve is None:
             raise MemoryLimitError(told)
         self._relieve(f"{told.rstrip('.')} ({', '.join(done)})")
+
+    def take_requests(self, spec: MatchSpec) -> list[Request]:
+        """Requests of a match that is being played or has just ended; they leave the trace."""
+        key = match_key(self.root_seed, spec, self.contents)
+        return [] if self._trace is None else self._trace.take(key)
 
     def take_prompt_tokens(self) -> PromptTokens:
         """What engines read since the last call, and how much of it they had."""

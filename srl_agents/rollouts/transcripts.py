@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-from srl_agents.records import Episode
+from srl_agents.records import Episode, MatchResult, MatchSpec
+from srl_agents.rollouts.record_lines import read_record
 from srl_envs.episode import Transcript
 from srl_envs.errors import TranscriptError
 
@@ -32,7 +35,10 @@ class TranscriptLog:
     def add(self, episode: Episode, transcript: Transcript) -> None:
         """Add one match, unless our own machinery lost it."""
         if episode.valid:
-            line = json.dumps({"match_id": episode.spec.match_id, **transcript.data()})
+            match = {"spec": asdict(episode.spec), "result": asdict(episode.result())}
+            line = json.dumps(
+                {"match_id": episode.spec.match_id, "match": match, **transcript.data()}
+            )
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
@@ -47,20 +53,43 @@ def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[
     Raises:
         TranscriptError: a line is no transcript.
     """
-    if not path.is_file():
-        return {}
     found = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith("\n"):
-                break
-            try:
-                data = json.loads(line)
-                match_id = data.pop("match_id")
-                if wanted is None or match_id in wanted:
-                    found[match_id] = Transcript.from_data(data)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise TranscriptError(
-                    f"{path}, line {number} is no transcript: {type(error).__name__}: {error}"
-                ) from None
+    for number, line in _whole_lines(path):
+        try:
+            data = json.loads(line)
+            match_id = data.pop("match_id")
+            data.pop("match", None)
+            if wanted is None or match_id in wanted:
+                found[match_id] = Transcript.from_data(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TranscriptError(
+                f"{path}, line {number} is no transcript: {type(error).__name__}: {error}"
+            ) from None
     return found
+
+
+def read_results(path: Path) -> list[tuple[MatchSpec, MatchResult]]:
+    """The matches of a file of transcripts as a store has them; lines that are damaged or older are left out.
+
+    Args:
+        path: as in `read_transcripts`.
+    """
+    found = []
+    for _, line in _whole_lines(path):
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            data = json.loads(line)
+            spec = read_record(MatchSpec, data["match"]["spec"])
+            result = read_record(MatchResult, data["match"]["result"])
+            if data["match_id"] == spec.match_id == result.match_id:
+                found.append((spec, result))
+    return found
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line; none where there is no file."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith("\n"):
+                yield number, line

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -23,6 +23,9 @@ from srl_agents.training.run_folder import STORE
 from srl_agents.whole_import import whole_import
 from srl_envs.errors import StoreError
 from srl_envs.settings import build
+
+if TYPE_CHECKING:
+    from srl_agents.training.run import LeagueTraining
 
 Told = tuple[str, tuple[Any, ...]]
 """Method of a `ConsoleView`, and what it is called with."""
@@ -102,6 +105,7 @@ class FarTrainer:
     ) -> None:
         self._recipe, self._folder, self._cluster = recipe, Path(folder), cluster
         self._view = FarView()
+        self._attempt: LeagueTraining | None = None
         if Path(directory).is_dir():
             os.chdir(directory)
 
@@ -116,6 +120,17 @@ class FarTrainer:
     def told(self, heard: int, patience_s: float) -> list[Told]:
         """See `FarView.told`."""
         return self._view.told(heard, patience_s)
+
+    def stop(self) -> str:
+        """Keep the last finished update, for a caller that ends this process next.
+
+        Returns:
+            What is kept, in words; empty before the first attempt began.
+        """
+        if self._attempt is None:
+            return ""
+        supervision = whole_import("srl_agents.training.supervision")
+        return str(supervision.interrupted(self._attempt))
 
     def train(self, *, force: bool, trace_one: bool, patience_s: float) -> Outcome:
         """Begin or continue the run, and bring it to its end.
@@ -138,9 +153,17 @@ class FarTrainer:
         plan_first = whole_import("srl_agents.training.first_plan").plan_first
         plan_first(recipe, self._view.say, force=force)
         outcome: Outcome = supervision.train(
-            recipe, self._folder, self._view, trace_one=trace_one, cluster=self._cluster
+            recipe,
+            self._folder,
+            self._view,
+            trace_one=trace_one,
+            cluster=self._cluster,
+            begun=self._begun,
         )
         return outcome
+
+    def _begun(self, attempt: LeagueTraining) -> None:
+        self._attempt = attempt
 
 
 def wait_for_writer(folder: Path, patience_s: float) -> bool:

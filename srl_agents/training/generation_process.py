@@ -150,7 +150,8 @@ class Generator:
 
         def keep(episode: Episode, _: object) -> None:
             if episode.spec.match_id not in played.episodes:
-                self._buffer.add(number, episode, time.monotonic())
+                requests = self._rollouts.take_requests(episode.spec)
+                self._buffer.add(number, episode, time.monotonic(), requests)
 
         while specs := self._together(order, played.episodes):
             self._buffer.begin(number, time.monotonic())
@@ -247,7 +248,7 @@ def generate(folder: Path) -> None:
             contents=drawn_as,
             references=recipe.judges_answers,
             loop=loop,
-            trace=make_request_trace(recipe, folder),
+            trace=make_request_trace(recipe, None),
             relieve=relief(recipe, meet),
         )
         generator = Generator(

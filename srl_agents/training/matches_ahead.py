@@ -15,6 +15,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import Episode, MatchSpec, WeightUpdate
 from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder, Played, left, needed
+from srl_agents.rollouts.request_trace import RequestTrace
 from srl_agents.training.budgets import Budgets
 from srl_agents.training.supervised import Supervised
 from srl_envs.errors import ModelError
@@ -45,6 +46,7 @@ class MatchesAhead:
         settle: releases versions that the buffer no longer names.
         budgets: of those who are asked for money.
         installed: agent id -> where its weights are, of all versions that may play now.
+        trace: gets the requests of matches when they are taken; None: they are not traced.
         view: shows progress.
     """
 
@@ -59,6 +61,7 @@ class MatchesAhead:
         settle: Callable[[], object],
         budgets: Budgets,
         installed: Mapping[str, WeightUpdate],
+        trace: RequestTrace | None = None,
         view: ConsoleView,
     ) -> None:
         if recipe.generation is None:
@@ -66,7 +69,7 @@ class MatchesAhead:
         self._settings, self._recipe, self._league = recipe.generation, recipe, league
         self._buffer, self._process = buffer, process
         self._open_update, self._settle, self._budgets = open_update, settle, budgets
-        self._installed, self._view = installed, view
+        self._installed, self._trace, self._view = installed, trace, view
         self._readers: dict[int, Played] = {}
         self._kept: set[int] = set()
         """Orders of this run that are certain to be playable."""
@@ -103,6 +106,10 @@ class MatchesAhead:
         later = [known for known in self._buffer.numbers() if known > number]
         metrics["queued"] = float(sum(len(self._reader(known).episodes) for known in later))
         self._worked_since_s = ended_s
+        if self._trace is not None:
+            self._trace.append(
+                [row for spec in chosen for row in played.requests.get(spec.match_id, [])]
+            )
         return Taken(
             episodes=[played.episodes[spec.match_id] for spec in chosen],
             players=order.players,

@@ -515,6 +515,7 @@ def _ahead(
         settle=settle,
         budgets=budgets,
         installed=versions.installed,
+        trace=make_request_trace(learning.recipe, learning.folder),
         view=learning.view,
     )
 

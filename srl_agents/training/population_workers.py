@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from srl_agents.interrupts import ctrl_c_ignored_by_children
 from srl_agents.own_folders import remove_left
 from srl_agents.process_end import run_process
 from srl_agents.recipes.population_settings import PopulationRecipe
@@ -97,7 +98,7 @@ class WorkerPool:
         ours, theirs = self._context.Pipe()
         self._made += 1
         process = self._context.Process(target=_work, args=(self._recipe, theirs), daemon=True)
-        with safe_children():
+        with safe_children(), ctrl_c_ignored_by_children():
             process.start()
         theirs.close()
         return _Worker(f"worker-{self._made}", process, ours, [])
@@ -132,5 +133,5 @@ def _play(recipe: PopulationRecipe, pipe: Connection) -> None:
     try:
         while True:
             pipe.send([episode.result() for episode in runner.play(pipe.recv())])
-    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+    except (EOFError, BrokenPipeError):
         runner.close()

@@ -19,6 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from srl_agents.interrupts import second_ends_at_once, terminable
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.far_trainer import FarTrainer, Told, wait_for_writer
@@ -79,7 +80,8 @@ def train_on_cluster(
         SRLError: as `srl_agents.training.supervision.train` does.
     """
     own = recipe.ray
-    with joined(address, local_cpus=math.ceil(own.workers * own.cpus + own.trainer_cpus)):
+    cpus = math.ceil(own.workers * own.cpus + own.trainer_cpus)
+    with joined(address, local_cpus=cpus), terminable():  # Ray has set a handler of its own
         return _RayTrainer(recipe, folder.absolute(), view, force, trace_one).run()
 
 
@@ -204,6 +206,10 @@ class _RayTrainer:
                 elif time.monotonic() - since_s > self._recipe.ray.silence_s:
                     end_process(actor.node, actor.pid)
                     raise _LostError(f"said nothing for {self._recipe.ray.silence_s:g} s")
+        except KeyboardInterrupt:
+            with second_ends_at_once():
+                told = ray.get(actor.handle.stop.remote(), timeout=_END_S)
+            raise KeyboardInterrupt(told) from None
         except RayTaskError as error:
             raise getattr(error, "cause", error) from error
         except (RayError, GetTimeoutError) as error:

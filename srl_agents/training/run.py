@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -16,8 +17,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
+from srl_agents.interrupts import finished_first
 from srl_agents.metrics import ConsoleView, JSONLines, Sink, TensorBoard
-from srl_agents.metrics.sinks import METRICS
+from srl_agents.metrics.sinks import METRICS, TENSORBOARD
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training import state
 from srl_agents.training.adapter_export import AdapterExport
@@ -25,7 +27,7 @@ from srl_agents.training.bases import devices_of
 from srl_agents.training.evaluation import final_table
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.parts import build
-from srl_agents.training.phases import PHASES, Update
+from srl_agents.training.phases import PHASES, Phase, Update
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.step import require_equal_weights
 from srl_agents.training.survival import in_words, write_event
@@ -37,6 +39,8 @@ PROFILE = "profile"
 """Folder in a run's: traces of updates."""
 _AFTER_REPORT = ("snapshot", "checkpoint")
 """Phases whose time is in the record of the next update."""
+_STEPS, _CLOSING = "update", "report"
+"""Phases: the first that changes weights, and the first of those that end an update in a moment."""
 _EXPORTED = {"lora": "adapter", "full": "model"}
 """What a run calls the folders that it leaves behind."""
 
@@ -77,14 +81,16 @@ class LeagueTraining:
             )
             self.done = state.restore(self.parts)
             """Updates so far."""
-            self.parts.memory.go_on_from(self.done)
             self.phase = "starting"
             """What is done now: a name of `PHASES`, or another word."""
             self._late: dict[str, float] = {}
             """Seconds of phases that came too late for a record."""
             self._profile, self._warm = trace_one, False
             self._held: state.Gathered | None = None
-            """The last whole update, where no checkpoint holds it."""
+            """The last finished update, where no checkpoint holds it; without tensors where they are too
+            large for a copy."""
+            self._stepping = False
+            """Whether weights may differ from those of the last finished update."""
             self.parts.versions.publish()
             require_equal_weights(self.parts)
         except BaseException:  # the store is free for whoever fixes the cause
@@ -106,8 +112,8 @@ class LeagueTraining:
         parts = self.parts
         parts.view.resume(self.done)
         sinks: list[Sink] = [
-            JSONLines(parts.folder / METRICS, self.done),
-            TensorBoard(parts.folder / "tensorboard", self.done),
+            JSONLines(parts.folder / METRICS),
+            TensorBoard(parts.folder / TENSORBOARD),
             parts.view,
         ]
         try:
@@ -155,32 +161,61 @@ class LeagueTraining:
         self.phase = "starting"
         self.parts.survival.begin(update.number)
         self.parts.memory.update = update.number
-        for name, phase in PHASES.items():
-            self.phase = name
-            started = time.monotonic()
-            doing = f"phase {name!r} of update {update.number}"
-            with (
-                self._limited(doing),
-                self.parts.memory.phase(name),
-                record_function(name),
-            ):
-                phase(self.parts, update)
-            update.seconds[name] = time.monotonic() - started
-        self._late = {name: update.seconds[name] for name in _AFTER_REPORT}
-        self.done = update.number
-        self._hold(update)
+        lost_by_steps = self._held is not None and not self._held.tensors
+        whole_from = _STEPS if lost_by_steps else _CLOSING
+        with ExitStack() as finishing:
+            for name, phase in PHASES.items():
+                if name == whole_from:
+                    finishing.enter_context(finished_first(self._say_finishing))
+                self._stepping |= name == _STEPS
+                self._do(name, phase, update)
+            self._late = {name: update.seconds[name] for name in _AFTER_REPORT}
+            self.done = update.number
+            self._hold(update)
+
+    def _do(self, name: str, phase: Phase, update: Update) -> None:
+        """One phase of an update."""
+        self.phase = name
+        started = time.monotonic()
+        with (
+            self._limited(f"phase {name!r} of update {update.number}"),
+            self.parts.memory.phase(name),
+            record_function(name),
+        ):
+            phase(self.parts, update)
+        update.seconds[name] = time.monotonic() - started
+
+    def _say_finishing(self) -> None:
+        self.parts.view.say(
+            f"interrupted: update {self.done + 1} is finished first; the next signal ends at once"
+        )
 
     def _hold(self, update: Update) -> None:
-        """Remember the update that is over, if no checkpoint holds it and it is small."""
-        recipe, self._held = self.parts.recipe, None
-        written = checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done
+        """Remember the update that is over, if no checkpoint holds it."""
+        recipe = self.parts.recipe
+        self._held, self._stepping = None, False
+        if checkpoints.newest_step(self.parts.folder / CHECKPOINTS) == self.done:
+            return
         small = all(base.parameters == "lora" for base in recipe.bases)
-        if recipe.survival.hold_last_update and small and not written:
-            on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
-            bound = recipe.memory.budget_gib is not None and on_host
-            with self.parts.memory.phase("hold"):
-                gathered = state.gather(self.parts, self.done, update.score)
-                self._held = gathered.copied(self.parts.folder if bound else None)
+        if not (recipe.survival.hold_last_update and small):
+            gathered = state.gather(self.parts, self.done, update.score)
+            self._held = replace(gathered, tensors={}).copied()
+            return
+        on_host = all(device.type == "cpu" for device in devices_of(self.parts.bases))
+        bound = recipe.memory.budget_gib is not None and on_host
+        with self.parts.memory.phase("hold"):
+            gathered = state.gather(self.parts, self.done, update.score)
+            self._held = gathered.copied(self.parts.folder if bound else None)
+
+    def _last(self) -> state.Gathered | None:
+        """The last finished update, if no checkpoint holds it and no step has changed what it left."""
+        held = self._held
+        if held is None or held.tensors:
+            return held
+        if self._stepping:
+            return None
+        with self.parts.memory.phase("hold"):
+            return replace(held, tensors=state.gather(self.parts, held.done, held.score).tensors)
 
     def keep_last(self, *, before: int) -> str:
         """Make the last whole update a checkpoint, if it is none yet.
@@ -191,8 +226,9 @@ class LeagueTraining:
         Returns:
             What the next attempt can begin from, in words.
         """
-        folder, held = self.parts.folder, self._held
-        if held is not None and held.done < before:
+        folder, held = self.parts.folder, self._last()
+        newest = checkpoints.newest_step(folder / CHECKPOINTS)
+        if held is not None and newest < held.done < before:
             try:
                 return f"Emergency checkpoint of update {held.done}: {held.write(self.parts.recipe, folder)}."
             except (OSError, SafetensorError) as error:

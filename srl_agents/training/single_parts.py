@@ -270,10 +270,15 @@ def make_buffer(recipe: LeagueRecipe, folder: Path) -> MatchBuffer | None:
     return None if settings is None else MatchBuffer(folder / BUFFER, settings.ahead + 1)
 
 
-def make_request_trace(recipe: LeagueRecipe, folder: Path) -> RequestTrace | None:
-    """What keeps the run's requests, where the recipe asks for them."""
+def make_request_trace(recipe: LeagueRecipe, folder: Path | None) -> RequestTrace | None:
+    """What keeps the run's requests, where the recipe asks for them.
+
+    Args:
+        recipe: of the run.
+        folder: of the run; None in a process that hands them on to the one that writes there.
+    """
     size = recipe.rollout.trace
-    return RequestTrace(folder / REQUESTS, size) if size else None
+    return RequestTrace(None if folder is None else folder / REQUESTS, size) if size else None
 
 
 def relief(recipe: LeagueRecipe, meet: Callable[[Finding], object]) -> Callable[[str], None] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ from srl_agents import checkpoints
 from srl_agents.checkpoints import Checkpoint
 from srl_agents.models.mapped_tensors import MappedTensors
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training import side_files
 from srl_agents.training.parts import Parts
 from srl_agents.training.run_folder import CHECKPOINTS
 from srl_envs.errors import CheckpointError, ConfigError
 
+FILES = "files"
+"""Key of a checkpoint's state: lengths of the run's side files, in which are times of the clock."""
+AGENTS = "agents"
+"""Likewise: who may play from here on, as the store has them; a store that is rebuilt gets them from here."""
 COORDINATION = "coordination"
 """Begins the names of groups of a checkpoint's tensors."""
 Groups = dict[str, dict[str, Any]]
@@ -75,6 +80,7 @@ def restore(parts: Parts) -> int:
     """
     found = checkpoints.latest(parts.folder / CHECKPOINTS)
     if found is None:
+        side_files.cut(parts.folder, 0, {}, parts.store, parts.view.say)
         return 0
     checkpoint = checkpoints.load(found)
     if checkpoint.step > parts.recipe.updates:
@@ -91,6 +97,9 @@ def restore(parts: Parts) -> int:
             "start it in another folder."
         ) from error
     parts.versions.load_frozen()
+    side_files.cut(
+        parts.folder, checkpoint.step, checkpoint.state[FILES], parts.store, parts.view.say
+    )
     parts.view.say(f"resuming after update {checkpoint.step} of {parts.recipe.updates}")
     return checkpoint.step
 
@@ -110,6 +119,8 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
         "credit": parts.credit.state(),
         "survival": parts.survival.state(),
         "budgets": parts.matches.budgets.state(),
+        FILES: side_files.lengths(parts.folder),
+        AGENTS: [asdict(agent) for agent in parts.store.playing(parts.league.playing)],
     }
     shared, state["coordination"] = parts.coordinator.state()
     tensors |= {f"{COORDINATION}.{group}": own for group, own in shared.items()}
@@ -129,6 +140,8 @@ def gather(parts: Parts, done: int, score: float | None) -> Gathered:
 def _take_over(parts: Parts, checkpoint: Checkpoint) -> None:
     """Be where the checkpoint was written."""
     tensors, state = checkpoint.tensors, checkpoint.state
+    if FILES not in state:
+        raise KeyError(FILES)
     parts.league.load_state(state["league"])
     for name, learner in parts.learners.items():
         learner.base.set_adapter_tensors(name, tensors[f"{name}.adapter"])

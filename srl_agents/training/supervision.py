@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from srl_agents import checkpoints
 from srl_agents.coordination.processes import Processes
+from srl_agents.interrupts import second_ends_at_once
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.outcome import Outcome
@@ -35,6 +38,7 @@ def train(
     *,
     trace_one: bool = False,
     cluster: str = "",
+    begun: Callable[[LeagueTraining], object] = lambda training: None,
 ) -> Outcome:
     """Begin or continue a run, and bring it to its end.
 
@@ -45,29 +49,45 @@ def train(
         processes: that share the work.
         trace_one: write a profiler's trace of one update.
         cluster: address of the Ray cluster that plays the matches; empty: this machine does.
+        begun: called with each attempt when it begins.
 
     Raises:
         FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept.
         SRLError: as `LeagueTraining` and its `run` do.
     """
     while True:
         training = LeagueTraining(
             recipe, folder, view, processes, trace_one=trace_one, cluster=cluster
         )
+        begun(training)
         told = ""
-        try:
-            return training.run()
-        except Exception as error:
-            finding = finding_of(error, training.phase)
-            if finding is None:
-                raise
-            if not _roll_back(training, finding):
-                told = _stop(training, finding)
-                raise FaultError(
-                    told, fault=finding.fault, learner=finding.learner, since=finding.since
-                ) from error
-        finally:
-            _close(training, told)
+        with ExitStack() as ending:
+            try:
+                return training.run()
+            except KeyboardInterrupt:
+                ending.enter_context(second_ends_at_once())
+                told = interrupted(training)
+                raise KeyboardInterrupt(told) from None
+            except Exception as error:
+                finding = finding_of(error, training.phase)
+                if finding is None:
+                    raise
+                if not _roll_back(training, finding):
+                    told = _stop(training, finding)
+                    raise FaultError(
+                        told, fault=finding.fault, learner=finding.learner, since=finding.since
+                    ) from error
+            finally:
+                _close(training, told)
+
+
+def interrupted(training: LeagueTraining) -> str:
+    """Keep the last finished update of an attempt that a signal ends; returns what to say."""
+    update = training.done + 1
+    last = training.parts.recipe.updates
+    where = f"update {update} of {last}" if update <= last else "the final round robin"
+    return f"interrupted in {where}. {training.keep_last(before=update)}"
 
 
 def finding_of(error: Exception, phase: str) -> Finding | None:

@@ -124,6 +124,8 @@ class Survival:
 
 _SPOILS = ("replies_refused", "reward_collapsed", "weights_exploded", "kl_blown_up")
 """Faults of the weights themselves; whoever goes on with them keeps them for nobody else."""
+_ENDING = ("roll_back", "stop")
+"""Policies that end an attempt: where they come again, that is news."""
 _DONE = {
     "go_on": "The run goes on.",
     "skip_batch": "{} takes no step on this batch.",
@@ -170,7 +172,11 @@ def play_halved_after(folder: Path) -> int:
 
 
 def write_event(folder: Path, update: int, finding: Finding, policy: Policy) -> None:
-    """Append a line about a fault to the run's `EVENTS`."""
+    """Append a line about a fault to the run's `EVENTS`, once if its update is made again."""
+    event = (update, policy, finding.fault, finding.learner)
+    known = ((e["update"], e["policy"], e["fault"], e["learner"]) for e in read_events(folder))
+    if policy not in _ENDING and event in known:
+        return
     line = {"update": update, "policy": policy, **asdict(finding), "time": round(time.time(), 3)}
     with (folder / EVENTS).open("ab+") as file:
         file.seek(max(file.tell() - 1, 0))

@@ -161,7 +161,7 @@ def test_an_interrupted_command_ends_all_of_it_and_the_same_command_goes_on(
     pids = worker["pid"], run.trainer(), run.dispatcher()
     run.process.send_signal(signal.SIGINT)
     assert run.end() == 130, run.log.read_text()
-    assert "srl train: interrupted. The same command continues" in run.log.read_text()
+    assert "srl train: interrupted in update" in run.log.read_text()
     for pid in pids:
         wait_until_gone(pid, "a process outlives the command")
 

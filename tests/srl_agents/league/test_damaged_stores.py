@@ -21,7 +21,7 @@ from srl_agents.records import MatchResult, MatchSpec
 from srl_envs.errors import StoreError
 
 WRITER = Path(__file__).parent / "endless_writer.py"
-LOST = "0 matches, and 60 were acknowledged.*delete league.db.lock"
+LOST = "0 matches, and 60 were acknowledged.*srl league rebuild"
 
 
 def match(number: int) -> tuple[MatchSpec, MatchResult]:

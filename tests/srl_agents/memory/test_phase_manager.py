@@ -77,23 +77,6 @@ def test_no_phase_has_more_than_its_roles_where_there_is_a_budget(tmp_path: Path
     assert [line["freed"] for line in told] == [80, -30, 40, -10]
 
 
-def test_updates_that_are_made_again_stand_in_the_trace_once(tmp_path: Path) -> None:
-    trace = tmp_path / "memory.jsonl"
-    _, interrupted = managed(None, trace)
-    for update in (1, 2, 3):
-        interrupted.update = update
-        with interrupted.phase("play"):
-            pass
-    with trace.open("a") as file:
-        file.write('{"update": 3, "pha')  # killed while it wrote
-    _, resumed = managed(None, trace)
-    resumed.go_on_from(2)
-    resumed.update = 3
-    with resumed.phase("play"):
-        pass
-    assert [json.loads(line)["update"] for line in trace.read_text().splitlines()] == [1, 2, 3]
-
-
 def test_without_a_budget_nothing_is_refused_and_all_is_measured() -> None:
     machine, manager = managed(None)
 

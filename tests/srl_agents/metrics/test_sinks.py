@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from srl_agents.metrics import MEANINGS, ConsoleView, JSONLines, Record, TensorBoard
+from srl_agents.metrics import MEANINGS, ConsoleView, Record
 from srl_agents.metrics.console import sparkline
 from srl_agents.metrics.sinks import read_lines
 
@@ -18,20 +18,6 @@ def record(update: int, reward: float = 0.5) -> Record:
     return Record(
         update=update, updates=9, run={"tokens_per_s": 100.0}, learners={"alice": learner}
     )
-
-
-def test_lines_after_the_checkpoint_are_cut_off_on_resume(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    sink = JSONLines(path)
-    for update in (1, 2, 3):
-        sink.write(record(update))
-    with path.open("a") as file:
-        file.write('{"update": 4, "upd')  # a crash in the middle of a line
-    resumed = JSONLines(path, done=2)
-    resumed.write(record(3, reward=0.7))
-    lines = read_lines(path)
-    assert [line["update"] for line in lines] == [1, 2, 3]
-    assert lines[-1]["learners"]["alice"]["reward"] == 0.7
 
 
 @pytest.mark.parametrize(
@@ -51,35 +37,6 @@ def test_a_line_that_holds_something_else_than_numbers_is_damaged(
     path.write_text(f"{line}\n")
     with pytest.warns(UserWarning, match="left out line 1"):
         assert read_lines(path) == []
-
-
-def test_a_damaged_line_is_named_once_and_the_later_ones_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    sink = JSONLines(path)
-    for update in (1, 2, 3, 4, 5):
-        sink.write(record(update))
-    lines = path.read_text().splitlines()
-    lines[1], lines[3] = lines[1].replace(":", ";", 1), '["update", 4]'
-    path.write_text("\n".join(lines) + '\n{"update": 6, "upd')
-    with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged: left out lines 2, 4"):
-        resumed = JSONLines(path, done=5)
-    resumed.write(record(6))
-    assert [line["update"] for line in read_lines(path)] == [1, 3, 5, 6]  # and no second warning
-
-
-def test_tensorboard_reads_what_was_written_and_drops_the_crashed_part(tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    first = TensorBoard(tmp_path)
-    for update in (1, 2, 3):
-        first.write(record(update, reward=float(update)))
-    first.close()
-    again = TensorBoard(tmp_path, done=2)
-    again.write(record(3, reward=30.0))
-    again.close()
-    events = accumulator.EventAccumulator(str(tmp_path))
-    events.Reload()
-    points = [(event.step, event.value) for event in events.Scalars("alice/reward/mean")]
-    assert points == [(1, 1.0), (2, 2.0), (3, 30.0)]
 
 
 def test_without_a_terminal_each_update_is_one_line() -> None:

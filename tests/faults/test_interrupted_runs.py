@@ -1,0 +1,179 @@
+"""Runs that are ended by real signals in every phase go on from their last finished update."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srl_agents.cli.main import main
+from srl_agents.league.store import LeagueStore
+from srl_agents.memory.phase_manager import TRACE
+from srl_agents.rollouts.request_trace import REQUESTS
+from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
+from srl_agents.training import phases, warm_start
+from srl_agents.training.matches import Matches
+from tests.forked_commands import finish_command, start_function
+from tests.training_runs import metrics_of
+
+RECIPE = """
+name: interrupted
+model: tiny
+env: nim-v0
+updates: 6
+rollout: {start_states: 2, group_size: 4, max_new_tokens: 8, trace: 16}
+training: {learning_rate: 0.01}
+evaluation: {every: 2, pairs: 1, final_pairs: 2, bots: [random]}
+snapshot_every: 3
+checkpoint_every: 99
+"""
+LORA = "lora: {rank: 2, alpha: 4}\n"
+KINDS = {
+    "one": LORA + "learners: [alice]\n",
+    "coordinated": LORA + "learners: [alice, bob]\ncoordination: {kind: synchronized}\n",
+    "unheld": LORA + "learners: [alice]\nsurvival: {hold_last_update: false}\n",
+    "full": "learners: [alice]\nparameters: full\n",  # too large for a copy
+    "asynchronous": LORA + "learners: [alice]\nasynchronous: {ahead: 1}\n",
+}
+SECONDS = 120
+
+
+def signalled(arguments: list[str], number: int, phase: str, update: int) -> None:
+    """The command, in which a signal comes as a phase of an update begins."""
+
+    def send() -> None:
+        os.kill(os.getpid(), number)
+
+    def strike(owner: Any, name: str) -> None:
+        whole = getattr(owner, name)
+
+        def struck(*given: Any, **named: Any) -> Any:
+            send()
+            return whole(*given, **named)
+
+        setattr(owner, name, struck)
+
+    if phase == "final":
+        strike(TranscriptLog, "add")
+    elif phase == "warm":
+        strike(warm_start, "_imitate")
+    elif phase == "store":
+        strike(Matches, "keep")
+    else:
+        whole = phases.PHASES[phase]
+
+        def struck(parts: Any, now: phases.Update) -> None:
+            if now.number == update:
+                send()
+            whole(parts, now)
+
+        phases.PHASES[phase] = struck  # type: ignore[index] - this process is the test's
+    sys.exit(main(arguments))
+
+
+def attempt(run: Path, recipe: Path, number: int, phase: str, update: int) -> str:
+    """What an attempt that a signal ends prints."""
+    log = run.parent / "log"
+    log.write_bytes(b"")
+    arguments = ["train", str(recipe), "--out", str(run)]
+    process = start_function(signalled, (arguments, number, phase, update), log)
+    process.join(SECONDS)
+    said = log.read_text()
+    assert process.exitcode == (130 if number == signal.SIGINT else 143), said
+    assert "Traceback" not in said, said
+    return said.replace("\n", " ")
+
+
+def finish(run: Path, recipe: Path) -> None:
+    """Train to the end."""
+    log = run.parent / f"{run.name}.log"
+    arguments = ["train", str(recipe), "--out", str(run)]
+    finish_command(start_function(_plainly, (arguments,), log), log)
+
+
+def _plainly(arguments: list[str]) -> None:
+    sys.exit(main(arguments))
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """What a run came to, without what the clock wrote."""
+    with LeagueStore(run / "league.db", "read") as store:
+        matches = store.content_digest()
+    adapters = sorted(run.glob("adapters/*/*.safetensors")) + sorted(
+        run.glob("models/*/*.safetensors")
+    )
+    assert adapters
+    requests = (run / REQUESTS).read_text().splitlines()
+    return {
+        "matches": matches,
+        "transcripts": (run / TRANSCRIPTS).read_bytes(),
+        "requests": [{**json.loads(line), "timestamp": 0} for line in requests],
+        "memory": [
+            (line["update"], line["phase"])
+            for line in map(json.loads, (run / TRACE).read_text().splitlines())
+            if line["phase"] not in ("checkpoint", "hold")  # emergency ones are beside the schedule
+        ],
+        "metrics": metrics_of(run),
+        "weights": [path.read_bytes() for path in adapters],
+    }
+
+
+def recipe_of(kind: str, folder: Path, more: str = "") -> Path:
+    """A recipe of this kind."""
+    path = folder / "recipe.yaml"
+    path.write_text(RECIPE + KINDS[kind] + more)
+    return path
+
+
+INT, TERM = signal.SIGINT, signal.SIGTERM
+STRIKES: Sequence[tuple[int, str, int]] = (
+    (INT, "play", 1),
+    (INT, "report", 1),
+    (TERM, "update", 3),
+    (TERM, "checkpoint", 4),
+    (INT, "credit", 6),
+    (TERM, "final", 7),
+)
+"""Signal, phase in which it comes, and its update."""
+FINISHED_FIRST = {"one": {"report", "checkpoint"}, "full": {"update", "report", "checkpoint"}}
+"""Phases after which the update is finished before the signal acts."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "full",
+        *(
+            pytest.param(kind, marks=pytest.mark.nightly)
+            for kind in ("one", "coordinated", "unheld", "asynchronous")
+        ),
+    ],
+)
+def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Path) -> None:
+    recipe, run, calm = recipe_of(kind, tmp_path), tmp_path / "run", tmp_path / "calm"
+    finished_first = FINISHED_FIRST["full" if kind in ("full", "unheld") else "one"]
+    for number, phase, update in STRIKES:
+        said = attempt(run, recipe, number, phase, update)
+        kept = update if phase in finished_first else update - 1
+        found = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+        assert found[-1:] == ([f"step-{kept:08}"] if kept else []), said
+        how = f"To go on: srl train {run}" if kept else f"To begin again: srl train {run}"
+        assert how in said
+        assert (f"of update {kept}" if kept else "There is no checkpoint yet.") in said
+    finish(run, recipe)
+    finish(calm, recipe)
+    assert contents(run) == contents(calm)
+
+
+def test_a_signal_during_the_warm_start_says_that_nothing_is_there_yet(tmp_path: Path) -> None:
+    warm = "warm_start: {bots: [strong], episodes: 4, updates: 2}\n"
+    recipe, run = recipe_of("one", tmp_path, warm), tmp_path / "run"
+    said = attempt(run, recipe, TERM, "warm", 0)
+    assert f"interrupted before an update began. To begin again: srl train {run}" in said
