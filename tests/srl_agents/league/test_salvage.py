@@ -66,7 +66,7 @@ def test_a_file_that_is_cut_short_loses_only_what_was_cut(good: Path, tmp_path: 
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_nothing_is_read_that_was_not_there(

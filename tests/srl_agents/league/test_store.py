@@ -385,7 +385,7 @@ def test_reopening_continues(tmp_path: Path) -> None:
 
 def test_what_must_go_on_is_not_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "league.db"
-    with pytest.raises(StoreError, match=r"league\.db is missing or empty.*Restore the file"):
+    with pytest.raises(StoreError, match=r"league\.db is missing or empty.*srl league rebuild"):
         LeagueStore(path, "continue")
     assert not path.exists()
     path.touch()
