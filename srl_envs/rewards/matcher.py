@@ -58,6 +58,7 @@ _POWERS_OF_TEN = re.compile(r"([0-9])\s+(hundred|thousand|million|billion|trilli
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _RATIO_IN_WORDS = re.compile(r"^([0-9.]+) to ([0-9.]+)$")
 _TIMES_TEN = re.compile(r"(?<=[0-9.])\s?[xX]\s?(?=10\s?\^)")
+_SPACE = re.compile(r"\s+(?![0-9])|(?<![0-9])\s+")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _DROPPED = (
     "...", "\\forall", "\\exists", "\\neg", "\\phantom", "\\not", "\\lnot", "\\sim", "\\cong", "\\approxeq",
@@ -342,7 +343,7 @@ class AnswerMatcher:
             wanted = parse(answer)
             reference = scaled(as_quotients(wanted), answer_factor)
         except Unreadable:
-            same = "".join(given.split()) == "".join(answer.split())
+            same = _squeezed(given) == _squeezed(answer)
             return _MATCH if same else Score(0.0, "unreadable_reference")
         try:
             found = parse(given)
@@ -366,6 +367,11 @@ class AnswerMatcher:
 
 def _verdict(same: bool) -> Score:
     return _MATCH if same else _MISMATCH
+
+
+def _squeezed(text: str) -> str:
+    """``text`` without spaces, except those between digits, which ``1 23`` has and ``123`` has not."""
+    return _SPACE.sub("", text)
 
 
 def _tidy(text: str) -> str:

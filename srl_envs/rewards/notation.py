@@ -41,7 +41,8 @@ _REWRITES = (
         "\\rbrack": "]", "\\lparen": "(", "\\rparen": ")", "\\cdotp": "*", "\\cdot": "*",
         "\\times": "*", "\\ast": "*", "\\div": "/", "\\dots": "...", "\\ldots": "...",
         "\\land": " and ", "\\lor": " or ", "\\tbinom": "\\binom", "\\dbinom": "\\binom",
-        "\\colon": ":", "\\vert": "|", "\\lvert": "|", "\\rvert": "|", "\\mid": "|",
+        "\\colon": ":", "\\vert": "|", "\\lvert": "|", "\\rvert": "|", "\\|": "|",
+        "\\lVert": "|", "\\rVert": "|", "\\Vert": "|", "‖": "|", "\\mid": "|",
         "\\langle": "(", "\\rangle": ")", "⟨": "(", "⟩": ")", "\\backslash": "\\setminus",
         "\\infin": "\\infty", "\\bmod": "\\mod", "\\pmod": "\\mod", "\\euro": "€",
         "×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ",
@@ -72,6 +73,7 @@ _UPRIGHT = re.compile(
 )
 _VECTOR = re.compile(r"\\(?:vec|overrightarrow|hat|widehat)(?![A-Za-z])")
 _CROSS = re.compile(r"\\times(?![A-Za-z])|×")
+_EXPECTED = re.compile(r"(?<![A-Za-z])(E|Var)\[([^\[\]]{1,60})\]")
 _PRIMES = re.compile(r"\s?\^\s?(?:\{\s?((?:\\prime\s?)+)\}|(\\prime)(?![A-Za-z]))")
 _MEASURE = re.compile(r"(?<![A-Za-z])m\s?(?=\\angle|∠)")
 _LETTER_TRIANGLE = re.compile(r"(?:\\Delta|Δ|∆)\s?(?=[A-Z]{3}(?![A-Za-z]))")
@@ -111,6 +113,8 @@ def unify(text: str) -> str:
     text = strip_wrappers(text)
     if "$" in text:
         text = _DOLLARS_THEN_UNIT.sub(r"\1 ", _INNER_DOLLARS.sub(r" \1 ", text))
+    if "E[" in text or "Var[" in text:
+        text = _EXPECTED.sub(r"\1(\2)", text)
     if "~" in text:
         text = _STRUCK_OUT.sub(r"\\sout{\1}", text)
         text = _PRICE_ABOUT.sub(r"~\1", text)
@@ -134,7 +138,14 @@ def _visible(text: str) -> str:
 
 def _one_latex(text: str) -> str:
     r"""Plain TeX as LaTeX, primes as quotes, ``\times`` between vectors as their own product."""
-    text = as_latex(text.replace("\\left.", "").replace("\\right.", ""))
+    for written, meant in (
+        ("\\left.", ""),
+        ("\\right.", ""),
+        ("\\mathcal{O}", "O"),
+        ("\\mathbb{E}", "E"),
+    ):
+        text = text.replace(written, meant)
+    text = as_latex(text)
     if "\\prime" in text:
         text = _PRIMES.sub(lambda found: "'" * (found[1] or found[2]).count("prime"), text)
     if "\\angle" in text:

@@ -94,6 +94,8 @@ def _number_and_unit(text: str, *, glued: bool) -> Quantity | None:
         return _measured(text[:-1], text[-1])
     if _PARTS.fullmatch(text):
         return _sum_of_parts(text)
+    if text[-1:] in _PRIMES and text[-2:-1].isdigit():
+        return _measured(text[:-1], _PRIMES[text[-1]])
     counted = split_counted(text)
     if counted:
         number, (unit, noun) = counted
