@@ -1,12 +1,15 @@
 """Is the answer matcher right, and how long does it take? Beside math-verify, in the same run.
 
-    python -m benchmarks.rewards.answer_matching [--pairs FILE] [--rounds 5] [--json FILE]
+    python -m benchmarks.rewards.answer_matching [--pairs FILE] [--rounds 5] [--json FILE] [--alone]
 
-Three sets of labelled pairs:
+``--alone`` measures the matcher only, and writes no file unless ``--json`` names one.
+
+Four sets of labelled pairs:
 
 - ``--pairs``, by default ``../shared/data/answers_dev.jsonl``: bare answers, exact by the default
   policy. Pairs marked ``policy`` are counted apart; they are matters of opinion.
 - ``tests/srl_envs/rewards/answer_pairs.jsonl``: our own, of every kind, with the policy of each.
+- ``tests/srl_envs/rewards/held_back_answers.py``: labelled before a change, never tuned on.
 - math-verify's own tests, read out of its source distribution with ``ast`` (``--sdist FILE``, else
   fetched with pip; left out where that fails): whole replies, in its conventions, which
   `MATH_VERIFY_POLICY` states; without and with the sandboxed fallback.
@@ -45,6 +48,7 @@ from srl_envs.rewards.math_verify import MathVerify
 ROOT = Path(__file__).parents[2]
 DEV_PAIRS = ROOT.parent / "shared" / "data" / "answers_dev.jsonl"
 OWN_PAIRS = ROOT / "tests" / "srl_envs" / "rewards" / "answer_pairs.jsonl"
+HELD_BACK = OWN_PAIRS.with_name("held_back_answers.py")
 MATH_VERIFY_POLICY = AnswerPolicy(
     rounded_digits=2, percent_equals_number=True, comma_decimal=True, unevaluated_ok=True
 )
@@ -263,8 +267,20 @@ def on_its_tests(pairs: Sequence[Pair], peer: Peer) -> dict[str, Any]:
     return result
 
 
-def on_answers(pairs: Sequence[Pair], peer: Peer, rounds: int) -> dict[str, Any]:
-    """Both graders on bare answers."""
+def held_back() -> list[Pair]:
+    """The held-back pairs, read as a literal."""
+    tree = ast.parse(HELD_BACK.read_text(encoding="utf-8"))
+    rows = next(node.value for node in tree.body if isinstance(node, ast.AnnAssign))
+    return [
+        Pair(gold, given, equal, kind)
+        for kind, gold, given, equal in ast.literal_eval(rows or "[]")
+    ]
+
+
+def on_answers(pairs: Sequence[Pair], peer: Peer | None, rounds: int) -> dict[str, Any]:
+    """Both graders on bare answers; the matcher only where there is no peer."""
+    if peer is None:
+        return {"matcher": summary(pairs, ours(pairs, rounds))}
     boxed = [peer.judge(f"\\boxed{{{p.gold}}}", f"\\boxed{{{p.given}}}") for p in pairs]
     return {"matcher": summary(pairs, ours(pairs, rounds)), "math-verify": summary(pairs, boxed)}
 
@@ -288,33 +304,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit-s", type=float, default=20.0)
     output = ROOT / "benchmarks" / "results" / "answer_matching.json"
-    parser.add_argument("--json", type=Path, default=output)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--alone", action="store_true", help="without math-verify")
     options = parser.parse_args(arguments)
 
-    peer = Peer(options.limit_s)
+    peer = None if options.alone else Peer(options.limit_s)
     sets: dict[str, Any] = {}
     if options.pairs.exists():
         exact, opinion = read_pairs(options.pairs)
         sets["labelled pairs"] = on_answers(exact, peer, options.rounds)
         sets["labelled pairs, matters of policy"] = on_answers(opinion, peer, options.rounds)
     sets["our own pairs"] = on_answers(read_pairs(OWN_PAIRS)[0], peer, options.rounds)
-    with tempfile.TemporaryDirectory() as folder:
-        sdist = options.sdist or fetch_sdist(folder)
-        if sdist:
-            sets["math-verify's own tests"] = on_its_tests(test_pairs(sdist), peer)
-    peer.close()
+    sets["held-back pairs"] = on_answers(held_back(), peer, options.rounds)
+    if peer is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            sdist = options.sdist or fetch_sdist(folder)
+            if sdist:
+                sets["math-verify's own tests"] = on_its_tests(test_pairs(sdist), peer)
+        peer.close()
     for name, graders in sets.items():
         show(name, graders)
-    print(f"\nmath-verify was killed {peer.killed} times, after {options.limit_s:g} s each.")
+    if peer is not None:
+        print(f"\nmath-verify was killed {peer.killed} times, after {options.limit_s:g} s each.")
+    elif options.json is None:
+        return
     result = {
         "command": "python -m benchmarks.rewards.answer_matching",
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "math-verify": metadata.version("math-verify"),
         "limit_s": options.limit_s,
-        "killed": peer.killed,
+        "killed": peer.killed if peer else 0,
         "sets": sets,
     }
-    options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.json or output).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ KINDS = (
     "integer", "decimal", "fraction", "mixed number", "percent", "scientific", "units", "money",
     "set", "tuple", "interval", "matrix", "equation", "inequality", "expression", "constant",
     "complex", "choice", "date", "text", "list", "ratio", "tolerance", "adversarial", "function",
-    "name", "invisible", "plain TeX", "word",
+    "name", "invisible", "plain TeX", "word", "notation",
 )  # fmt: skip
 MATCHER = AnswerMatcher()
 
