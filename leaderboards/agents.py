@@ -11,7 +11,7 @@ from leaderboards.agent_specs import SAMPLER, Contents, refuse_unaudited
 from leaderboards.bases import base_hint
 from leaderboards.names import confused, default_name, name_fault
 from leaderboards.protocol import ROOT_SEED, Protocol
-from leaderboards.roster import roster
+from leaderboards.roster import catalog_fault, roster
 from srl_agents.agents import ModelPolicy, Policy
 from srl_agents.agents.contents import SHOWN
 from srl_agents.agents.grammar import BotName, EndpointName, ModelName
@@ -75,7 +75,9 @@ class Built:
     """Those whose weights are loaded here, by agent id."""
 
 
-def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
+def parse_entrants(
+    texts: Sequence[str], protocol: Protocol, *, maker: str = "", when: str = ""
+) -> list[Entrant]:
     """Read ``AGENT`` or ``NAME=AGENT``; nothing is loaded.
 
     An adapter that was trained behind a prompt brings it along.
@@ -83,6 +85,8 @@ def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
     Args:
         texts: who enters.
         protocol: what they play.
+        maker: whose names they may use; see `registration.Request.maker`.
+        when: they were registered, UTC; names that were reserved later do not count. Now if empty.
 
     Raises:
         ConfigError: a name is taken, used twice or unfit; an agent is a person; a prompt or an adapter
@@ -104,7 +108,7 @@ def parse_entrants(texts: Sequence[str], protocol: Protocol) -> list[Entrant]:
                 f"agent {name!r} is given twice; write NAME=AGENT to tell them apart."
             )
     for entrant in entrants:
-        if not entrant.is_bot and (wrong := name_fault(entrant.name)):
+        if not entrant.is_bot and (wrong := name_fault(entrant.name, maker=maker, when=when)):
             raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
     if pair := confused([*protocol.references, *names]):
         raise ConfigError(
@@ -143,6 +147,7 @@ def build_agents(
     """Policies and versions of references and entrants.
 
     Raises:
+        ConfigError: an agent has the name of a catalog's model, and other weights.
         ModelError: a model or adapter cannot be loaded, or an endpoint does not answer.
     """
     candidates = {name: find(name, protocol.env) for name in protocol.references}
@@ -156,6 +161,9 @@ def build_agents(
     playing = Playing(env_id=protocol.env, sampling=sampling, asking=asking or Asking())
     seated = seat(candidates, playing)
     specs = {name: _spec(candidates[name], found) for name, found in seated.items()}
+    for entrant in entrants:
+        if wrong := catalog_fault(entrant.name, specs[entrant.name]):
+            raise ConfigError(f"agent {entrant.name!r}: {wrong}.")
     order = {name: k for k, name in enumerate(protocol.references)}
     names = sorted(specs, key=lambda name: (order.get(name, len(order)), name))
     return Built(

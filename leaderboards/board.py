@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,11 +19,14 @@ from typing import Any
 
 from leaderboards.bases import read_bases
 from leaderboards.bundle import Bundle, open_bundle
-from leaderboards.charter import Charter, read_charter
+from leaderboards.charter import read_charter
 from leaderboards.fields import shown
 from leaderboards.intake import BUNDLE_NAME, BundleError, open_regular
-from leaderboards.names import name_fault, skeleton
-from leaderboards.protocol import BOT, Protocol
+from leaderboards.keys import fingerprint
+from leaderboards.names import name_key
+from leaderboards.protocol import Protocol
+from leaderboards.registration import Ticket
+from leaderboards.reserved import skeleton
 from leaderboards.roster import parent_among, version
 from leaderboards.schemas import CHANGE, checked
 from leaderboards.verification import VERIFIED, read_verified
@@ -125,7 +128,7 @@ def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
     places = {str(line.get("root")): place for place, line in reversed(list(enumerate(changes)))}
     for path in _candidates(folder, set_aside):
         try:
-            entries.append(_entry(path, keys, charter))
+            entries.append(_entry(path, keys))
         except SRLError as error:
             set_aside.append(SetAside(_below(folder, path), str(error)))
     entries.sort(
@@ -136,6 +139,7 @@ def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
             e.bundle.root,
         )
     )
+    entries = _owned(folder, entries, set_aside)
     groups = []
     for _, found in groupby(entries, key=lambda entry: entry.bundle.protocol.name):
         kept = _with_names_of_their_own(folder, list(found), set_aside)
@@ -249,23 +253,41 @@ def _below(board: Path, path: Path) -> str:
     return text if text.isascii() and text.isprintable() and len(text) < 200 else shown(text)
 
 
-def _entry(folder: Path, keys: Sequence[str], charter: Charter | None) -> Entry:
+def _entry(folder: Path, keys: Sequence[str]) -> Entry:
     bundle = open_bundle(folder)
     if folder.parent.name != bundle.protocol.name:
         raise StoreError(f"it is a bundle of {bundle.protocol.name} in another folder.")
     verified = read_verified(folder, bundle.root, keys)
-    if wrong := reserved_name(bundle, charter):
-        raise StoreError(wrong)
     return Entry(bundle, verified["level"], verified)
 
 
-def reserved_name(bundle: Bundle, charter: Charter | None) -> str:
-    """Why a board does not take an entrant's name; empty if it takes all."""
-    reserved = charter.reserved if charter is not None else ()
-    for agent in bundle.entrants:
-        wrong = name_fault(agent.agent_id, reserved)
-        if wrong and not agent.agent_id.startswith(BOT):
-            return f"agent {agent.agent_id}: {wrong}."
+def _owned(board: Path, entries: Sequence[Entry], set_aside: list[SetAside]) -> list[Entry]:
+    """Entries whose names belong to their owners: to those who registered them first."""
+    owners: dict[str, Ticket] = {}
+    tickets = [entry.bundle.ticket for entry in entries if entry.bundle.ticket is not None]
+    for ticket in sorted(tickets, key=lambda each: each.number):
+        for agent in ticket.request.agents:
+            owners.setdefault(name_key(agent.agent_id), ticket)
+    kept = []
+    for entry in entries:
+        if wrong := _not_owned(entry.bundle, owners):
+            set_aside.append(SetAside(_below(board, entry.bundle.folder), wrong))
+        else:
+            kept.append(entry)
+    return kept
+
+
+def _not_owned(bundle: Bundle, owners: Mapping[str, Ticket]) -> str:
+    """Which name of a bundle is another owner's; empty if none is."""
+    if bundle.ticket is None:
+        return ""
+    for agent in bundle.ticket.request.agents:
+        first = owners[name_key(agent.agent_id)]
+        if first.request.owner != bundle.ticket.request.owner:
+            return (
+                f"a name that reads like {agent.agent_id} belongs to the owner "
+                f"{fingerprint(first.request.owner)}, who registered it first, with ticket {first.number}"
+            )
     return ""
 
 
@@ -273,24 +295,24 @@ def _with_names_of_their_own(
     board: Path, entries: Sequence[Entry], set_aside: list[SetAside]
 ) -> list[Entry]:
     """Entries whose names stand for the same agents as in those before them."""
-    owners: dict[str, AgentVersion] = {}
-    kept = []
+    kept: list[Entry] = []
     for entry in entries:
-        agents = {skeleton(agent.agent_id): agent for agent in entry.bundle.agents}
-        clash = next((k for k in agents if _another(owners.get(k), agents[k])), None)
-        if clash is None:
-            owners |= agents
+        if wrong := name_clash(entry.bundle, kept):
+            set_aside.append(SetAside(_below(board, entry.bundle.folder), wrong))
+        else:
             kept.append(entry)
-            continue
-        known, given = owners[clash].agent_id, agents[clash].agent_id
-        alike = "reads like" if known != given else "has other contents than"
-        reason = f"agent {given} {alike} {known}, which was published before"
-        set_aside.append(SetAside(_below(board, entry.bundle.folder), reason))
     return kept
 
 
-def _another(known: AgentVersion | None, given: AgentVersion) -> bool:
-    return known is not None and (known.agent_id, known.spec) != (given.agent_id, given.spec)
+def name_clash(bundle: Bundle, before: Sequence[Entry]) -> str:
+    """Which name of a bundle stands for another agent of the same protocol; empty if none does."""
+    known = {skeleton(a.agent_id): a for entry in before for a in entry.bundle.agents}
+    for agent in bundle.agents:
+        other = known.get(skeleton(agent.agent_id), agent)
+        if (other.agent_id, other.spec) != (agent.agent_id, agent.spec):
+            alike = "reads like" if other.agent_id != agent.agent_id else "has other contents than"
+            return f"agent {agent.agent_id} {alike} {other.agent_id}, which was published before"
+    return ""
 
 
 def _changes(board: Path, set_aside: list[SetAside]) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ from typing import Any
 
 from leaderboards.bases import base_label
 from leaderboards.board import Merged, SetAside, merged_store, read_board
-from leaderboards.charter import registrations
 from leaderboards.curves import curves, starts, versus_start
 from leaderboards.entries import described_entries, usage_of
 from leaderboards.episodes import PER_BOARD, Match, choose, listed, viewer_episodes
@@ -37,6 +36,7 @@ from leaderboards.pages.write import write_site
 from leaderboards.publishing import attempts
 from leaderboards.served import ServedTurns
 from leaderboards.standings import METRICS, Scope, described, finite, played, standings
+from leaderboards.ticket_log import registrations
 from srl_agents.league.focal_returns import FocalReturn
 from srl_agents.league.ratings import Interval, RatingTable, rate
 from srl_agents.league.store import AgentVersion, LeagueStore

@@ -37,6 +37,7 @@ from leaderboards.intake import (
     read_lines,
 )
 from leaderboards.keys import KEYS, SIGNATURE, SigningKey, fingerprint, is_signed, owner_key
+from leaderboards.names import submitter_fault
 from leaderboards.protocol import Protocol, load_protocol, schedule
 from leaderboards.provenance import provenance
 from leaderboards.record import HEAD_DIGITS, MatchRecord, contradiction, line_text, next_link
@@ -245,10 +246,13 @@ def open_bundle(folder: Path) -> Bundle:
         )
     claim = manifest["claim"]
     protocol = _protocol(claim)
-    check_agents(protocol, claim["agents"])
+    ticket = _ticket(claim)
+    check_agents(protocol, claim["agents"], ticket)
+    _check_submitter(claim, ticket)
     agents = roster(protocol, [(agent["agent_id"], agent["spec"]) for agent in claim["agents"]])
     _check_prices(claim, agents)
-    ticket = _ticket(claim, protocol, agents)
+    if ticket and (wrong := ticket.fault(protocol, committed(agents), claim["seeds"])):
+        raise BundleError(f"{MANIFEST}: claim.ticket: {wrong}.")
     _check_owner(manifest, ticket)
     try:
         entrants = [a.agent_id for a in agents if a.agent_id not in protocol.references]
@@ -282,23 +286,29 @@ def _check_prices(claim: Mapping[str, Any], agents: Sequence[AgentVersion]) -> N
             raise BundleError(f"{MANIFEST}: {error}") from None
 
 
-def _ticket(
-    claim: Mapping[str, Any], protocol: Protocol, agents: Sequence[AgentVersion]
-) -> Ticket | None:
-    """The registration of these agents.
+def _ticket(claim: Mapping[str, Any]) -> Ticket | None:
+    """The registration that a claim holds.
 
     Raises:
-        BundleError: it is forged, or for something else.
+        BundleError: it is forged.
     """
     if claim["ticket"] is None:
         return None
     try:
-        ticket = Ticket.from_data(claim["ticket"])
+        return Ticket.from_data(claim["ticket"])
     except TicketError as error:
         raise BundleError(f"{MANIFEST}: claim.ticket: {error}") from None
-    if wrong := ticket.fault(protocol, committed(agents), claim["seeds"]):
-        raise BundleError(f"{MANIFEST}: claim.ticket: {wrong}.")
-    return ticket
+
+
+def _check_submitter(claim: Mapping[str, Any], ticket: Ticket | None) -> None:
+    """A row is not said to be by a maker of models who has not proven it.
+
+    Raises:
+        BundleError: it is.
+    """
+    maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
+    if wrong := submitter_fault(claim["declared"]["submitter"], maker=maker, when=when):
+        raise BundleError(f"{MANIFEST}: claim.declared.submitter: {wrong}.")
 
 
 def _check_owner(manifest: Mapping[str, Any], ticket: Ticket | None) -> None:

@@ -1,7 +1,7 @@
-"""Who signs for a board: its key, the keys before it, and the log of registrations that they vouch for.
+"""Who signs for a board: its key, the keys before it, and the makers of models whose keys it lists.
 
 ``board.json`` is signed with the key that it names. Whoever can replace both can make another board, so
-readers compare fingerprints; nobody can edit this one. Reasons: docs/design/trust.md.
+readers compare fingerprints; only the key's holder can edit this one. Reasons: docs/design/trust.md.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from leaderboards.keys import (
     new_board_key,
     public_key_fault,
 )
-from leaderboards.provenance import now
-from leaderboards.registration import FIRST_LINK, Request, Ticket, draw, read_log, write_json
+from leaderboards.registration import write_json
 from srl_agents.league.schema import take_lock
 from srl_envs.errors import ConfigError, StoreError, file_fault
 from srl_envs.settings import build, dump
 
-CHARTER, REGISTRATIONS = "board.json", "registrations.jsonl"
+CHARTER = "board.json"
 _LOCK = ".board.lock"
 _PURPOSE = "board/1"
 _MOST_CHARTER_BYTES = 1 << 20
@@ -49,6 +48,15 @@ class FormerKey:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Maker:
+    """A maker of models, and a key that the operator knows to be theirs."""
+
+    name: str
+    """As in the list of reserved names: ``openai``."""
+    public_key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Charter:
     """``board.json``."""
 
@@ -56,12 +64,20 @@ class Charter:
     public_key: str
     former: tuple[FormerKey, ...] = ()
     reserved: tuple[str, ...] = ()
-    """Beginnings of names that nobody may take, beside those that every board reserves."""
+    """Beginnings of names that no entrant may take, beside those that every board reserves."""
+    makers: tuple[Maker, ...] = ()
+    """Keys whose owners may use the names of a maker of models."""
+    head: bool = False
+    """Whether the log has a signed head, without which it is not read."""
 
     @property
     def fingerprint(self) -> str:
         """What readers compare."""
         return fingerprint(self.public_key)
+
+    def has_maker(self, name: str, public_key: str) -> bool:
+        """Whether the board lists a key for a maker."""
+        return Maker(name=name, public_key=public_key) in self.makers
 
 
 def read_charter(board: Path) -> Charter | None:
@@ -80,7 +96,8 @@ def read_charter(board: Path) -> Charter | None:
         charter = build(Charter, content, CHARTER)
     except (OSError, ValueError, AttributeError, RecursionError, BundleError) as error:
         raise StoreError(f"{path} cannot be read: {error} Restore it.") from None
-    for public in (charter.public_key, *(former.public_key for former in charter.former)):
+    others = [f.public_key for f in charter.former] + [m.public_key for m in charter.makers]
+    for public in (charter.public_key, *others):
         if fault := public_key_fault(public):
             raise StoreError(f"{path} names the key {public[:80]!r}: {fault}. Restore it.")
     if not is_signed(charter.public_key, _PURPOSE, data):
@@ -108,66 +125,6 @@ def signing_key(board: Path) -> SigningKey:
 def write_charter(board: Path, charter: Charter, key: SigningKey) -> None:
     """Sign and write ``board.json``."""
     write_json(board / CHARTER, key.signed(_PURPOSE, dump(charter)))
-
-
-def succeeded(board: Path, charter: Charter, key: SigningKey) -> Charter:
-    """The charter under a new key, which vouches for the registrations so far."""
-    tickets = registrations(board)
-    former = FormerKey(
-        public_key=charter.public_key,
-        tickets=len(tickets),
-        link=tickets[-1].link if tickets else FIRST_LINK,
-        until=now(),
-    )
-    return Charter(
-        public_key=key.public, former=(*charter.former, former), reserved=charter.reserved
-    )
-
-
-def registrations(board: Path) -> list[Ticket]:
-    """All tickets that this board drew, in order.
-
-    Raises:
-        StoreError: the log or the charter was edited, or a ticket was signed by a key that did not sign
-            for the board then.
-    """
-    path = board / REGISTRATIONS
-    charter, tickets = read_charter(board), read_log(path)
-    if charter is None:
-        if tickets:
-            raise StoreError(f"{path} has no {CHARTER} beside it: restore the board.")
-        return []
-    for former in charter.former:
-        link = tickets[former.tickets - 1].link if former.tickets else FIRST_LINK
-        if len(tickets) < former.tickets or link != former.link:
-            raise StoreError(f"{path} lost tickets that {CHARTER} vouches for: restore it.")
-    start = 0
-    eras = [(f.public_key, f.tickets) for f in charter.former]
-    for public, end in [*eras, (charter.public_key, len(tickets))]:
-        for ticket in tickets[start:end]:
-            if ticket.board != public:
-                raise StoreError(
-                    f"{path}, line {ticket.number + 1}: signed by {fingerprint(ticket.board)}, which was "
-                    "not the board's key then. Restore the file."
-                )
-        start = end
-    return tickets
-
-
-def register(board: Path, request: Request) -> Ticket:
-    """Draw the ticket of a request, or find the one that was drawn for it.
-
-    Raises:
-        KeyFileError: the board's key is not here.
-        StoreError: the board was edited or cannot be written.
-        TicketError: the request is for another protocol than the one here, or no bundle of it could be
-            published.
-    """
-    with locked(board):
-        registrations(board)  # whatever is wrong with the log is said before a key is made
-        key, charter = signing_key(board), read_charter(board)
-        reserved = charter.reserved if charter is not None else ()
-        return draw(board / REGISTRATIONS, request, key, reserved)
 
 
 @contextmanager

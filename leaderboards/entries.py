@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from leaderboards.agent_specs import is_served
 from leaderboards.board import Entry
 from leaderboards.bundle import Bundle
+from leaderboards.keys import fingerprint
+from leaderboards.publishing import Attempts
 from leaderboards.served import Reports
 from srl_agents.agents.contents import ENDPOINT, THINKING
 from srl_agents.league.agents import AgentVersion
@@ -20,7 +22,7 @@ from srl_agents.league.agents import AgentVersion
 
 def described_entries(
     entries: Iterable[Entry],
-    registered: Mapping[tuple[str, str], int],
+    registered: Attempts,
     used: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Agent id -> how it came in: of the first bundle that entered it.
@@ -29,7 +31,7 @@ def described_entries(
 
     Args:
         entries: the bundles of one protocol.
-        registered: (owner, protocol) -> agents that were registered, from `publishing.attempts`.
+        registered: what the board's log says of tries, from `publishing.attempts`.
         used: (root of a bundle, agent) -> what its endpoint reported in all, from `usage_of`.
 
     Returns:
@@ -44,25 +46,34 @@ def described_entries(
             if told["endpoint"] is not None:
                 told["endpoint"]["usage"] = (used or {}).get((entry.bundle.root, agent.agent_id))
             if bundle.entrants:
-                told["attempts"] = _attempts(bundle, registered)
+                told["attempts"] = _attempts(bundle, agent, registered)
             known = found.setdefault(agent.agent_id, told)
             known["signed"] &= told["signed"]
     return found
 
 
-def _attempts(bundle: Bundle, registered: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """How many agents the owner registered for this protocol, and how many tries it admits."""
-    owner = bundle.ticket.request.owner if bundle.ticket else ""
+def _attempts(bundle: Bundle, agent: AgentVersion, registered: Attempts) -> dict[str, int]:
+    """How often this agent was registered for this protocol, how many agents its owner registered there,
+    and how many tries the owner declares."""
+    owner, protocol = _owner(bundle), bundle.protocol.name
     return {
-        "registered": registered.get((owner, bundle.protocol.name), 0),
+        "registered": registered.count(owner, protocol, agent.agent_id),
+        "owners": registered.of_owner[owner, protocol],
         "declared": bundle.claim["declared"]["attempts"],
     }
 
 
+def _owner(bundle: Bundle) -> str:
+    return bundle.ticket.request.owner if bundle.ticket else ""
+
+
 def _described(entry: Entry, agent: AgentVersion) -> dict[str, Any]:
     declared, made = entry.bundle.claim["declared"], entry.bundle.manifest["provenance"]
+    owner = _owner(entry.bundle)
     return {
         "submitter": _text(declared, "submitter"),
+        "owner": fingerprint(owner) if owner else "",
+        "maker": entry.bundle.ticket.request.maker if entry.bundle.ticket else "",
         "attempts": None,
         "endpoint": _endpoint(agent.spec),
         "training_data": _text(declared, "training_data"),

@@ -11,12 +11,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol
 
 from srl_envs.errors import SRLError, nearest
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+FORMULA = ("=", "+", "-", "@")
+"""How cells begin that spreadsheets compute. Source: OWASP, "CSV Injection"."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 200
 
@@ -53,12 +57,16 @@ class Text:
     """The pattern in words."""
     free: bool = False
     """Any character, line breaks too: what a model wrote or reads."""
+    cell: bool = False
+    """It may stand in a spreadsheet, so it does not begin as a formula does."""
 
     def fits(self, value: Any) -> bool:
         """Whether the value may stand here."""
         if type(value) is not str or not self.least <= len(value) <= self.most:
             return False
         if self.pattern is not None and not self.pattern.fullmatch(value):
+            return False
+        if self.cell and value.startswith(FORMULA):
             return False
         if self.free:
             return value.isascii() or not _SURROGATE.search(value)
@@ -69,13 +77,36 @@ class Text:
         if not self.fits(value):
             size = f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
             seen = "no half of a surrogate pair" if self.free else "all printable, on one line"
-            raise FieldError(shown(value), self.form or f"text, {size} characters, {seen}")
+            first = f", not beginning with one of {' '.join(FORMULA)}" if self.cell else ""
+            raise FieldError(shown(value), self.form or f"text, {size} characters, {seen}{first}")
 
 
 def hexadecimal(digits: int) -> Text:
     """A hash: lowercase, exactly this long."""
     pattern = re.compile(f"[0-9a-f]{{{digits}}}")
     return Text(digits, digits, pattern, f"{digits} lowercase hexadecimal digits")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A second of UTC that the calendar has, as `datetime.isoformat` writes it."""
+
+    first_year: int
+
+    def fits(self, value: Any) -> bool:
+        """Whether the value may stand here."""
+        if type(value) is not str or not _INSTANT.fullmatch(value):
+            return False
+        try:
+            return datetime.fromisoformat(value).year >= self.first_year
+        except ValueError:
+            return False
+
+    def check(self, value: Any) -> None:
+        """As every kind."""
+        if not self.fits(value):
+            wanted = f"a second of UTC from {self.first_year} on, such as 2030-01-31T23:59:59+00:00"
+            raise FieldError(shown(value), wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +164,7 @@ class OneOf:
             raise FieldError(shown(value), " or ".join(map(shown, self.values)))
 
 
-Scalar = Text | Integer | Number | OneOf
+Scalar = Text | Instant | Integer | Number | OneOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +298,11 @@ class Variant:
             given = f"an object with {' and '.join(found)}" if found else shown(value)
             raise FieldError(given, f"an object with one of the keys {', '.join(self.by_key)}")
         self.by_key[found[0]].check(value)
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: no character that moves the cursor, hides, or turns the direction of others."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def shown(value: Any) -> str:

@@ -1,4 +1,8 @@
-"""What an entrant may be called: readable, its own, and not a name that readers take for somebody else's."""
+"""What an entrant may be called: readable, its own, and not a name that readers take for another's.
+
+A name is ``LINEAGE``, ``LINEAGE@STEPS`` or ``OWNER/LINEAGE@STEPS``. `leaderboards.reserved` has the list of
+reserved names.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +10,58 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from leaderboards.reserved import Reserved, reservation, skeleton
 from srl_agents.league.agent_names import labels
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]*(@(0|[1-9][0-9]{0,9}))?")
-"""A lineage and, behind ``@``, how many steps it was trained."""
+_PART = r"[A-Za-z0-9][A-Za-z0-9_.+\-]*"
+NAME = re.compile(rf"({_PART}/)?{_PART}(@(0|[1-9][0-9]{{0,9}}))?")
 MOST_CHARACTERS = 80
 MOST_STEPS = 10**9
-RESERVED = (
-    "bot", "human", "anchor", "reference", "heldout", "srl",
-    "openai", "anthropic", "google", "deepmind", "meta", "microsoft", "mistral", "deepseek", "qwen",
-    "alibaba", "moonshot", "xai", "nvidia", "amazon", "cohere", "huggingface",
-)  # fmt: skip
-"""How no entrant's name may begin: roles of a board, and who makes models that others serve."""
-
-_PUNCTUATION = re.compile(r"[_.@:/+\-]")
-_ALIKE = str.maketrans("01l", "oii")
-"""What few typefaces tell apart; a 5 and an S differ enough for names of two people."""
-_LOOKALIKES = str.maketrans("0134578$", "oieastbs") | {ord("l"): "i"}
-"""The small L is written as the capital I."""
-_PAIRS = (("rn", "m"), ("vv", "w"))
-"""Two letters that are read as one."""
-_MORE_PAIRS = (*_PAIRS, ("cl", "d"), ("ci", "d"))
-"""Of reserved names alone: clara and dara are two people."""
 
 
-def name_fault(name: str, reserved: Iterable[str] = ()) -> str:
+def name_fault(name: str, *, maker: str = "", when: str = "", reserved: Iterable[str] = ()) -> str:
     """Why an entrant may not be called so; empty if it may.
 
     Args:
-        name: without the steps it may be one of several versions.
+        name: of the entrant.
+        maker: whose names a board accepted as the entrant's own; see `registration.Request.maker`.
+        when: UTC time of the registration; names that were reserved later do not count. Now if empty.
         reserved: further beginnings that a board keeps.
     """
     if len(name) > MOST_CHARACTERS or not NAME.fullmatch(name):
         return (
-            f"use up to {MOST_CHARACTERS} letters, digits and _.+-, a letter or digit first; behind an "
-            "@ stands the number of training steps alone, as in alice@30"
+            f"use up to {MOST_CHARACTERS} letters, digits and _.+-, a letter or digit first; an owner and a "
+            "/ may stand before it, and behind an @ the number of training steps alone, as in alice/tiny@30"
         )
-    if split_name(name)[1] > MOST_STEPS:
+    lineage, steps = split_name(name)
+    if steps > MOST_STEPS:
         return f"behind the @ stands a number of training steps, at most {MOST_STEPS}"
-    plain = _reading(name)
-    for start in (*RESERVED, *reserved):
-        if plain.startswith(_reading(start)):
-            return f"names that read like {start!r} are reserved: choose another, NAME=AGENT"
-    return ""
+    owner, slash, own = lineage.rpartition("/")
+    found = reservation(owner or own, maker=maker, when=when, more=reserved)
+    if found is None and slash:
+        found = _never(reservation(own, maker=maker, when=when))
+    return "" if found is None else _reserved(found, own)
+
+
+def submitter_fault(text: str, *, maker: str = "", when: str = "") -> str:
+    """Why a row may not name this submitter; empty if it may. Arguments as `name_fault`."""
+    found = reservation(text, maker=maker, when=when)
+    if found is None or found.kind not in ("maker", "model"):
+        return ""
+    return (
+        f"it reads like {found.name!r}, which is reserved for {found.maker}: use a name of your own"
+    )
+
+
+def _never(found: Reserved | None) -> Reserved | None:
+    """Of what a prefixed name reads like only what no prefix opens."""
+    return None if found is None or found.prefixed else found
+
+
+def _reserved(found: Reserved, own: str) -> str:
+    whose = f" for {found.maker}" if found.maker else ""
+    opened = f", or put your name before it, OWNER/{own}" if found.prefixed else ""
+    return f"names that read like {found.name!r} are reserved{whose}: choose another, NAME=AGENT{opened}"
 
 
 def split_name(name: str) -> tuple[str, int]:
@@ -59,19 +72,24 @@ def split_name(name: str) -> tuple[str, int]:
     return name, 0
 
 
+def name_key(name: str) -> str:
+    """What decides whose a name is: the skeleton of its owner's prefix, or else of its lineage.
+
+    All names with one key belong to the owner who registered the first of them.
+    """
+    lineage, _ = split_name(name)
+    owner, _, own = lineage.rpartition("/")
+    return skeleton(owner or own)
+
+
 def confused(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two different names that a reader takes for one, if any."""
+    """The first two different names that read alike, if any."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(skeleton(name), name)
         if other != name:
             return other, name
     return None
-
-
-def skeleton(name: str) -> str:
-    """What is left of a name if case, punctuation, ``O0``, ``Il1``, ``rn`` and ``vv`` are overlooked."""
-    return _joined(re.sub(r"[_.+\-]", "", name.casefold()), _PAIRS).translate(_ALIKE)
 
 
 def page_labels(data: Any) -> dict[str, str]:
@@ -103,16 +121,5 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def default_name(source: str) -> str:
-    """What a hub id or a folder is called if nobody says otherwise: its last part."""
+    """What a hub id or a folder is called by default: its last part."""
     return source.rstrip("/").rpartition("/")[2]
-
-
-def _reading(name: str) -> str:
-    """As it reads at a glance: no case, no punctuation, digits and pairs as the letters they look like."""
-    return _joined(_PUNCTUATION.sub("", name.casefold()), _MORE_PAIRS).translate(_LOOKALIKES)
-
-
-def _joined(text: str, pairs: Iterable[tuple[str, str]]) -> str:
-    for pair, letter in pairs:
-        text = text.replace(pair, letter)
-    return text

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import srl_envs
+from leaderboards.fields import visible
 from leaderboards.schemas import MOST_COMMAND_CHARACTERS
 from srl_envs import spec
 
@@ -32,10 +33,10 @@ def provenance(env_id: str, command: str, started: str) -> dict[str, Any]:
         "commit": commit,
         "tree_changed": changed,
         "env_code_sha256": env_code_sha256(env_id),
-        "python": platform.python_version(),
-        "platform": _printable(platform.platform())[:200],
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "command": _printable(without_folders(command))[:MOST_COMMAND_CHARACTERS],
+        "python": _plain(platform.python_version()),
+        "platform": _plain(platform.platform())[:200],
+        "packages": {name: _plain(version) for name in _PACKAGES if (version := _version(name))},
+        "command": _shown_command(command),
         "started": started,
         "ended": now(),
     }
@@ -72,8 +73,15 @@ def env_code_sha256(env_id: str) -> str:
     return hashed.hexdigest()
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
+def _plain(text: str) -> str:
+    """A version or a platform's name with what a bundle does not hold replaced."""
+    return re.sub(r"[^\w .+~:(),/#!?-]", "?", text, flags=re.ASCII)
+
+
+def _shown_command(command: str) -> str:
+    """The command as a bundle holds it: without folders, characters that act, and marks of HTML."""
+    text = re.sub("[<>\n]", "?", visible(without_folders(command)))[:MOST_COMMAND_CHARACTERS]
+    return text if text.startswith("srl ") else ""
 
 
 def _version(package: str) -> str:

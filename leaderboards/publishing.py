@@ -11,24 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboards.agent_specs import committed
-from leaderboards.board import CHANGELOG, Entry, read_board, reserved_name
+from leaderboards.board import CHANGELOG, Entry, name_clash, read_board
 from leaderboards.bundle import Bundle, open_bundle
-from leaderboards.charter import (
-    locked,
-    read_charter,
-    registrations,
-    signing_key,
-    succeeded,
-    write_charter,
-)
+from leaderboards.charter import locked, read_charter, signing_key, write_charter
 from leaderboards.intake import BundleError, take
 from leaderboards.keys import SigningKey, fingerprint, new_board_key
-from leaderboards.names import skeleton
+from leaderboards.names import name_key, split_name
 from leaderboards.provenance import now
 from leaderboards.registration import Ticket
+from leaderboards.reserved import skeleton
+from leaderboards.ticket_log import audited, name_owners, rebuild, registrations, succeeded
 from leaderboards.verification import verified_path, write_verified
 from leaderboards.verify import Level, Verdict, verify
-from srl_agents.league.agent_names import lineage
 from srl_envs.errors import ConfigError, StoreError, file_fault
 
 Told = Callable[[str, int, int], None]
@@ -61,12 +55,12 @@ def publish(bundle: Bundle, verdict: Verdict, board: Path, *, reason: str = "") 
     with locked(board):
         known = registrations(board)
         _require_registered(bundle, board, known)
-        if wrong := reserved_name(bundle, read_charter(board)):
-            raise ConfigError(f"{bundle.folder}: {wrong}")
         entries = [entry for group in read_board(board).groups for entry in group.entries]
         if any(entry.bundle.claim == bundle.claim for entry in entries):
             return False
-        _require_names(bundle, entries)
+        _require_names(bundle, known)
+        if wrong := name_clash(bundle, [e for e in entries if _beside(e.bundle, bundle)]):
+            raise ConfigError(f"{bundle.folder}: {wrong}. It would not count.")
         key = signing_key(board)
         target = board / bundle.protocol.name / bundle.folder.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,45 +120,56 @@ def _require_registered(bundle: Bundle, board: Path, known: list[Ticket]) -> Non
         )
 
 
-def _require_names(bundle: Bundle, entries: list[Entry]) -> None:
-    """A name belongs to whoever published it first.
+def _beside(other: Bundle, bundle: Bundle) -> bool:
+    """Whether a published bundle's names count against a new one: those of later owners do not."""
+    owners = {found.ticket.request.owner for found in (other, bundle) if found.ticket is not None}
+    return other.protocol.name == bundle.protocol.name and len(owners) < 2
+
+
+def _require_names(bundle: Bundle, known: list[Ticket]) -> None:
+    """A name belongs to the owner who registered it first.
 
     Raises:
         ConfigError: another owner has it.
     """
-    owners = name_owners(entries)
-    owner = bundle.ticket.request.owner if bundle.ticket else ""
+    if bundle.ticket is None:
+        return
+    owners, owner = name_owners(known), bundle.ticket.request.owner
     for agent in committed(bundle.agents):
-        held = owners.get(name_key(agent.agent_id), owner)
+        held = owners[name_key(agent.agent_id)]
         if held != owner:
             raise ConfigError(
-                f"{bundle.folder}: the name {agent.agent_id} belongs to the owner "
-                f"{fingerprint(held)}, who published it first; this is {fingerprint(owner)}. Choose "
-                "another name, register it and play."
+                f"{bundle.folder}: the name {agent.agent_id} belongs to the owner {fingerprint(held)}, who "
+                f"registered it first; this is {fingerprint(owner)}."
             )
 
 
-def name_owners(entries: list[Entry]) -> dict[str, str]:
-    """`name_key` -> public key of whoever published a name of this key first."""
-    owners: dict[str, str] = {}
-    for entry in sorted(entries, key=lambda e: (e.verified["published"], e.bundle.root)):
-        if entry.bundle.ticket is not None:
-            for agent in committed(entry.bundle.agents):
-                owners.setdefault(name_key(agent.agent_id), entry.bundle.ticket.request.owner)
-    return owners
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What a board's log says of tries."""
+
+    of_agent: Counter[tuple[str, str, str]]
+    """(owner, protocol, skeleton of a lineage) -> tickets that hold a version of it."""
+    of_owner: Counter[tuple[str, str]]
+    """(owner, protocol) -> agents on all its tickets."""
+
+    def count(self, owner: str, protocol: str, agent_id: str) -> int:
+        """Tickets of this agent, in whichever version."""
+        return self.of_agent[owner, protocol, _lineage_key(agent_id)]
 
 
-def name_key(agent_id: str) -> str:
-    """What names are compared by: the lineage as a reader takes it."""
-    return skeleton(lineage(agent_id))
-
-
-def attempts(tickets: list[Ticket]) -> Counter[tuple[str, str]]:
-    """(owner, protocol) -> how many agents were registered."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for ticket in tickets:
-        counted[ticket.request.owner, ticket.request.protocol] += len(ticket.request.agents)
+def attempts(tickets: list[Ticket]) -> Attempts:
+    """How often each agent was registered, and how many agents each owner registered."""
+    counted = Attempts(Counter(), Counter())
+    for request in (ticket.request for ticket in tickets):
+        counted.of_owner[request.owner, request.protocol] += len(request.agents)
+        for key in {_lineage_key(agent.agent_id) for agent in request.agents}:
+            counted.of_agent[request.owner, request.protocol, key] += 1
     return counted
+
+
+def _lineage_key(agent_id: str) -> str:
+    return skeleton(split_name(agent_id)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +213,7 @@ def rekey(
         charter = read_charter(board)
         if charter is None:
             raise StoreError(f"{board} lost its charter: restore it.")
-        known = registrations(board)
+        known = audited(board, charter)
         verdicts = []
         groups = read_board(board, former_keys=True).groups
         for entry in [entry for group in groups for entry in group.entries]:
@@ -223,7 +228,8 @@ def rekey(
             reached = verdict.reached if verdict.accepted else ""
             yield Resigned(str(entry.bundle.folder), reached or "", verdict.rejected)
         key = new_board_key(board)
-        write_charter(board, succeeded(board, charter, key), key)
+        write_charter(board, succeeded(charter, known, key), key)
+        rebuild(board, key)
         for entry, verdict in verdicts:
             folder, root = entry.bundle.folder, entry.bundle.root
             if verdict.accepted:

@@ -1,8 +1,8 @@
-"""Who announced what before the seeds were known: requests of entrants, tickets of a board, its log.
+"""Who announced what before the seeds were known: requests of entrants and tickets of a board.
 
 An entrant signs the digests of its agents' contents. The board answers with a number and a nonce, and
-keeps the ticket as a line of its log, where each line holds the hash of the one before. A ticket's nonce
-and contents decide every drawn seed (`Protocol.drawn_seed`). Reasons: docs/design/trust.md.
+keeps the ticket as a line of its log (`leaderboards.ticket_log`). A ticket's nonce and contents decide
+every drawn seed (`Protocol.drawn_seed`). Reasons: docs/design/trust.md.
 """
 
 from __future__ import annotations
@@ -10,25 +10,23 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from leaderboards.intake import BundleError, open_regular
 from leaderboards.keys import SIGNATURE, SigningKey, is_signed, public_key_fault
-from leaderboards.names import confused, name_fault
-from leaderboards.protocol import Protocol, load_protocol
-from leaderboards.provenance import now
-from srl_agents.records import canonical_json, digest
-from srl_envs.errors import ConfigError, SRLError, StoreError, file_fault
+from leaderboards.protocol import Protocol
+from srl_agents.records import digest
+from srl_envs.errors import ConfigError, SRLError, file_fault
 
 REQUEST_PURPOSE, TICKET_PURPOSE = "registration/1", "ticket/1"
 FIRST_LINK = "0" * 64
 """What the first ticket of a board names as the one before it."""
 MOST_AGENTS = 64
-MOST_REQUEST_BYTES = 1 << 20
+MOST_REQUEST_BYTES = 64 << 10
+"""A request of 64 agents takes 12 KiB."""
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 
@@ -56,9 +54,11 @@ class Request:
     agents: tuple[Committed, ...]
     """By name."""
     seeds: int
-    """How many of the protocol's seeds will be played: nobody stops where the result is best."""
+    """How many of the protocol's seeds will be played: so an entrant cannot stop where the result is best."""
     owner: str
     """Public key."""
+    maker: str = ""
+    """Whose names the owner claims; a board takes the claim if it lists the owner's key for this maker."""
     signature: str
 
     @classmethod
@@ -68,6 +68,7 @@ class Request:
         agents: Sequence[Committed],
         owner: SigningKey,
         seeds: int | None = None,
+        maker: str = "",
     ) -> Request:
         """The request of an owner.
 
@@ -76,6 +77,7 @@ class Request:
             agents: in any order.
             owner: who signs.
             seeds: how many of the protocol's seeds; all of them by default.
+            maker: whose names the owner claims; empty for names of its own.
 
         Raises:
             TicketError: no agents, too many, one twice, or seeds that the protocol does not have.
@@ -89,27 +91,33 @@ class Request:
             "agents": [asdict(agent) for agent in sorted(agents, key=lambda a: a.agent_id)],
             "seeds": count,
             "owner": owner.public,
+            **({"maker": maker} if maker else {}),
         }
         return cls.from_data(owner.signed(REQUEST_PURPOSE, data))
 
     @classmethod
-    def from_data(cls, data: Any) -> Request:
-        """Read what somebody sent.
+    def from_data(cls, data: Any, *, vouched: bool = False) -> Request:
+        """Read what an entrant sent.
+
+        Args:
+            data: JSON.
+            vouched: the signature was checked before, and a hash shows that nothing has changed since.
 
         Raises:
             TicketError: names the first thing that is wrong, a signature included.
         """
         names = {"protocol", "protocol_sha256", "agents", "seeds", "owner", SIGNATURE}
-        _require_keys(data, names, "registration")
+        _require_keys(data, names, "registration", optional={"maker"})
         request = cls(
             protocol=_text(data, "protocol", _NAME),
             protocol_sha256=_text(data, "protocol_sha256", _HEX64),
             agents=_agents(data["agents"]),
             seeds=_count(data, "seeds"),
             owner=_public_key(data, "owner"),
+            maker=_text(data, "maker", _MAKER) if "maker" in data else "",
             signature=str(data[SIGNATURE]),
         )
-        if not is_signed(request.owner, REQUEST_PURPOSE, data):
+        if not vouched and not is_signed(request.owner, REQUEST_PURPOSE, data):
             raise TicketError(
                 "registration: the signature is not its owner's: it was edited or cut."
             )
@@ -118,7 +126,13 @@ class Request:
     @property
     def data(self) -> dict[str, Any]:
         """As JSON."""
-        return {**asdict(self), "agents": [asdict(agent) for agent in self.agents]}
+        data = {**asdict(self), "agents": [asdict(agent) for agent in self.agents]}
+        return data if self.maker else {key: data[key] for key in data if key != "maker"}
+
+    @property
+    def identity(self) -> str:
+        """Hash of what is registered: the same request has the same one, whenever it is signed."""
+        return digest({key: value for key, value in self.data.items() if key != SIGNATURE})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,8 +153,12 @@ class Ticket:
     signature: str
 
     @classmethod
-    def from_data(cls, data: Any) -> Ticket:
+    def from_data(cls, data: Any, *, vouched: bool = False) -> Ticket:
         """Read a ticket; a board's log decides whether it is one of that board.
+
+        Args:
+            data: JSON.
+            vouched: both signatures were checked before, and a hash shows that nothing has changed since.
 
         Raises:
             TicketError: names the first thing that is wrong, either signature included.
@@ -148,7 +166,7 @@ class Ticket:
         names = {"request", "number", "nonce", "when", "board", "previous", SIGNATURE}
         _require_keys(data, names, "ticket")
         ticket = cls(
-            request=Request.from_data(data["request"]),
+            request=Request.from_data(data["request"], vouched=vouched),
             number=_count(data, "number"),
             nonce=_text(data, "nonce", _HEX64),
             when=_text(data, "when", _INSTANT),
@@ -156,7 +174,7 @@ class Ticket:
             previous=_text(data, "previous", _HEX64),
             signature=str(data[SIGNATURE]),
         )
-        if not is_signed(ticket.board, TICKET_PURPOSE, data):
+        if not vouched and not is_signed(ticket.board, TICKET_PURPOSE, data):
             raise TicketError("ticket: the signature is not the board's: it was edited or cut.")
         return ticket
 
@@ -250,113 +268,6 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
         raise ConfigError(f"cannot write {file_fault(error, path)}.") from None
 
 
-def read_log(path: Path) -> list[Ticket]:
-    """All tickets of a board in order; a last line that a kill cut short is none.
-
-    Raises:
-        StoreError: the log was edited: names the line.
-    """
-    tickets: list[Ticket] = []
-    if not os.path.lexists(path):
-        return tickets
-    link = FIRST_LINK
-    for number, line in enumerate(_whole_lines(path)):
-        try:
-            ticket = Ticket.from_data(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise StoreError(f"{path}, line {number + 1}: {error} Restore the file.") from None
-        if ticket.number != number or ticket.previous != link:
-            raise StoreError(
-                f"{path}, line {number + 1}: ticket {ticket.number} does not follow the one before: "
-                "lines were removed or moved. Restore the file."
-            )
-        link = ticket.link
-        tickets.append(ticket)
-    return tickets
-
-
-def draw(path: Path, request: Request, key: SigningKey, reserved: Sequence[str] = ()) -> Ticket:
-    """The ticket of a request; the same request gets the same one again.
-
-    Args:
-        path: of the log; the caller holds the board's lock.
-        request: checked by `Request.from_data`.
-        key: of the board.
-        reserved: beginnings of names that the board keeps.
-
-    Raises:
-        StoreError: the log was edited or cannot be written.
-        TicketError: the request is for a protocol that is not the one here, for seeds that it does not
-            have, or for a name that no bundle may hold.
-    """
-    try:
-        protocol = load_protocol(request.protocol)
-    except ConfigError as error:
-        raise TicketError(f"registration: {error}") from None
-    if (protocol.name, protocol.sha256) != (request.protocol, request.protocol_sha256):
-        raise TicketError(
-            f"registration: it is for {request.protocol} with hash {request.protocol_sha256[:12]}; here "
-            f"is {protocol.name} with {protocol.sha256[:12]}. Entrant and board need the same SRL."
-        )
-    tickets = read_log(path)
-    for ticket in tickets:
-        if replace(ticket.request, signature="") == replace(request, signature=""):
-            return ticket
-    if fault := _unplayable(request, protocol, reserved):
-        raise TicketError(f"registration: {fault}.")
-    ticket = Ticket.from_data(
-        key.signed(
-            TICKET_PURPOSE,
-            {
-                "request": request.data,
-                "number": len(tickets),
-                "nonce": secrets.token_hex(32),
-                "when": now(),
-                "board": key.public,
-                "previous": tickets[-1].link if tickets else FIRST_LINK,
-            },
-        )
-    )
-    _append(path, canonical_json(ticket.data))
-    return ticket
-
-
-def _unplayable(request: Request, protocol: Protocol, reserved: Sequence[str]) -> str:
-    """Why no bundle of this request could be published; empty if one could."""
-    if not 1 <= request.seeds <= protocol.seeds:
-        return f"seeds is {request.seeds}: {protocol.name} has 1 to {protocol.seeds}"
-    names = [agent.agent_id for agent in request.agents]
-    for name in names:
-        if fault := name_fault(name, reserved):
-            return f"agent {name}: {fault}"
-    if pair := confused(names):
-        return f"agents {pair[0]} and {pair[1]}: their names read alike"
-    return ""
-
-
-def _append(path: Path, line: str) -> None:
-    """Add a line that is on disk when this returns, in the place of one that was cut short."""
-    try:
-        whole = sum(len(known) for known in _whole_lines(path)) if path.exists() else 0
-        with path.open("r+b" if path.exists() else "xb") as file:
-            file.truncate(whole)
-            file.seek(whole)
-            file.write(line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise StoreError(f"cannot write {file_fault(error, path)}. Nothing was drawn.") from None
-
-
-def _whole_lines(path: Path) -> list[bytes]:
-    try:
-        with open_regular(path.parent.resolve(), path.name) as file:
-            lines = file.read().splitlines(keepends=True)
-    except (OSError, BundleError) as error:
-        raise StoreError(f"{path} cannot be read: {error}") from None
-    return lines if not lines or lines[-1].endswith(b"\n") else lines[:-1]
-
-
 def _read(path: Path, hint: str) -> Any:
     try:
         with open_regular(path.parent.resolve(), path.name) as file:
@@ -373,13 +284,16 @@ def _read(path: Path, hint: str) -> Any:
         raise TicketError(f"{path} is no JSON: {error}. {hint}") from None
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+\-]{0,79}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./@+\-]{0,79}")
+_MAKER = re.compile(r"[a-z0-9]{1,40}")
 
 
-def _require_keys(data: Any, names: set[str], what: str) -> None:
+def _require_keys(
+    data: Any, names: set[str], what: str, optional: Collection[str] = frozenset()
+) -> None:
     if not isinstance(data, dict):
         raise TicketError(f"{what}: not a JSON object.")
-    if wrong := sorted(data.keys() ^ names):
+    if wrong := sorted((data.keys() - set(optional)) ^ names):
         state = "missing" if wrong[0] in names else "unknown"
         raise TicketError(f"{what}: the key {wrong[0]!r} is {state}.")
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leaderboards.agent_specs import SAMPLER, Contents, bot_version, shown_to
+from leaderboards.bases import KNOWN
 from leaderboards.intake import MANIFEST, BundleError
 from leaderboards.names import confused, name_fault, split_name
 from leaderboards.protocol import BOT, ROOT_SEED, Protocol
+from leaderboards.registration import Ticket
+from leaderboards.reserved import in_catalog, skeleton
 from srl_agents.agents.contents import API, ENDPOINT, THINKING
 from srl_agents.engines.endpoint_settings import Account, EndpointSettings
 from srl_agents.league.agents import AgentVersion
@@ -67,12 +70,15 @@ def parent_among(contents: Contents, others: Iterable[tuple[str, Contents]]) -> 
     return None
 
 
-def check_agents(protocol: Protocol, agents: Sequence[Mapping[str, Any]]) -> None:
+def check_agents(
+    protocol: Protocol, agents: Sequence[Mapping[str, Any]], ticket: Ticket | None = None
+) -> None:
     """References as the protocol has them, then entrants that may enter, by name.
 
     Args:
         protocol: decides.
         agents: of the schema's kind.
+        ticket: of the entrants; when it was drawn decides which names were reserved.
 
     Raises:
         BundleError: names the agent.
@@ -88,18 +94,36 @@ def check_agents(protocol: Protocol, agents: Sequence[Mapping[str, Any]]) -> Non
     if names[count:] != sorted(set(names[count:]) - set(names[:count])):
         raise BundleError(f"{MANIFEST}: claim.agents: entrants stand by name, each once.")
     for agent in agents[count:]:
-        if wrong := _fault(agent["agent_id"], agent["spec"], protocol):
+        if wrong := _fault(agent["agent_id"], agent["spec"], protocol, ticket):
             raise BundleError(f"{MANIFEST}: agent {ascii(agent['agent_id'])[1:-1]}: {wrong}.")
     if pair := confused(names):
         raise BundleError(f"{MANIFEST}: agents {pair[0]} and {pair[1]}: their names read alike.")
 
 
-def _fault(name: str, contents: Contents, protocol: Protocol) -> str:
+def catalog_fault(name: str, contents: Contents) -> str:
+    """Why an agent may not be called like a model of the catalog; empty if it may: its weights are those."""
+    lineage, _ = split_name(name)
+    if not in_catalog(lineage):
+        return ""
+    if contents.get("adapter") is None:
+        known = KNOWN.get(str(contents.get("base_sha256")))
+        if known is not None and skeleton(known) == skeleton(lineage):
+            return ""
+    return (
+        "the name is a model of SRL's catalog, and these are not its weights: choose another, NAME=AGENT, or "
+        f"put your name before it, OWNER/{lineage}"
+    )
+
+
+def _fault(name: str, contents: Contents, protocol: Protocol, ticket: Ticket | None) -> str:
     """Why an entrant may not enter; empty if it may."""
     if name.startswith(BOT):
         known = name.removeprefix(BOT) in spec(protocol.env).bots
         return "" if known and contents == bot_version(name, protocol).spec else "no such bot"
-    if wrong := name_fault(name):
+    maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
+    if wrong := name_fault(name, maker=maker, when=when):
+        return f"its name: {wrong}"
+    if wrong := catalog_fault(name, contents):
         return f"its name: {wrong}"
     if "bot" in contents:
         return f"a bot keeps its own name, which begins with {BOT}"

@@ -19,6 +19,7 @@ from typing import Any
 from leaderboards.agent_specs import committed, is_served, version_data
 from leaderboards.agents import Entrant, build_agents
 from leaderboards.fields import FieldError
+from leaderboards.names import submitter_fault
 from leaderboards.protocol import ROOT_SEED, Protocol, check_environment, schedule
 from leaderboards.provenance import now
 from leaderboards.record import MatchRecord, record_of
@@ -105,6 +106,10 @@ class BoardRun:
         ticket: Ticket | None = None,
         order: Order = "exact",
     ) -> None:
+        maker, when = (ticket.request.maker, ticket.when) if ticket else ("", "")
+        declared = declared or Declared()
+        if wrong := submitter_fault(declared.submitter, maker=maker, when=when):
+            raise ConfigError(f"--submitter {declared.submitter!r}: {wrong}.")
         limit = protocol.decoding.max_new_tokens
         tokens = limit if max_new_tokens is None else max_new_tokens
         if not 1 <= tokens <= limit:
@@ -123,7 +128,7 @@ class BoardRun:
             "sources": {e.name: e.source for e in entrants},
             "max_new_tokens": tokens,
             "prices": _prices(entrants),
-            "declared": asdict(declared or Declared()),
+            "declared": asdict(declared),
             "ticket": ticket.data if ticket else None,
             "order": order,
         }  # fmt: skip

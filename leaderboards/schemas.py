@@ -8,6 +8,7 @@ from leaderboards.bases import HINT
 from leaderboards.claims import MOST_NUMBER
 from leaderboards.fields import (
     FieldError,
+    Instant,
     Integer,
     Kind,
     ListOf,
@@ -67,12 +68,11 @@ _PROTOCOL = Text(
 )
 _WORD = Text(80, 1, re.compile(r"[A-Za-z0-9_]+"), "letters, digits and _, at most 80")
 _SEAT = Text(2, 1, re.compile("0|[1-9][0-9]?"), "the number of a seat")
-_TIME = Text(
-    25,
-    25,
-    re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00"),
-    "a second of UTC, such as 2030-01-31T23:59:59+00:00",
-)
+_TIME = Instant(2020)
+PLAIN = re.compile(r"([\w?][\w .+~:(),/#!?-]*)?", re.ASCII)
+"""What names a version or a platform."""
+_PLAIN_FORM = "letters, digits and _ .+~:(),/#!?-, a letter or digit first"
+COMMAND = re.compile(r"(srl [^<>]*)?")
 _FREE = Text(20_000, free=True)
 
 # --- agents ----------------------------------------------------------------------------------
@@ -143,8 +143,10 @@ REQUEST = Object(
         "agents": ListOf(_REGISTERED, MOST_ENTRANTS, 1, named_by="agent_id"),
         "seeds": Integer(1, 10**6),
         "owner": _PUBLIC_KEY,
+        "maker": Text(40, 1, re.compile("[a-z0-9]+"), "a maker's name of small letters and digits"),
         "signature": _SIGNATURE,
-    }
+    },
+    optional=frozenset({"maker"}),
 )
 TICKET = Object(
     {
@@ -161,7 +163,11 @@ TICKET = Object(
 # --- the manifest ----------------------------------------------------------------------------
 
 DECLARED = Object(
-    {"attempts": Integer(1, 10**6), "training_data": Text(2000), "submitter": Text(80)}
+    {
+        "attempts": Integer(1, 10**6),
+        "training_data": Text(2000, cell=True),
+        "submitter": Text(80, cell=True),
+    }
 )
 _PRICE = Number(0.0, MOST_PRICE)
 PRICES = MapOf(
@@ -169,9 +175,9 @@ PRICES = MapOf(
     Object(
         {
             "tokens": Object({"input": _PRICE, "output": _PRICE, "cached_input": Nullable(_PRICE)}),
-            "currency": Text(3, 3),
-            "date": Text(10, 10),
-            "source": Text(200, 1),
+            "currency": Text(3, 3, cell=True),
+            "date": Text(10, 10, cell=True),
+            "source": Text(200, 1, cell=True),
         }
     ),
     MOST_ENTRANTS,
@@ -179,14 +185,20 @@ PRICES = MapOf(
 """Agent behind an endpoint -> what its tokens cost, per million, as its submitter says."""
 PROVENANCE = Object(
     {
-        "srl": Text(40, 1),
+        "srl": Text(40, 1, PLAIN, _PLAIN_FORM),
         "commit": Text(40, pattern=re.compile("([0-9a-f]{40})?"), form="a commit's hash, or empty"),
         "tree_changed": OneOf((None, False, True)),
         "env_code_sha256": SHA256,
-        "python": Text(40, 1),
-        "platform": Text(200),
-        "packages": MapOf(_WORD, Text(80), 32),
-        "command": Text(MOST_COMMAND_CHARACTERS),
+        "python": Text(40, 1, PLAIN, _PLAIN_FORM),
+        "platform": Text(200, 0, PLAIN, _PLAIN_FORM),
+        "packages": MapOf(_WORD, Text(80, 0, PLAIN, _PLAIN_FORM), 32),
+        "command": Text(
+            MOST_COMMAND_CHARACTERS,
+            0,
+            COMMAND,
+            f"empty, or a printable command that begins with srl, without < and >, of at most "
+            f"{MOST_COMMAND_CHARACTERS} characters",
+        ),
         "started": _TIME,
         "ended": _TIME,
     }

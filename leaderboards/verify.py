@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -17,6 +18,7 @@ from leaderboards.claims import disagreement, ratings
 from leaderboards.intake import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
+    MANIFEST,
     MATCHES,
     RATINGS,
     TOKENS,
@@ -31,6 +33,9 @@ from srl_agents.records import digest
 
 Level = Literal["L0", "L1", "L2", "L3"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+
+_CLOCKS = timedelta(days=1)
+"""By how much the clocks of entrant, board and verifier may differ."""
 
 Told = Callable[[str, int, int], None]
 """(what is being done, how much of it, of how much)."""
@@ -116,6 +121,8 @@ def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, tell: Told) 
         faults += len(record.faults)
         reports.add(record)
         tell("hashes", number + 1, len(bundle.specs))
+    if wrong := _time_fault(bundle, datetime.now(UTC)):
+        raise BundleError(f"{MANIFEST}: provenance: {wrong}.")
     if bundle.claim["ratings_sha256"] != digest(bundle.ratings):
         raise BundleError(f"{RATINGS} is not the one that the manifest names.")
     _check_files(copy, bundle)
@@ -134,6 +141,19 @@ def _integrity(copy: PrivateCopy, bundle: Bundle, verdict: Verdict, tell: Told) 
         if is_served(agent)
     ]
     verdict.notes += reports.notes()
+
+
+def _time_fault(bundle: Bundle, now: datetime) -> str:
+    """Why a run cannot have been played when its bundle says; empty if it can."""
+    told = bundle.manifest["provenance"]
+    started, ended = (datetime.fromisoformat(told[name]) for name in ("started", "ended"))
+    if started > ended:
+        return f"it started at {told['started']} and ended before, at {told['ended']}"
+    if ended > now + _CLOCKS:
+        return f"it ended at {told['ended']}, which is in the future"
+    if bundle.ticket and datetime.fromisoformat(bundle.ticket.when) > ended + _CLOCKS:
+        return f"it ended at {told['ended']}, before its ticket was drawn at {bundle.ticket.when}"
+    return ""
 
 
 def _check_files(copy: PrivateCopy, bundle: Bundle) -> None:

@@ -104,6 +104,7 @@ def play(models: int, latency_s: float, seeds: int) -> dict[str, float]:
     with serving(latency_s) as stub, tempfile.TemporaryDirectory() as folder:
         agents = [f"--agent={name}=openai:{name}@{stub.url}" for name in MODELS[:models]]
         options = ["leaderboard", "run", GAME, f"--seeds={seeds}", f"--out={folder}/run", "--json"]
+        options.append("--unregistered")
         command = [sys.executable, "-c", code, *options, *agents]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         replied_s = stub.replied_s[models:]

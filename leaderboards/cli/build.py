@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError, nearest
@@ -121,7 +122,7 @@ def _write(options: BuildOptions, data: dict[str, Any], episodes: Iterator[dict[
     from leaderboards.build import write_site
 
     for part in data["set_aside"]:
-        print(f"set aside: {part['bundle']}: {part['reason']}", file=sys.stderr)
+        print(visible(f"set aside: {part['bundle']}: {part['reason']}"), file=sys.stderr)
     total = sum(len(board["episodes"]) for board in data["boards"])
     with ProgressBar(quiet=options.json) as bar:
         index = write_site(data, options.out, _counted(episodes, bar, total))
@@ -153,7 +154,7 @@ def summary(data: dict[str, Any], top: int = 5) -> str:
         lines += [_line(row, board["metric"]) for row in board["agents"][:top]]
         if len(board["agents"]) > top:
             lines.append(f"  ... and {len(board['agents']) - top} more")
-    return "\n".join(lines or ["the store holds no match yet"])
+    return visible("\n".join(lines or ["the store holds no match yet"]))
 
 
 def _line(row: dict[str, Any], metric: dict[str, Any]) -> str:

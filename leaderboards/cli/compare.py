@@ -10,6 +10,7 @@ import tyro
 
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import given_paths
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -68,7 +69,10 @@ def main(argv: list[str]) -> int:
 
 def sentence(comparison: Comparison) -> str:
     """A comparison for people."""
-    c = comparison
+    return visible(_sentence(comparison))
+
+
+def _sentence(c: Comparison) -> str:
     if c.difference:
         return f"{c.bundle}: differs from the board: {c.difference}"
     if c.shared < c.matches:

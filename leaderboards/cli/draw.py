@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -23,7 +24,8 @@ Examples:
 Adds each request NAME.request.json to the board's registrations.jsonl and writes DIR/NAME.ticket.json for
 the entrant. A request that was drawn before gets its old ticket again. The board's key is made on first
 use, in ~/.config/srl/keys or $SRL_KEYS, never in the board. A request that cannot be drawn is set aside with
-its reason; the others are drawn.
+its reason; the others are drawn. In a day of UTC a key gets 32 tickets for 64 agents, and 64 new keys are
+taken; --no-limits draws for entrants whom you know.
 
 exit codes: 0 all are drawn, 1 some were set aside, 2 a mistake in the command, or a board that cannot draw.
 """
@@ -55,6 +57,8 @@ class DrawOptions:
     """Folder of the board."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for the tickets; beside the requests if absent."""
+    limits: bool = True
+    """Refuse what a key registers beyond the limits of a day."""
     json: bool = False
     """Print JSON."""
 
@@ -72,11 +76,11 @@ def main(argv: list[str]) -> int:
         raise ConfigError(f"{twice} would hold two tickets: rename a request, or leave out --out.")
     told = []
     for path, target in zip(requests, targets, strict=True):
-        done = _draw(path, target, options.board)
+        done = _draw(path, target, options)
         told.append(done)
         if done.reason:
             reason = done.reason.removeprefix(str(path)).lstrip(": ")
-            print(f"set aside: {path}: {reason}", file=sys.stderr)
+            print(visible(f"set aside: {path}: {reason}"), file=sys.stderr)
         elif not options.json:
             names = ", ".join(done.agents)
             print(f"{target}: ticket {done.number} for {names} in {done.protocol}")
@@ -89,14 +93,14 @@ def main(argv: list[str]) -> int:
     return 1 if bad else 0
 
 
-def _draw(path: Path, target: Path, board: Path) -> Drawn:
+def _draw(path: Path, target: Path, options: DrawOptions) -> Drawn:
     """Draw one request, or say why not; what is wrong with the board itself is raised."""
-    from leaderboards.charter import register
     from leaderboards.registration import TicketError, read_request, write_json
+    from leaderboards.ticket_log import LIMITS, register
 
     try:
         request = read_request(path)
-        ticket = register(board, request)
+        ticket = register(options.board, request, limits=LIMITS if options.limits else None)
     except TicketError as error:
         return Drawn(str(path), reason=str(error))
     try:

@@ -21,7 +21,8 @@ an agent is one of (docs/guides/agents.md)
 
 A model or endpoint with ?prompt=FILE behind it is shown that prompt before every observation: a
 prompt.json, a recipe, or the folder of an adapter or a run. Adapters bring the one that they were trained
-behind. NAME=AGENT gives an agent a name on the board.
+behind. NAME=AGENT gives an agent a name on the board. Names of makers and known models are reserved: put
+your own before them, alice/gpt-5=AGENT.
 
 The key of an endpoint, if it wants one, comes from the environment (SRL_ENDPOINT_API_KEY, or the variable
 that the providers file names). Nobody can audit its weights: such bundles reach L2 at most.
@@ -35,8 +36,10 @@ Agents = Annotated[
 """The type of ``--agent``."""
 
 
-def entrants_from(agents: Sequence[str], protocol: Protocol) -> list[Entrant]:
-    """The entrants that ``--agent`` names; raises as `parse_entrants`."""
+def entrants_from(
+    agents: Sequence[str], protocol: Protocol, *, maker: str = "", when: str = ""
+) -> list[Entrant]:
+    """The entrants that ``--agent`` names; arguments and errors as `parse_entrants`."""
     from leaderboards.agents import parse_entrants
 
-    return parse_entrants(agents, protocol)
+    return parse_entrants(agents, protocol, maker=maker, when=when)

@@ -10,6 +10,7 @@ from srl_envs.errors import SRLError, nearest
 SUBCOMMANDS = {
     "register": "announce agents before their seeds are drawn",
     "draw": "number registrations and draw their seeds (a board's operator)",
+    "maker": "list the key of a maker of models (a board's operator)",
     "run": "play an agent by an environment's protocol",
     "bundle": "make a finished run a folder that anybody can check",
     "verify": "check bundles",

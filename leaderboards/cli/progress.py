@@ -1,8 +1,9 @@
-"""A progress bar with the time left; a line per tenth where there is no terminal. On stderr."""
+"""A progress bar with the time left; a line every half minute where there is no terminal. On stderr."""
 
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-_LINES = 10
+_EVERY_S = 30.0
+"""Between two lines of a log: what is done sooner prints none, and its command says what came of it."""
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
@@ -41,7 +43,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             disable=quiet or not self._console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._printed: dict[str, int] = {}
+        self._printed_s = time.monotonic()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -59,11 +61,9 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         """``done`` of ``total`` of a task; the first call starts it."""
         if self._quiet:
             return
-        tenth = done * _LINES // max(1, total)
         if name not in self._tasks:
             self._tasks[name] = self._bar.add_task(name, total=total)
-            self._printed[name] = tenth
         self._bar.update(self._tasks[name], completed=done)
-        if tenth > self._printed[name] and not self._console.is_terminal:
+        if not self._console.is_terminal and time.monotonic() - self._printed_s >= _EVERY_S:
             print(f"{name}: {done} of {total}", file=sys.stderr, flush=True)
-            self._printed[name] = tenth
+            self._printed_s = time.monotonic()

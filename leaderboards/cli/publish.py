@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
@@ -76,7 +77,7 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(plain_json(told))
     elif board.is_dir():
-        print(*describe(read_board(board)), sep="\n")
+        print(visible("\n".join(describe(read_board(board)))))
     return code
 
 

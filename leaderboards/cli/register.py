@@ -42,6 +42,8 @@ class RegisterOptions:
     """Per reply of a model; at most the protocol's."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Play the first N seeds only, decided now; rows of few seeds stay provisional."""
+    maker: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Claim the names of a maker of models, such as openai; for boards that list your key for it."""
     json: bool = False
     """Print JSON."""
 
@@ -63,13 +65,14 @@ def main(argv: list[str]) -> int:
     owner = owner_key()
     written = []
     for protocol in [load_protocol(name) for name in options.envs]:
-        entrants = entrants_from(options.agent, protocol)
+        entrants = entrants_from(options.agent, protocol, maker=options.maker)
         tokens = options.max_new_tokens or protocol.decoding.max_new_tokens
         agents = committed(build_agents(protocol, entrants, tokens).versions)
         if not agents:
             raise ConfigError("give --agent with a model or endpoint: bots need no registration.")
+        signed = Request.sign(protocol, agents, owner, options.seeds, options.maker)
         path = options.out / f"{protocol.name}.request.json"
-        write_json(path, Request.sign(protocol, agents, owner, options.seeds).data)
+        write_json(path, signed.data)
         written.append({"protocol": protocol.name, "file": str(path), "agents": len(agents)})
         if not options.json:
             print(f"{path}: {', '.join(agent.agent_id for agent in agents)}")

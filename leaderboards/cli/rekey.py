@@ -10,6 +10,7 @@ import tyro
 
 from leaderboards.cli.progress import ProgressBar
 from leaderboards.cli.verify import sources_of
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 
@@ -65,7 +66,7 @@ def main(argv: list[str]) -> int:
             told.append(done)
             if not options.json:
                 held = f"{done.level} holds" if done.level else f"set aside: {done.reason}"
-                print(f"{done.bundle}: {held}", flush=True)
+                print(visible(f"{done.bundle}: {held}"), flush=True)
     charter = read_charter(board)
     key = charter.fingerprint if charter else ""
     if options.json:

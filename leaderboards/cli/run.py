@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from leaderboards.cli.entrants import AGENTS, Agents, entrants_from
+from leaderboards.cli.entrants import AGENTS, Agents
 from leaderboards.cli.progress import ProgressBar
-from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
 from srl_agents.interrupts import second_ends_at_once
 from srl_agents.records import plain_json
@@ -23,17 +22,23 @@ if TYPE_CHECKING:
     from leaderboards.agents import Entrant
     from leaderboards.protocol import Protocol
     from leaderboards.registration import Ticket
+    from srl_agents.agents.resolver import Asking
 
 DESCRIPTION = f"""Play agents against the references of an environment's protocol.
 
 {AGENTS}
 Examples:
-  srl leaderboard run connect_four-v0 --agent tiny --out runs/board
-  srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 \\
+  srl leaderboard run connect_four-v0 --agent tiny --tickets runs/entry --out runs/board
+  srl leaderboard run connect_four-v0 --out runs/board --max-new-tokens 8 --register my-board \\
       --agent tiny --agent alice@30=tiny+runs/quickstart-tiny-seed0/snapshots/alice@30
   srl leaderboard run kuhn_poker nim --seeds 8 --out runs/look
-  srl leaderboard run kuhn_poker --out runs/look --agent me=openai:org/model@http://localhost:8000/v1
+  srl leaderboard run kuhn_poker --out runs/look --unregistered \\
+      --agent me=openai:org/model@http://localhost:8000/v1
   srl leaderboard run --all --out runs/references
+
+A model or endpoint plays for a board (--tickets, --register) or for no board (--unregistered). On a terminal
+you are asked; a script that gives none of them ends before the first reply, because an unregistered run can
+never be published.
 
 Each environment gets a folder below DIR. Interrupted, or killed? The same command goes on where it was.
 """
@@ -56,6 +61,10 @@ class RunOptions:
     tickets: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """A board's ticket, or the folder of several: half of the seeds come from it, and the board takes the
     result; see `srl leaderboard register --help`."""
+    register: Annotated[Path | None, tyro.conf.arg(metavar="BOARD")] = None
+    """Register the agents now, with the board in this folder, whose key is on this machine."""
+    unregistered: bool = False
+    """Play public seeds for yourself: no board takes the result."""
     concurrency: Annotated[int, tyro.conf.arg(metavar="N")] = 16
     """Requests to one model behind an endpoint at once."""
     in_flight: Annotated[int, tyro.conf.arg(metavar="N")] = 64
@@ -89,27 +98,42 @@ def main(argv: list[str]) -> int:
         RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
     )
 
+    from leaderboards.cli.admission import Wanted, admitted
     from leaderboards.protocol import load_protocol, protocol_names
     from leaderboards.served import usage_text
+    from srl_agents.agents.resolver import Asking
 
     if bool(options.envs) == options.all:
         raise ConfigError("name environments, or give --all.")
     protocols = [load_protocol(name) for name in (options.envs or protocol_names())]
-    entrants = [entrants_from(options.agent, protocol) for protocol in protocols]
-    first_look(
-        (entrant.source, protocol.env)
-        for protocol, wanted in zip(protocols, entrants, strict=True)
-        for entrant in wanted
+    asking = Asking(
+        concurrency=options.concurrency,
+        in_flight=options.in_flight,
+        timeout_s=options.timeout_s,
+        deadline_s=options.deadline_s,
     )
-    tickets = [_ticket(options.tickets, protocol) for protocol in protocols]
+    wanted = Wanted(
+        agents=options.agent,
+        out=options.out,
+        tickets=options.tickets,
+        register=options.register,
+        unregistered=options.unregistered,
+        seeds=options.seeds,
+        max_new_tokens=options.max_new_tokens,
+        asking=asking,
+    )
+    players = admitted(protocols, wanted)
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
     with ProgressBar(options.json) as bar:
         try:
-            for protocol, wanted, ticket in zip(protocols, entrants, tickets, strict=True):
+            for protocol, (entrants, ticket) in zip(protocols, players, strict=True):
                 played.append(
-                    _play(protocol, wanted, options, ticket=ticket, command=command, bar=bar)
-                )
+                    _play(
+                        protocol, entrants, options,
+                        ticket=ticket, asking=asking, command=command, bar=bar,
+                    )
+                )  # fmt: skip
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(f"{stop or 'interrupted.'} To go on: {command}") from None
     if options.json:
@@ -129,12 +153,12 @@ def _play(
     options: RunOptions,
     *,
     ticket: Ticket | None,
+    asking: Asking,
     command: str,
     bar: ProgressBar,
 ) -> dict[str, Any]:
     """Play one environment; what is told of it as JSON."""
     from leaderboards.run import BoardRun, Declared, opened
-    from srl_agents.agents.resolver import Asking
 
     run = BoardRun(
         protocol,
@@ -148,12 +172,7 @@ def _play(
             submitter=options.submitter,
         ),
         command=command,
-        asking=Asking(
-            concurrency=options.concurrency,
-            in_flight=options.in_flight,
-            timeout_s=options.timeout_s,
-            deadline_s=options.deadline_s,
-        ),
+        asking=asking,
         ticket=ticket,
         order=options.order,
     )
@@ -176,12 +195,3 @@ def _play(
         "agents": [entrant.name for entrant in entrants],
         "endpoints": usage,
     }
-
-
-def _ticket(path: Path | None, protocol: Protocol) -> Ticket | None:
-    """The ticket for this protocol: a file, or ``PROTOCOL.ticket.json`` in a folder."""
-    from leaderboards.registration import read_ticket
-
-    if path is None:
-        return None
-    return read_ticket(path / f"{protocol.name}.ticket.json" if path.is_dir() else path)

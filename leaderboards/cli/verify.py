@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from leaderboards.cli.progress import ProgressBar
+from leaderboards.fields import visible
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -26,7 +27,10 @@ levels, each with those before it:
   L3  bots give the same replies again; models' tokens are what their random numbers select from the
       declared weights (log-probabilities within 0.01 nats)
 
+Of a board the log of registrations is checked, too, every signature of it.
+
 Examples:
+  srl leaderboard verify my-board
   srl leaderboard verify runs/board/bundles
   srl leaderboard verify submission/connect_four-v0/* --level L3 --workers 2
   srl leaderboard verify bundles --level L3 --model alice@30=tiny+snapshots/alice@30
@@ -64,6 +68,10 @@ def main(argv: list[str]) -> int:
 
     given = sources_of(options.model)
     folders = [found for path in given_paths(options.bundles) for found in find_bundles(path)]
+    logs = _logs(options.bundles)
+    if not options.json:
+        for path, tickets in logs.items():
+            print(f"{path}: {tickets} tickets hold: signatures, order and head")
     verdicts = []
     for folder, own in zip(folders, weights(given, folders), strict=True):
         with ProgressBar(options.json) as bar:
@@ -75,6 +83,19 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(plain_json([{**asdict(v), "accepted": v.accepted} for v in verdicts]))
     return 0 if all(verdict.accepted for verdict in verdicts) else 1
+
+
+def _logs(paths: Sequence[Path]) -> dict[str, int]:
+    """Log of each board among the paths -> its tickets, every one of which is signed and in its place.
+
+    Raises:
+        StoreError: one is not.
+    """
+    from leaderboards.charter import CHARTER
+    from leaderboards.ticket_log import REGISTRATIONS, registrations
+
+    boards = [path for path in paths if (path / CHARTER).exists()]
+    return {str(path / REGISTRATIONS): len(registrations(path, full=True)) for path in boards}
 
 
 def given_paths(paths: Sequence[Path]) -> Sequence[Path]:
@@ -90,6 +111,10 @@ def given_paths(paths: Sequence[Path]) -> Sequence[Path]:
 
 def sentence(verdict: Verdict) -> str:
     """A verdict for people."""
+    return visible(_sentence(verdict))
+
+
+def _sentence(verdict: Verdict) -> str:
     if verdict.accepted:
         notes = f" ({'; '.join(verdict.notes)})" if verdict.notes else ""
         return f"{verdict.bundle}: {verdict.reached} holds: {'; '.join(verdict.checked.values())}{notes}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboards.fields import (
+    Instant,
     Integer,
     Kind,
     ListOf,
@@ -137,12 +138,19 @@ def _wrong(kind: Kind, honest: Any) -> Iterator[tuple[str, Any]]:
         yield "one entry that is null", [*honest, None]
         if isinstance(kind, Row) or kind.least:
             yield "empty", []
-    elif isinstance(kind, Integer):
+    else:
+        yield from _wrong_scalars(kind, honest)
+
+
+def _wrong_scalars(kind: Kind, honest: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(kind, Integer):
         yield from _wrong_integers(kind, honest)
     elif isinstance(kind, Number):
         yield from _wrong_numbers()
     elif isinstance(kind, Text):
         yield from _wrong_texts(kind, honest)
+    elif isinstance(kind, Instant):
+        yield from _wrong_instants(honest)
     elif isinstance(kind, OneOf):
         yield from _wrong_choices(honest)
 
@@ -188,6 +196,9 @@ def _wrong_texts(kind: Text, honest: str) -> Iterator[tuple[str, Any]]:
         yield "an escape sequence", honest[:-1] + "\x1b"
         yield "a bidirectional override", honest[:-1] + "\u202e"
         yield "a space of no width", honest[:-1] + "\u200b"
+    if kind.cell:
+        yield "a formula", '=HYPERLINK("https://x")'
+        yield "another formula", "@SUM(1)"
     if kind.pattern is not None and honest:
         yield "another alphabet", honest[:-1] + "\u0430"
         yield "a space behind it", honest + " "
@@ -195,6 +206,16 @@ def _wrong_texts(kind: Text, honest: str) -> Iterator[tuple[str, Any]]:
         yield "capitals", honest[:-1] + "F"
         yield "one digit less", honest[:-1]
         yield "one digit more", honest + "0"
+
+
+def _wrong_instants(honest: str) -> Iterator[tuple[str, Any]]:
+    yield "a number for a time", 1_800_000_000
+    yield "the year 1970", "1970" + honest[4:]
+    yield "the 30th of February", f"{honest[:5]}02-30{honest[10:]}"
+    yield "another zone", honest[:-6] + "+01:00"
+    yield "a time without a zone", honest[:-6]
+    yield "an escape sequence", honest[:-1] + "\x1b"
+    yield "a mark of HTML", f"<b>{honest}</b>"
 
 
 def _wrong_choices(honest: Any) -> Iterator[tuple[str, Any]]:

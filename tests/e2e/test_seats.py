@@ -151,7 +151,9 @@ def test_it_is_an_opponent_in_training_and_measured_against(
 def test_it_enters_a_board(agent: str, tmp_path: Path) -> None:
     out = str(tmp_path / "board")
     named = "bot:empty" if agent.startswith("bot:") else f"me={agent}"
-    arguments = ["--agent", named, "--max-new-tokens", "3"] if "me=" in named else []
+    arguments = (
+        ["--agent", named, "--max-new-tokens", "3", "--unregistered"] if "me=" in named else []
+    )
     run = ["leaderboard", "run", ENV, "--seeds", "1", "--out", out, *arguments]
     assert main(run) == 0
     header = json.loads((tmp_path / "board" / ENV / "run.json").read_text())

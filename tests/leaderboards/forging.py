@@ -8,11 +8,11 @@ from typing import Any
 from leaderboards.agent_specs import committed
 from leaderboards.agents import build_agents, parse_entrants
 from leaderboards.bundle import Bundle, write_bundle
-from leaderboards.charter import register
 from leaderboards.keys import owner_key
 from leaderboards.protocol import load_protocol
 from leaderboards.registration import Request, Ticket
 from leaderboards.run import BoardRun, opened
+from leaderboards.ticket_log import register
 
 
 def make_bundle(

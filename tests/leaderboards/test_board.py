@@ -73,7 +73,7 @@ def test_the_same_claim_under_another_root_is_a_reproduction(kuhn: Bundle, tmp_p
     """Else one result could be shown any number of times."""
     assert put(kuhn, tmp_path / "board")
     again = Forger.of(kuhn, tmp_path)
-    again.manifest["provenance"]["started"] = "2000-01-01T00:00:00+00:00"
+    again.manifest["provenance"]["started"] = "2026-01-01T00:00:00+00:00"
     assert not put(open_bundle(again.rehash()), tmp_path / "board")
     assert len(list((tmp_path / "board").glob("*/*/manifest.json"))) == 1
 

@@ -50,7 +50,17 @@ def asked(server: ChatServer) -> Counter[str]:
 
 def arguments(out: Path, url: str, *models: str, seeds: int = 1) -> list[str]:
     agents = [f"--agent=m{k}=openai:{model}@{url}" for k, model in enumerate(models)]
-    return ["run", "nim-v0", "--seeds", str(seeds), "--out", str(out), "--json", *agents]
+    return [
+        "run",
+        "nim-v0",
+        "--seeds",
+        str(seeds),
+        "--out",
+        str(out),
+        "--unregistered",
+        "--json",
+        *agents,
+    ]
 
 
 def _interruptible() -> None:

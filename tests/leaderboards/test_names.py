@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leaderboards.agents import parse_entrants
 from leaderboards.bases import KNOWN, base_hint, base_label, base_source
 from leaderboards.intake import BundleError
-from leaderboards.names import confused, default_name, name_fault, split_name
+from leaderboards.names import (
+    confused,
+    default_name,
+    name_fault,
+    name_key,
+    split_name,
+    submitter_fault,
+)
 from leaderboards.protocol import load_protocol
+from leaderboards.reserved import in_catalog, makers, reservation, skeleton
 from leaderboards.roster import check_agents, roster
+from srl_envs import list_envs, spec
 from srl_envs.errors import ConfigError
 
 PROTOCOL = load_protocol("kuhn_poker-v0")
@@ -41,7 +52,26 @@ def model(adapter: str | None = None, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["tiny", "alice@30", "alice@0", "a" * 80, "Llama-3.1-8B", "x_1+y", "smollm2-135m", "7"]
+    "name",
+    [
+        "tiny",
+        "alice@30",
+        "alice@0",
+        "a" * 80,
+        "x_1+y",
+        "smollm2-135m",
+        "7",
+        "ann/Llama-3.1-8B",
+        "philip",
+        "agent-13",
+        "le-chat",
+        "car-ol",
+        "io",
+        "alice-seed0",
+        "ann/strong",
+        "claudia",
+        "minimax-3",
+    ],
 )
 def test_plain_names_are_free(name: str) -> None:
     assert name_fault(name) == ""
@@ -50,10 +80,14 @@ def test_plain_names_are_free(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "", "a b", "x" * 81, "new\nline", "<script>", "-x", "_x", "p\u0430", "a/b", "a:b", "..",
+        "", "a b", "x" * 81, "new\nline", "<script>", "-x", "_x", "p\u0430", "a/b/c", "/a", "a/", "a:b", "..",
         "Bot:strong", "b0t:strong", "B-o-t", "b0t", "openai/gpt-5", "Open_AI-5", "0penai", "An.thropic",
         "goog1e-2", "GoogIe", "A1ibaba", "human", "ANCHOR1", "srl-official", "5rl", "meta-llama", "m3ta",
         "p@", "@3", "p@x", "p@-1", "p@1.5", "p@01", "p@1@2", "p@" + "9" * 40, "p@1000000001", "p@\u0663",
+        "gpt-5", "claude-opus-4", "gemini-3-pro", "qwen3", "Llama-3.1-8B", "c1aude", "G.P.T", "9pt-4",
+        "6emini", "my-gpt-5", "0peration-Qwen", "phi-4", "o3-mini", "L3-verified", "I3", "my-l2",
+        "verified-agent", "official", "ann/L3", "ann/verified-x", "openai/mine", "Strong", "r4ndom",
+        "constructor", "toString", "valueOf", "NULL", "smollm3", "deepseek-r9/x",
         "rnistral-large", "rneta-llama", "cleepmind", "cIeepmind", "qvven3", "hurnan", "Rnicrosoft",
     ],
 )  # fmt: skip
@@ -63,7 +97,7 @@ def test_names_that_mislead_or_break_are_refused(name: str) -> None:
 
 def test_a_board_reserves_further_names() -> None:
     assert name_fault("acme-1") == ""
-    assert "'acme' are reserved" in name_fault("A.c.m.e-1", ["acme"])
+    assert "'acme' are reserved" in name_fault("A.c.m.e-1", reserved=["acme"])
 
 
 def test_names_that_read_alike_are_told() -> None:
@@ -71,7 +105,10 @@ def test_names_that_read_alike_are_told() -> None:
     assert confused(["bob", "alice", "AIice"]) == ("alice", "AIice")
     assert confused(["marlow", "rnarlow"]) == ("marlow", "rnarlow")
     assert confused(["wolf", "VVolf"]) == ("wolf", "VVolf")
-    assert confused(["alice@3", "alice@30", "alice", "alice5", "alices", "clara", "dara"]) is None
+    assert confused(["alice5", "alices"]) == ("alice5", "alices")
+    assert (
+        confused(["alice@3", "alice@30", "alice", "v3", "v8", "v6", "v9", "clara", "dara"]) is None
+    )
     with pytest.raises(ConfigError, match="read alike"):
         parse_entrants(["my-model=tiny", "MyModel=tiny"], PROTOCOL)
 
@@ -150,3 +187,65 @@ def test_the_shipped_model_is_known_by_its_weights() -> None:
     from srl_agents.models.catalog import resolve
 
     assert KNOWN[base_sha256(resolve("tiny"))] == "tiny"
+
+
+def test_a_maker_who_has_proven_it_uses_its_own_names_only() -> None:
+    assert name_fault("gpt-5", maker="openai") == ""
+    assert name_fault("openai-mini@3", maker="openai") == ""
+    for maker in makers():
+        assert name_fault("L3-verified", maker=maker)
+        assert name_fault("constructor", maker=maker)
+        if maker != "openai":
+            assert "reserved for openai" in name_fault("gpt-5", maker=maker)
+
+
+def test_a_name_that_was_registered_before_the_list_had_it_stays() -> None:
+    early, late = "2026-11-22T11:44:14+00:00", "2026-11-23T00:00:00+00:00"
+    assert name_fault("gpt-5", when=early) == ""
+    assert name_fault("gpt-5", when=late)
+    assert name_fault("openai-5", when=early)  # reserved from the beginning
+
+
+def test_the_list_names_every_bot_and_the_catalog() -> None:
+    """Fails when an environment brings a bot of a new name: add it to reserved_names.json."""
+    bots = {bot for env in list_envs() for bot in spec(env).bots}
+    free = sorted(bot for bot in bots if reservation(bot) is None)
+    assert not free
+    assert all(map(in_catalog, KNOWN.values()))
+
+
+def test_a_name_of_the_catalog_is_for_its_weights() -> None:
+    known = {name: sha for sha, name in KNOWN.items()}
+    honest = model(base_sha256=known["tiny"])
+    check_agents(PROTOCOL, [*REFERENCES, {"agent_id": "tiny", "spec": honest}])
+    trained = model("a" * 64, base_sha256=known["tiny"])
+    for name, contents in {"tiny": model(), "T1ny": trained, "SmolLM2-135M": honest}.items():
+        with pytest.raises(BundleError, match="these are not its weights"):
+            check_agents(PROTOCOL, [*REFERENCES, {"agent_id": name, "spec": contents}])
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("alice@30", "alice"), ("ALICE", "alice"), ("A-l.I_c-e@9", "alice"), ("al1ce", "alice"),
+        ("4lice", "alice"), ("\u0430lice", "alice"), ("\uff21lice", "alice"), ("\u00e1lice", "alice"),
+        ("alice/gpt-5@3", "alice"), ("AIice/x", "alice"), ("rnarlow", "marlow"), ("VVolf", "wolf"),
+    ],
+)  # fmt: skip
+def test_look_alikes_have_one_owner(name: str, key: str) -> None:
+    assert name_key(name) == skeleton(key)
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=40))
+def test_a_skeleton_is_its_own_skeleton_and_overlooks_case(name: str) -> None:
+    assert skeleton(skeleton(name)) == skeleton(name)
+    assert skeleton(name) == skeleton(name.upper()) == skeleton(name.replace("-", "_"))
+
+
+def test_a_row_is_not_by_a_maker_who_has_not_proven_it() -> None:
+    assert submitter_fault("OpenAI")
+    assert submitter_fault("\u041e\u0440\u0435n\u0410I")
+    assert submitter_fault("Team of Anthropic")
+    assert submitter_fault("OpenAI", maker="openai") == ""
+    for text in ("", "SRL", "Ann Müller", "A. Strong", "Verified Labs", "\u738b"):
+        assert submitter_fault(text) == ""

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 from forging import make_bundle, registered
 
+from leaderboards import publishing, ticket_log
 from leaderboards.bases import KNOWN
 from leaderboards.board import CHANGELOG, read_board
 from leaderboards.bundle import Bundle, open_bundle
-from leaderboards.charter import CHARTER, read_charter, registrations
+from leaderboards.charter import CHARTER, read_charter
 from leaderboards.cli.main import main
 from leaderboards.keys import KEYS, keys_folder, owner_key
 from leaderboards.publishing import attempts, publish, rekey
 from leaderboards.redteam.forger import Forger
+from leaderboards.registration import TicketError
+from leaderboards.ticket_log import registrations
 from leaderboards.verify import verify
 from srl_agents.agents.contents import base_sha256
 from srl_agents.models import random_model
@@ -61,7 +64,7 @@ def test_a_registered_agent_is_published_and_holds_at_l3(base: Path, tmp_path: P
     assert put(bundle, board, "L3")
     assert bundle.ticket is not None
     owner = bundle.ticket.request.owner
-    assert attempts(registrations(board)) == {(owner, GAME): 1}
+    assert attempts(registrations(board)).count(owner, GAME, "plain@7") == 1
 
 
 @pytest.mark.slow
@@ -120,25 +123,49 @@ def test_only_who_registered_makes_a_bundle_of_the_ticket(
 
 
 @pytest.mark.slow
-def test_a_name_belongs_to_whoever_published_it_first(
+def test_a_name_belongs_to_the_owner_who_registered_it_first(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A look-alike is not drawn, so its owner pays for nothing; and it publishes nothing before the first."""
     board = tmp_path / "board"
     first = entry(tmp_path / "1", board, "alice@3", base)
-    assert put(first, board)
     board_keys = keys_folder()
     monkeypatch.setenv(KEYS, str(tmp_path / "thief"))
     (tmp_path / "thief").mkdir()
     for key in board_keys.glob("board-*"):
         (tmp_path / "thief" / key.name).write_bytes(key.read_bytes())
         (tmp_path / "thief" / key.name).chmod(0o600)
-    for name in ("alice@9", "A-l.I_c-e"):
-        stolen = entry(tmp_path / name, board, name, base, TOKENS + 1)
-        with pytest.raises(ConfigError, match="belongs to the owner"):
-            put(stolen, board)
+    for name in ("alice@9", "A-l.I_c-e", "al1ce", "4lice@3", "alice/mine", "AIice/gpt-5@2"):
+        with pytest.raises(TicketError, match="belongs to the owner"):
+            registered(board, GAME, (f"{name}={base}",), TOKENS + 1)
     assert put(entry(tmp_path / "2", board, "bob", base, TOKENS + 1), board)
     monkeypatch.setenv(KEYS, str(board_keys))
+    assert put(first, board)
     assert put(entry(tmp_path / "3", board, "alice@9", base, TOKENS + 2), board)
+
+
+@pytest.mark.slow
+def test_a_row_of_a_look_alike_that_an_older_board_took_is_set_aside(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boards once gave a name to the first who published, and drew look-alikes of other owners."""
+    board = tmp_path / "board"
+    honest = entry(tmp_path / "1", board, "alice", base)
+    board_keys = keys_folder()
+    with monkeypatch.context() as thief:
+        thief.setenv(KEYS, str(tmp_path / "thief"))
+        (tmp_path / "thief").mkdir()
+        for key in board_keys.glob("board-*"):
+            (tmp_path / "thief" / key.name).write_bytes(key.read_bytes())
+            (tmp_path / "thief" / key.name).chmod(0o600)
+        thief.setattr(ticket_log._Writer, "_taken", lambda *_: "")
+        thief.setattr(publishing, "_require_names", lambda *_: None)
+        assert put(entry(tmp_path / "2", board, "A1ice", base, TOKENS + 1), board)
+    assert len(read_board_entries(board)) == 1
+    assert put(honest, board)
+    assert [b.root for b in read_board_entries(board)] == [honest.root]
+    (part,) = read_board(board).set_aside
+    assert "registered it first, with ticket 0" in part.reason
 
 
 def test_a_verification_that_was_edited_is_not_believed(bots: Bundle, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def run(
     asked = ["--agent", f"me=openai:{MODEL}@{server.url}{prompt}"]
     played = ["run", "kuhn_poker-v0", "--seeds", "1", "--out", str(folder), "--json"]
     if board is None:
-        return main([*played, *asked, *more])
+        return main([*played, *asked, *more, "--unregistered"])
     entry = str(folder.parent / "entry")
     assert main(["register", "kuhn_poker-v0", "--seeds", "1", "--out", entry, *asked, *more]) == 0
     assert main(["draw", entry, "--board", str(board)]) == 0
@@ -293,7 +293,7 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
         (["--agent", "openai:@http://host"], "write openai:MODEL@URL"),
         (["--agent", "openai:m@host"], "give an address"),
         (["--agent", "openai:m@http://a:b@host/v1"], API_KEY),
-        (["--agent", "openai:m@http://127.0.0.1:9/v1"], "does not answer"),
+        (["--agent", "openai:m@http://127.0.0.1:9/v1"], "no server answers"),
         (["--agent", "openai:_a@http://127.0.0.1:9/v1"], "agent name '_a'"),
         (["--agent", "openai:m@http://127.0.0.1:9/v1", "--concurrency", "0"], "concurrency"),
         (["--agent", "human"], "nobody is asked for moves on a board"),
@@ -302,7 +302,8 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
 def test_what_cannot_work_is_said_in_one_line(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), *arguments]) == 2
+    command = ["run", "kuhn_poker-v0", "--out", str(tmp_path / "run"), "--unregistered"]
+    assert main([*command, *arguments]) == 2
     told = capsys.readouterr().err
     assert words in told
     assert told.count("\n") == 1

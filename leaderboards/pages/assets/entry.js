@@ -5,9 +5,11 @@
 
   const day = (text) => text.slice(0, 16).replace("T", " ") || "unknown";
 
-  function attempts({ registered, declared }) {
-    return `${whole(registered)} registered with the board, ${whole(declared)} declared by the submitter`;
+  function attempts({ registered, owners, declared }) {
+    return `${counted(registered, "registration", "registrations")} of this agent with the board, ${whole(declared)} declared by the submitter; its owner registered ${counted(owners, "agent", "agents")} here`;
   }
+
+  const owner = ({ owner: key, maker }) => (maker ? `key ${key}, which the board lists for ${maker}` : `key ${key}`);
 
   function endpoint(found) {
     if (!found) return "no, played from weights or a program";
@@ -46,6 +48,7 @@
     return [
       el("dl", { class: "entry" },
         fact("submitted by", entry.submitter || "nobody is named"),
+        entry.owner ? fact("owner", owner(entry)) : null,
         entry.attempts ? fact("attempts", attempts(entry.attempts)) : null,
         fact("endpoint", endpoint(entry.endpoint)),
         entry.endpoint?.usage ? fact("it reported", usage(entry.endpoint.usage)) : null,

@@ -74,7 +74,7 @@
         `${metric.unit}, and how far its 95 % interval reaches to the farther side.`, -1, 6.9),
       { label: "95 % interval", rem: 7.2, value: (r) => r.half_width, first: 1, cell: (r) => intervalBar(r, low, high), help: "Narrowest first when sorted." },
       has("level") && { label: "Verified", rem: mixed ? 10 : 5, value: (r) => r.level, first: -1, cell: verifiedCell, help: "How far its matches were checked; the lowest level of any of them counts." },
-      rows.some(tried) && number("Attempts", 5.4, (r) => (tried(r) ? tried(r).registered * 1e7 + tried(r).declared : null), (r) => (tried(r) ? `${whole(tried(r).registered)} / ${whole(tried(r).declared)}` : "–"), "Registered with the board / declared by the submitter."),
+      rows.some(tried) && number("Attempts", 5.4, (r) => (tried(r) ? tried(r).registered * 1e7 + tried(r).declared : null), (r) => (tried(r) ? `${whole(tried(r).registered)} / ${whole(tried(r).declared)}` : "–"), "Registrations of this agent with the board / runs that the submitter declares."),
       has("field_score") && number("Score", 4.7, (r) => r.field_score, (r) => percent(r.field_score, 1), "Points per game against the field, each opponent counted once. A draw is half a point."),
       has("held_out") && number("Unseen partner", 8.6, (r) => r.held_out, (r) => (r.held_out === null ? "–" : [valueText(metric, r.held_out), " ", el("span", { class: "quiet" }, plusMinus(r.held_out_half_width, metric.digits))]), "Mean return with the partners that SRL's training never meets."),
       has("self_play") && number("Self-play", 6.5, (r) => r.self_play, (r) => valueText(metric, r.self_play), "Mean return with itself in all seats; it counts nowhere in the ranking."),
