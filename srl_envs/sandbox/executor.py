@@ -376,6 +376,8 @@ class CodeExecutor:
             )
         if verdict == "tests":
             return self._outcome("refused", message)
+        if verdict == "refused":
+            return replace(self._outcome("refused", message), passed=False)
         status: Status = "crashed" if verdict == "gone" else "exception"
         if verdict == "passed":
             status = "ok"

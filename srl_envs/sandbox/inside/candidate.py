@@ -1,60 +1,66 @@
 """The program's side of a test run: it defines things, and answers what the test's process asks.
 
-It never sees the tests. Objects without a JSON form stay here and travel as numbers.
+It never sees the tests. Objects that are no data stay here and travel as numbers.
 """
 
 from __future__ import annotations
 
 import builtins
+import math
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from . import codec, source
+from . import source
 from .channel import Channel, Gone
+from .giving import Export, Giver, Objects, Raised, Taker
+from .heap import Heap, Shared
 
 _LOADING = 0
-"""Number of the reply that nobody asks for: the program is loaded, or failed to load."""
+"""Number of the reply that answers no request: the program is loaded, or failed to load."""
+_POLL_S = 0.005
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(operator, name)
+    name.rstrip("_"): getattr(operator, name)
     for name in """
 add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift neg pos invert index eq ne
-lt le gt ge contains getitem setitem delitem
+lt le gt ge contains getitem setitem delitem iadd isub imul itruediv ifloordiv imod ipow imatmul iand
+ior ixor
 """.split()  # noqa: SIM905 - a word list reads better than 150 quotes
 } | {
     function.__name__: function
     for function in (
-        abs,
-        bool,
-        delattr,
-        float,
-        getattr,
-        hash,
-        int,
-        isinstance,
-        iter,
-        len,
-        list,
-        next,
-        repr,
-        reversed,
-        round,
-        setattr,
-        str,
+        abs, bool, complex, delattr, divmod, float, format, getattr, hash, int, isinstance, iter,
+        len, list, math.ceil, math.floor, math.trunc, next, repr, reversed, round, setattr, str, vars,
     )
-}
+}  # fmt: skip
 
 
 class Candidate:
     """Serves one program's definitions over a channel."""
 
     def __init__(self, read: int, write: int) -> None:
-        self._objects: list[Any] = []
-        self._numbers: dict[int, int] = {}  # id -> number; the objects are kept, so ids are too
+        heap = Heap(parity=1)
+        self._objects = Objects()
         self._namespace: dict[str, Any] = {}
-        self._channel = Channel(read, write, self._refer, self._resolve)
+        self._giver = Giver(heap, self._objects)
+        self._taker = Taker(heap, self._objects, self._callback)
+        self._channel = Channel(read, write, heap, self._giver, self._taker, self._renew)
+        self._callbacks: dict[int, Callable[..., Any]] = {}
+        self._loop: Any = None
+        self._tasks: dict[int, Any] = {}
+        self._shown = 0
+        self._operations: dict[str, Callable[..., Any]] = {
+            **_OPERATIONS,
+            "export": self._export,
+            "make": self._make,
+            "call": lambda function, args, kwargs: function(*args, **dict(kwargs)),
+            "invoke": lambda value, name, args, kwargs: getattr(value, name)(*args, **dict(kwargs)),
+            "send": lambda value, sent: value.send(sent),
+            "start": self._start,
+            "poll": self._poll,
+        }
 
     def serve(self, namespace: dict[str, Any], define: Callable[[], None]) -> None:
         """Define, tell how that went, and answer until the other side leaves."""
@@ -62,135 +68,131 @@ class Candidate:
         try:
             define()
         except BaseException as error:  # noqa: BLE001 - foreign code
-            self._channel.send(self._raised(error) | {"number": _LOADING})
+            self._channel.send({"number": _LOADING, **self._raised(error)})
             return
-        self._channel.send({"value": None, "changed": {}, "number": _LOADING})
+        self._channel.send({"number": _LOADING, "value": None})
         try:
             while True:
                 self._answer(self._channel.receive())
         except Gone:
             return
 
-    def _export(self, *names: str) -> dict[str, tuple[str, Any]]:
+    def _renew(self, _: int, shared: Shared, content: Any) -> None:
+        self._taker.refresh(shared, content)
+
+    def _export(self, names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Any, ...]:
         """How the tests see those of the names that the program defines."""
-        exports = {}
-        for name in names:
-            if name not in self._namespace:
-                continue
-            export = self._exported(self._namespace[name])
-            try:
-                codec.dumps(export, self._refer)
-            except codec.CodecError:  # such as a list that contains itself
-                continue
-            exports[name] = export
-        return exports
+        self._giver.wanted = frozenset(wanted)
+        return tuple(
+            (name, Export(self._namespace[name])) for name in names if name in self._namespace
+        )
 
-    def _exported(self, value: Any) -> tuple[str, Any]:
-        if isinstance(value, type):
-            if issubclass(value, BaseException):
-                return "error", self._mro(value)
-            return "class", self._number(value)
-        return ("function", self._number(value)) if callable(value) else ("value", value)
+    def _make(self, kind: Any, args: tuple[Any, ...], kwargs: tuple[Any, ...]) -> Any:
+        """Call a class for the tests."""
+        value = kind(*args, **dict(kwargs))
+        if isinstance(kind, type) and isinstance(value, kind):
+            self._giver.made(value)
+        return value
 
-    def _number(self, value: Any) -> int:
-        number = self._numbers.get(id(value))
-        if number is None:
-            number = self._numbers[id(value)] = len(self._objects)
-            self._objects.append(value)
+    # -- coroutines --------------------------------------------------------------------------------
+
+    def _start(self, coroutine: Any) -> int:
+        """Make a task of a coroutine; its number."""
+        import asyncio
+
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+
+        async def awaited() -> Any:
+            return await coroutine
+
+        task = self._loop.create_task(awaited())
+        number = self._objects.number(task)
+        self._tasks[number] = task
         return number
 
-    def _refer(self, value: Any) -> dict[str, Any]:
-        return {"object": self._number(value)}
+    def _poll(self, number: int, cancel: bool) -> tuple[Any, ...]:
+        """Let all tasks run for a moment: the value of this one, or nothing."""
+        import asyncio
 
-    def _resolve(self, body: Any) -> Any:
-        if not isinstance(body, dict):
-            raise codec.CodecError("a malformed reference")
-        if "object" in body:
-            return self._objects[body["object"]]
-        if "slice" in body:
-            return slice(*body["slice"])
-        if "builtin" in body:
-            return getattr(builtins, body["builtin"])
-        return self._callback(body["callback"])
+        task = self._tasks[number]
+        if cancel:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.wait({task}, timeout=_POLL_S))
+        if not task.done():
+            return ()
+        del self._tasks[number]
+        return (task.result(),)
 
-    def _callback(self, number: int) -> Callable[..., Any]:
+    # -- functions of the tests --------------------------------------------------------------------
+
+    def _callback(self, number: int, name: str, doc: Any, is_async: bool) -> Callable[..., Any]:
         """A function of the tests that was passed as an argument."""
+        if number in self._callbacks:
+            return self._callbacks[number]
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._channel.send({"callback": number, "args": list(args), "kwargs": kwargs})
+            self._channel.send({"callback": number, "args": args, "kwargs": tuple(kwargs.items())})
             while "operation" in (message := self._channel.receive()):
                 self._answer(message)  # the function called back into the program
             if "raise" in message:
-                kind = getattr(builtins, str(message["raise"][0]), Exception)
-                raise kind(*message["args"])
+                raise self._of_the_tests(*message["raise"])
             return message["value"]
 
-        return call
+        async def called(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+        made = called if is_async else call
+        made.__name__, made.__qualname__, made.__doc__ = name, name, doc
+        made.__module__ = "__main__"
+        self._callbacks[number] = made
+        self._giver.stands_for(made, number)
+        return made
+
+    @staticmethod
+    def _of_the_tests(number: int, name: str, args: tuple[Any, ...]) -> BaseException:
+        kind = getattr(builtins, name, Exception)
+        error: BaseException = kind(*args)
+        error.__number__ = number  # type: ignore[attr-defined]
+        return error
+
+    # -- requests ----------------------------------------------------------------------------------
 
     def _answer(self, message: dict[str, Any]) -> None:
-        args, kwargs = message["args"], message.get("kwargs", {})
-        before = [_state(value) for value in args]
+        number = message["number"]
         try:
-            value = self._perform(message, args, kwargs)
-            reply = self._reply(value, args)
+            value = self._operations[message["operation"]](*message["args"])
+            reply = {"number": number, "value": value} | self._printed()
+            value = None
+            message.clear()  # what only it holds need not be watched
         except Gone:
             raise
         except BaseException as error:  # noqa: BLE001 - foreign code
-            reply = self._raised(error)
-        changed = {
-            place: value
-            for place, value in enumerate(args)
-            if before[place] is not None and _state(value) != before[place]
-        }
+            reply = {"number": number, **self._raised(error), **self._printed()}
         try:
-            self._channel.send(reply | {"changed": changed, "number": message["number"]})
+            self._channel.send(reply)
         except Gone:
             raise
-        except BaseException as error:  # noqa: BLE001 - foreign data, such as a list in itself
-            self._channel.send(self._raised(error) | {"number": message["number"]})
+        except BaseException as error:  # noqa: BLE001 - foreign data that has no form
+            self._channel.send({"number": number, **self._raised(error)})
 
-    def _perform(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if message["operation"] == "call":
-            return self._objects[message["object"]](*args, **kwargs)
-        if message["operation"] == "export":
-            return self._export(*args)
-        return _OPERATIONS[message["operation"]](*args)
+    def _printed(self) -> dict[str, Any]:
+        """What the program has printed, where the tests look at it."""
+        if "stdout" not in self._giver.wanted and "redirect_stdout" not in self._giver.wanted:
+            return {}
+        sys.stdout.flush()
+        parts = []
+        while part := os.pread(1, 1 << 16, self._shown):
+            self._shown += len(part)
+            parts.append(part)
+        return {"printed": b"".join(parts)} if parts else {}
 
     def _raised(self, error: BaseException) -> dict[str, Any]:
-        args: Iterable[Any] = error.args
-        try:
-            codec.dumps(list(args))
-        except codec.CodecError:
-            args = [str(error)]
-        return {"raise": self._mro(type(error)), "args": list(args), "changed": {}}
-
-    def _mro(self, kind: type) -> list[tuple[str, int]]:
-        """A class and its ancestors: name, and number where it is no builtin."""
-        return [
-            (base.__name__, -1 if vars(builtins).get(base.__name__) is base else self._number(base))
-            for base in kind.__mro__
-        ]
-
-    @staticmethod
-    def _reply(value: Any, args: list[Any]) -> dict[str, Any]:
-        for place, given in enumerate(args):
-            if value is given and _mutable(given):
-                return {"same": place}
-        return {"value": value}
-
-
-def _mutable(value: Any) -> bool:
-    return type(value) in (list, dict, set)
-
-
-def _state(value: Any) -> bytes | None:
-    """Fingerprint of a mutable argument, to tell whether a call changed it."""
-    if not _mutable(value):
-        return None
-    try:
-        return codec.dumps(value, id)
-    except codec.CodecError:
-        return b""
+        number = getattr(error, "__number__", None)
+        if type(number) is int:
+            return {"own": number}
+        return {"raise": Raised(error)}
 
 
 def serve(program: str, namespace: dict[str, Any]) -> None:

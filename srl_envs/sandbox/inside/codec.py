@@ -7,19 +7,24 @@ the sandbox is a claim by an untrusted program: `loads` accepts nothing it canno
 
 from __future__ import annotations
 
+import array
+import dataclasses
+import enum
 import json
 import math
-from collections import Counter
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from . import atoms
 
 MAX_DEPTH = 100
 """Levels of nesting; deeper data is refused on both sides."""
 MAX_GENERATED = 200_000
 """Items taken from a returned generator before it counts as endless."""
 _EQUAL_HASHES = 64  # more keys than this with one hash value were made to be slow
+NO_VALUE = "is no JSON value"
+"""What the message of a `CodecError` about an object of some class ends in."""
 _SMALL = 1 << 53  # beyond, JSON readers of other languages lose digits
 
 
@@ -27,23 +32,29 @@ class CodecError(ValueError):
     """The data has no JSON form, or the text is not one that `dumps` writes."""
 
 
-Other = Callable[[Any], Any]
-"""Stands in for values without a JSON form: they become ``{"ref": body}``, and back."""
+def dumps(value: Any) -> bytes:
+    """Encode plain data. Raises `CodecError` for anything else."""
+    return text_of(_PLAIN.encode(value))
 
 
-def dumps(value: Any, other: Other | None = None) -> bytes:
-    """Encode plain data. Raises `CodecError` for anything else that `other` does not name."""
-    return _TEXT.encode(_Encoder(other).encode(value, 0)).encode("ascii")
+def text_of(tree: Any) -> bytes:
+    """A tree as text."""
+    return _TEXT.encode(tree).encode("ascii")
 
 
-def loads(data: bytes, other: Other | None = None) -> Any:
+def tree_of(data: bytes) -> Any:
+    """The tree of a text; raises an error of Python's for bad values, or `CodecError`."""
+    text = data.decode("ascii")
+    tree, end = _JSON.raw_decode(text)
+    if end != len(text):
+        raise CodecError("more than one value")
+    return tree
+
+
+def loads(data: bytes) -> Any:
     """Decode what `dumps` wrote. Raises `CodecError` for any other bytes, however hostile."""
     try:
-        text = data.decode("ascii")
-        tree, end = _JSON.raw_decode(text)
-        if end != len(text):
-            raise CodecError("more than one value")
-        return _Decoder(other).decode(tree, 0)
+        return _READING.decode(tree_of(data))
     except CodecError:
         raise
     except (
@@ -57,11 +68,11 @@ def loads(data: bytes, other: Other | None = None) -> Any:
         raise CodecError(type(error).__name__) from None
 
 
-class _Encoder:
-    def __init__(self, other: Other | None) -> None:
-        self._other = other
+class Encoder:
+    """Plain data as a JSON tree; `unusual` decides about everything else."""
 
-    def encode(self, value: Any, depth: int) -> Any:
+    def encode(self, value: Any, depth: int = 0) -> Any:
+        """The tree of one value. Raises `CodecError`."""
         if depth > MAX_DEPTH:
             raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
         kind = type(value)
@@ -71,34 +82,60 @@ class _Encoder:
             return value if -_SMALL < value < _SMALL else {"int": hex(value)}
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if kind in CONTAINERS:
+            return self.container(value, kind, depth)
+        if kind is tuple or kind is frozenset:
+            return {kind.__name__: self.items(value, depth)}
+        if kind in atoms.WRITERS:
+            return self._atom(value, kind)
+        return self.unusual(value, kind, depth)
+
+    def container(self, value: Any, kind: type, depth: int) -> Any:
+        """A list, set, dict or bytearray."""
         if kind is list:
-            return [self.encode(item, depth + 1) for item in value]
+            return self.items(value, depth)
         if kind is dict:
-            return {"dict": self._pairs(value, depth + 1)}
-        if kind in _SEQUENCE_TAGS:
-            return {_SEQUENCE_TAGS[kind]: [self.encode(item, depth + 1) for item in value]}
-        if kind in _ATOM_TAGS:
-            tag, body = _ATOM_TAGS[kind]
+            return {"dict": self.pairs(value, depth)}
+        return {"bytearray": value.hex()} if kind is bytearray else {"set": self.items(value, depth)}
+
+    def items(self, value: Iterable[Any], depth: int) -> list[Any]:
+        """Trees of the items."""
+        return [self.encode(item, depth + 1) for item in value]
+
+    def pairs(self, value: Mapping[Any, Any], depth: int) -> list[Any]:
+        """Trees of the keys and values."""
+        inner = depth + 1
+        return [
+            [self.encode(key, inner), self.encode(item, inner)] for key, item in dict.items(value)
+        ]
+
+    def _atom(self, value: Any, kind: type) -> Any:
+        tag, body = atoms.WRITERS[kind]
+        try:
             return {tag: body(value)}
-        return self._unusual(value, kind, depth)
+        except ValueError as error:
+            raise CodecError(str(error)) from None
 
-    def _pairs(self, value: dict[Any, Any], depth: int) -> list[Any]:
-        return [[self.encode(key, depth), self.encode(item, depth)] for key, item in value.items()]
-
-    def _unusual(self, value: Any, kind: type, depth: int) -> Any:
-        """Subclasses of plain types, numpy data, iterators, and what `other` takes."""
-        for base, strip in _STRIP:
+    def unusual(self, value: Any, kind: type, depth: int) -> Any:
+        """Anything but an exact plain type, as the plain data that it amounts to."""
+        if isinstance(value, enum.Enum):
+            return self.encode(value._value_, depth + 1)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = dataclasses.fields(value)
+            return self.encode({f.name: getattr(value, f.name) for f in fields}, depth + 1)
+        for base, strip in STRIP:
             if isinstance(value, base):
                 return self.encode(strip(value), depth + 1)
         if kind.__module__ == "numpy" and hasattr(value, "tolist"):
             return self.encode(value.tolist(), depth + 1)
-        if kind in _VIEWS:
+        if kind in LISTED:
             return self.encode(list(value), depth + 1)
-        if self._other is not None:
-            return {"ref": self.encode(self._other(value), depth + 1)}
+        for base in atoms.WRITERS:
+            if isinstance(value, base):
+                return self._atom(value, base)
         if hasattr(kind, "__next__"):
             return self.encode(_taken(value), depth + 1)
-        raise CodecError(f"{kind.__name__} is no JSON value")
+        raise CodecError(f"{kind.__name__} {NO_VALUE}")
 
 
 def _taken(iterator: Any) -> list[Any]:
@@ -110,17 +147,10 @@ def _taken(iterator: Any) -> list[Any]:
     return taken
 
 
-_SEQUENCE_TAGS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "set"}
-_ATOM_TAGS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    bytes: ("bytes", bytes.hex),
-    bytearray: ("bytes", bytearray.hex),
-    complex: ("complex", lambda value: [repr(value.real), repr(value.imag)]),
-    Fraction: ("fraction", lambda value: [hex(value.numerator), hex(value.denominator)]),
-    Decimal: ("decimal", str),
-}
+CONTAINERS = frozenset({list, dict, set, bytearray})
 
 # A subclass is read by its base's own slots, so that its overridden methods say nothing.
-_STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (int, int.__int__),
     (float, float.__float__),
     (str, str.__str__),
@@ -128,10 +158,17 @@ _STRIP: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (tuple, lambda value: tuple(tuple.__iter__(value))),
     (dict, lambda value: dict(dict.items(value))),
     (set, lambda value: set(set.__iter__(value))),
-    (frozenset, lambda value: set(frozenset.__iter__(value))),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
     (bytes, lambda value: bytes(bytes.__iter__(value))),
+    (bytearray, lambda value: bytearray(bytearray.__iter__(value))),
 )
-_VIEWS: tuple[type, ...] = (range, type({}.keys()), type({}.values()), type({}.items()))
+LISTED: tuple[type, ...] = (
+    deque,
+    array.array,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
 
 
 def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -148,11 +185,11 @@ _JSON = json.JSONDecoder(object_pairs_hook=_single, parse_constant=_no_constant)
 _TEXT = json.JSONEncoder(separators=(",", ":"))
 
 
-class _Decoder:
-    def __init__(self, other: Other | None) -> None:
-        self._other = other
+class Decoder:
+    """Values from JSON trees; `other` reads the tags that plain data has not."""
 
-    def decode(self, tree: Any, depth: int) -> Any:
+    def decode(self, tree: Any, depth: int = 0) -> Any:
+        """The value of one tree. Raises `CodecError`, or an error of Python's for bad values."""
         if depth > MAX_DEPTH:
             raise CodecError(f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(tree, list):
@@ -161,39 +198,51 @@ class _Decoder:
             return tree
         ((tag, body),) = tree.items()
         if tag in _SEQUENCES:
-            return _SEQUENCES[tag]([self.decode(item, depth + 1) for item in _as(list, body)])
+            return _SEQUENCES[tag](self.items(body, depth))
         if tag == "dict":
-            return self._dict([self._pair(item, depth + 1) for item in _as(list, body)])
-        if tag in _ATOMS:
-            return _ATOMS[tag](body)
-        if tag == "ref" and self._other is not None:
-            return self._other(self.decode(body, depth + 1))
+            return self.filled({}, body, depth)
+        if tag == "bytearray":
+            return bytearray.fromhex(as_kind(str, body))
+        if tag in atoms.READERS:
+            return atoms.READERS[tag](body)
+        return self.other(tag, body, depth)
+
+    def other(self, tag: str, body: Any, depth: int) -> Any:
+        """What another tag stands for."""
         raise CodecError("unknown kind")
 
+    def items(self, body: Any, depth: int) -> list[Any]:
+        """The values of a list of trees."""
+        return [self.decode(item, depth + 1) for item in as_kind(list, body)]
+
+    def filled(self, empty: Any, body: Any, depth: int) -> Any:
+        """A mapping, filled with the pairs of a body."""
+        pairs = [self._pair(item, depth + 1) for item in as_kind(list, body)]
+        hashable([key for key, _ in pairs])
+        for key, value in pairs:
+            dict.__setitem__(empty, key, value)
+        if len(empty) != len(pairs):
+            raise CodecError("a key twice")
+        return empty
+
     def _pair(self, item: Any, depth: int) -> tuple[Any, Any]:
-        key, value = _as(list, item)
+        key, value = as_kind(list, item)
         return self.decode(key, depth), self.decode(value, depth)
 
-    def _dict(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        _hashable([key for key, _ in pairs])
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            raise CodecError("a key twice")
-        return result
 
-
-def _as(kind: type, value: Any) -> Any:
+def as_kind(kind: type, value: Any) -> Any:
+    """The value, if it is exactly of this kind."""
     if type(value) is not kind:
         raise CodecError(f"a {kind.__name__} is needed")
     return value
 
 
 def _set(items: list[Any]) -> set[Any]:
-    _hashable(items)
+    hashable(items)
     return set(items)
 
 
-def _hashable(keys: list[Any]) -> None:
+def hashable(keys: list[Any]) -> None:
     """Refuse keys made to collide: they would cost the trusted process quadratic time."""
     if len(keys) <= _EQUAL_HASHES:
         return
@@ -202,33 +251,10 @@ def _hashable(keys: list[Any]) -> None:
         raise CodecError("too many keys with one hash")
 
 
-def _decimal(text: Any) -> Decimal:
-    try:
-        value = Decimal(_as(str, text))
-    except InvalidOperation:
-        raise CodecError("not a decimal") from None
-    if value.is_snan():  # raises when it is compared
-        raise CodecError("not a decimal")
-    return value
-
-
-_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": _set}
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_ATOMS: dict[str, Callable[[Any], Any]] = {
-    "int": lambda body: int(_as(str, body), 16),
-    "float": lambda body: _NOT_FINITE[_as(str, body)],
-    "bytes": lambda body: bytes.fromhex(_as(str, body)),
-    "complex": lambda body: complex(float(_as(list, body)[0]), float(body[1])),
-    "fraction": lambda body: _fraction(*map(_digits, _as(list, body))),
-    "decimal": _decimal,
+_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "set": _set,
+    "frozenset": lambda items: frozenset(_set(items)),
 }
-
-
-def _digits(text: Any) -> int:
-    return int(_as(str, text), 16)
-
-
-def _fraction(numerator: int, denominator: int) -> Fraction:
-    if denominator <= 0 or max(numerator.bit_length(), denominator.bit_length()) > 20_000:
-        raise CodecError("not a fraction of bounded size")
-    return Fraction(numerator, denominator)
+_PLAIN = Encoder()
+_READING = Decoder()

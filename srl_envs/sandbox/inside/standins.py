@@ -1,280 +1,687 @@
-"""What the tests see in place of the program's functions, classes and objects.
+"""What the tests see in place of the program's objects.
 
-A stand-in holds a number and asks the program. Three rules keep the verdict with the tests:
+A stand-in holds a number and asks the program. These rules keep the verdict with the tests:
 
-- an object of the program's never equals plain data and has no order with it;
-- an object that a function *gave* (instead of the plain data that the tests expect) answers nothing
-  about the tests' data: no arithmetic with it, no ``startswith``, and ``in`` looks at its items;
-- an object that the tests *made*, by calling a class, takes numbers and texts as operands, but the
-  result says nothing of its size, sign or truth.
+- an object of the program's never equals plain data, has no order with it, and takes no operand from
+  the tests, unless the tests made it by calling a class and no function has handed it back since;
+- what was answered once is the answer, until something happened that may have changed the object:
+  its length, items and number are one reading, and another answer to the same question is refused;
+- an object that a function gave has none of the methods of plain data, such as ``count``.
+
+What these rules cannot decide is refused, for which `Peer.refuse` and `Peer.doubt` give the reason.
 """
 
 from __future__ import annotations
 
-import types
+import datetime
+import math
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from . import suite
+GIVEN, MADE = range(2)
+"""Where an object comes from: a function gave it, or the tests made it."""
+MAX_ITEMS = 10_000
+"""Items of an object that are read to answer for one of them."""
 
 
 class Peer(Protocol):
     """Who asks the program."""
 
+    clock: int
+    """Grows with each request that may change an object."""
+
     def ask(self, operation: str, *args: Any) -> Any:
         """Have the program apply an operator."""
 
-    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have the program call one of its objects."""
+    def act(self, operation: str, *args: Any) -> Any:
+        """The same, where it may change something."""
 
     def may_read(self, name: str) -> bool:
         """Whether the tests' text names this attribute."""
 
-
-GIVEN, MADE, MIXED = range(3)
-"""Where a remote comes from: the program gave it, the tests made it, arithmetic with plain data."""
-
-_PREDICATES = frozenset(
-    name
-    for kind in (str, bytes, set, frozenset, float)
-    for name in dir(kind)
-    if name.startswith("is") or name.endswith(("swith", "difference", "intersection"))
-)
-"""Methods of plain data that compare it with what they are given."""
-_SCALARS = (int, float, complex, str, bytes, Decimal, Fraction, type(None))
-
-
-class Remote:
-    """An object of the program's that has no JSON form."""
-
-    __slots__ = ("__number__", "__origin__", "__peer__")  # the program may have a `_number`
-
-    def __init__(self, peer: Peer, number: int) -> None:
-        object.__setattr__(self, "__peer__", peer)
-        object.__setattr__(self, "__number__", number)
-        object.__setattr__(self, "__origin__", GIVEN)
-
-    def __getattr__(self, name: str) -> Any:
-        if suite.is_dunder(name) or not _peer_of(self).may_read(name):
-            raise AttributeError(f"{name}: the tests' text does not name it")
-        if name in _PREDICATES and _origin(self) == GIVEN:
-            raise TypeError(f"{name}() of an object that is no plain data")
-        return _ask("getattr", self, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _ask("setattr", self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        _ask("delattr", self, name)
-
-    def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError("an object of the program cannot be copied by the tests")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the object, where it lives."""
-        return _peer_of(self).call(object.__getattribute__(self, "__number__"), args, kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Remote and (self is other or _ask("eq", self, other) is True)
-
-    def __ne__(self, other: object) -> bool:
-        return type(other) is not Remote or _ask("ne", self, other) is True
-
-    def __hash__(self) -> int:
-        value = _ask("hash", self)
-        if type(value) is not int:
-            raise TypeError(f"hash returned {type(value).__name__}")
-        return value
-
-    def __iter__(self) -> Iterator[Any]:
-        iterator = _ask("iter", self)
-        if type(iterator) is not Remote:
-            return iter(iterator)
-        return _items(iterator)
-
-    def __next__(self) -> Any:
-        return _ask("next", self)
-
-    def __contains__(self, item: Any) -> bool:
-        if _origin(self) == MADE:
-            return _ask("contains", self, item) is True
-        return any(item is found or item == found for found in self)
-
-    def __getitem__(self, key: Any) -> Any:
-        return _ask("getitem", self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask("setitem", self, key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask("delitem", self, key)
-
-    def __reversed__(self) -> Any:
-        return _ask("reversed", self)
-
-    def __enter__(self) -> Any:
-        return _ask("getattr", self, "__enter__")()
-
-    def __exit__(self, *_: object) -> None:
-        _ask("getattr", self, "__exit__")(None, None, None)
-
-
-def _items(iterator: Any) -> Iterator[Any]:
-    while True:
-        try:
-            item = _ask("next", iterator)
-        except StopIteration:
-            return
-        yield item
-
-
-def _peer_of(remote: Remote) -> Peer:
-    return object.__getattribute__(remote, "__peer__")  # type: ignore[no-any-return]
-
-
-def _origin(remote: Remote) -> int:
-    return object.__getattribute__(remote, "__origin__")  # type: ignore[no-any-return]
-
-
-def _ask(operation: str, remote: Remote, *args: Any) -> Any:
-    return _peer_of(remote).ask(operation, remote, *args)
-
-
-# -- operators -------------------------------------------------------------------------------------
-
-
-def _question(operation: str, kinds: type | tuple[type, ...]) -> Callable[[Remote], Any]:
-    """An operator on the object alone, whose answer has a known type.
-
-    Refused for the result of arithmetic with plain data: ``abs(Money(2) - 1.5) < 1e-6`` would
-    otherwise be decided by the program's own ``__sub__`` and ``__abs__``.
-    """
-
-    def method(self: Remote) -> Any:
-        if _origin(self) == MIXED:
-            raise TypeError(f"{operation} of an object that was computed with the tests' data")
-        value = _ask(operation, self)
-        if not isinstance(value, kinds) and type(value) is not Remote:
-            raise TypeError(f"{operation} returned {type(value).__name__}")
-        if type(value) is Remote:
-            mark(value, _origin(self))
-        return value
-
-    return method
-
-
-def _arithmetic(operation: str, *, swapped: bool = False) -> Callable[[Remote, Any], Any]:
-    """A binary operator; with plain data on one side its result must stay an object."""
-
-    def method(self: Remote, other: Any) -> Any:
-        plain = type(other) is not Remote
-        if plain and (_origin(self) == GIVEN or not isinstance(other, _SCALARS)):
-            raise TypeError(
-                f"{operation} of an object that is no plain data and the tests' own data"
-            )
-        value = _ask2(operation, other, self) if swapped else _ask(operation, self, other)
-        if plain and type(value) is not Remote:
-            raise TypeError(f"{operation} of an object and plain data gave plain data")
-        if type(value) is Remote:
-            mark(value, MIXED if plain else max(_origin(self), _origin(other)))
-        return value
-
-    return method
-
-
-def _ask2(operation: str, other: Any, remote: Remote) -> Any:
-    return _peer_of(remote).ask(operation, other, remote)
-
-
-def mark(remote: Remote, origin: int) -> None:
-    """Note where an object comes from; what was once mixed stays so."""
-    object.__setattr__(remote, "__origin__", max(origin, _origin(remote)))
-
-
-def _order(operation: str) -> Callable[[Remote, Any], Any]:
-    def method(self: Remote, other: Any) -> Any:
-        return _ask(operation, self, other) is True if type(other) is Remote else NotImplemented
-
-    return method
-
-
-_NUMBER = (int, float, complex)
-_BINARY = """
-add sub mul truediv floordiv mod pow matmul and or xor lshift rshift
-""".split()  # noqa: SIM905 - a word list reads better than many quotes
-for _name, _kinds in {"str": str, "repr": str, "len": int, "int": int, "float": float}.items():
-    setattr(Remote, f"__{_name}__", _question(_name, _kinds))
-for _name in ("abs", "neg", "pos", "invert", "index", "round"):
-    setattr(Remote, f"__{_name}__", _question(_name, _NUMBER))
-Remote.__bool__ = _question("bool", bool)  # type: ignore[attr-defined]
-for _name in _BINARY:
-    _operator = _name + "_" if _name in ("and", "or") else _name
-    setattr(Remote, f"__{_name}__", _arithmetic(_operator))
-    setattr(Remote, f"__r{_name}__", _arithmetic(_operator, swapped=True))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Remote, f"__{_name}__", _order(_name))
-
-
-# -- functions and classes -------------------------------------------------------------------------
-
-
-def function(peer: Peer, name: str, number: int) -> types.FunctionType:
-    """A stand-in for a function of the program's."""
-
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        return peer.call(number, args, kwargs)
-
-    stand_in.__name__ = stand_in.__qualname__ = name
-    assert isinstance(stand_in, types.FunctionType)
-    return stand_in
-
-
-class ClassMeta(type):
-    """Type of the stand-ins for the program's classes."""
-
-    _peer: Peer
-    _number: int
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an object, where the class lives."""
-        value = cls._peer.call(cls._number, args, kwargs)
-        # Only the tests' spelling says that they call a class: a program may say so of any name.
-        if type(value) is Remote and cls.__name__[:1].isupper():
-            mark(value, MADE)
-        return value
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        if type(instance) is not Remote:
-            return False
-        return cls._peer.ask("isinstance", instance, cls) is True
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_") or not cls._peer.may_read(name):
-            raise AttributeError(f"{name}: the tests' text does not name it")
-        return cls._peer.ask("getattr", cls, name)
-
-    def __getitem__(cls, key: Any) -> Any:
-        return cls._peer.ask("getitem", cls, key)
-
-    def __iter__(cls) -> Iterator[Any]:
-        return iter(cls._peer.ask("list", cls))
-
-
-def make_class(peer: Peer, name: str, number: int) -> type:
-    """A stand-in for a class of the program's."""
-    return ClassMeta(
-        name, (), {"_peer": peer, "_number": number, "__init_subclass__": _no_subclass}
+    def refuse(self, reason: str) -> NoReturn:
+        """Give up: these tests cannot judge this program."""
+
+    def doubt(self, reason: str) -> None:
+        """Note why a failure from now on may not be the program's."""
+
+
+class Reasons:
+    """Why a run is refused; a fixed text each."""
+
+    ANSWERS = "an object that the program gave answers one question in two ways"
+    OPERAND = "the tests' data would be an operand of an object that the program gave"
+    RESULT = "an operator of the program's on the tests' data would give plain data"
+    METHOD = "a method of plain data is called on an object that the program gave"
+    EQUALITY = "an object of the program's is compared with plain data"
+    SUBCLASS = "the tests derive a class from one of the program's"
+    MEMBERS = "a class of the program's that is plain data in part was read as plain data"
+    ALIAS = "data that the program gave was changed by it later"
+    LARGE = "a container that the tests and the program share is too large to be watched"
+    ARGUMENT = "an argument is an object that no program can be given"
+    EMPTY = "an assert held only because there was nothing to look at"
+    SHAPE = "an array that the program gave is compared with one number"
+
+
+def _methods_of(*kinds: type) -> frozenset[str]:
+    return frozenset(
+        name
+        for kind in kinds
+        for name in dir(kind)
+        if not name.startswith("_") and callable(getattr(kind, name))
     )
 
 
-def _no_subclass(_cls: type, **_: Any) -> None:
-    raise TypeError("the tests cannot derive a class from one of the program's")
+_CHANGING = _methods_of(list, dict, set, deque, bytearray) - _methods_of(
+    tuple, frozenset, str, bytes
+) - {"get", "items", "keys", "values", "fromkeys", "maxlen"}
+_EQUALS = frozenset("equals equal is_equal isequal".split())
+_QUERIES = (
+    _methods_of(
+        str, bytes, list, tuple, dict, set, frozenset, int, float, complex, range, Counter, deque,
+        datetime.date, datetime.datetime, datetime.timedelta, Decimal, Fraction,
+    )
+    - _CHANGING
+    | _EQUALS
+    | {"all", "any", "allclose", "compare", "is_close", "isclose"}
+)  # fmt: skip
+"""Methods that answer questions about plain data."""
+_SCALARS = (int, float, complex, str, bytes, Decimal, Fraction, type(None))
 
 
-def number_of(value: Any) -> int | None:
-    """The program's number for an object or a class; None for anything else."""
-    if type(value) is Remote:
-        return object.__getattribute__(value, "__number__")  # type: ignore[no-any-return]
-    return value._number if type(value) is ClassMeta else None
+class State:
+    """What is known of one object of the program's."""
+
+    __slots__ = (
+        "before", "born", "exhausted", "hash", "mixed", "number", "origin", "peer", "read", "touched",
+    )  # fmt: skip
+
+    def __init__(self, peer: Peer, number: int) -> None:
+        self.peer = peer
+        self.number = number
+        self.origin = self.before = GIVEN
+        self.born = 0
+        """Number of the request in whose reply it first appeared."""
+        self.mixed = False
+        """Computed with the tests' data: its number and size would answer about these."""
+        self.hash: int | None = None
+        self.read: dict[Any, tuple[int, Any]] = {}
+        """Answers by question, with the time that each was given at."""
+        self.touched = 0
+        """When the tests last did something to the object."""
+        self.exhausted = False
+
+
+class ClassMeta(type):
+    """Type of the stand-ins for the program's classes; `classes` says what each of them has."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], body: dict[str, Any], peer: Peer | None = None
+    ) -> ClassMeta:
+        """A class; without a peer, it is one of the tests' that derives from a stand-in."""
+        if peer is None and bases:
+            for base in bases:
+                if isinstance(base, ClassMeta):
+                    base.__peer__.refuse(Reasons.SUBCLASS)
+        made = super().__new__(cls, name, bases, body)
+        if peer is not None:
+            made.__peer__ = peer
+        return made
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **_: Any) -> None:
+        super().__init__(name, bases, body)
+
+    __peer__: Peer
+    __number__: int
+    __kinds__: frozenset[int]
+    __methods__: frozenset[str]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object, where the class lives."""
+        return cls.__peer__.act("make", cls, args, tuple(kwargs.items()))
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return cls.__subclasscheck__(type(instance))
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        if cls is Remote:
+            return type(kind) is ClassMeta
+        return isinstance(kind, ClassMeta) and cls.__number__ in kind.__kinds__
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") or cls is Remote or not cls.__peer__.may_read(name):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return cls.__peer__.ask("getattr", cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith("_") or name in vars(cls):
+            super().__setattr__(name, value)
+        else:
+            cls.__peer__.act("setattr", cls, name, value)
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls.__peer__.ask("getitem", cls, key)
+
+
+class Remote(metaclass=ClassMeta):
+    """An object of the program's that is no data."""
+
+    __slots__ = ("__state__",)
+    __match_args__: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        act(self, "setattr", name, value)
+
+    def __delattr__(self, name: str) -> None:
+        act(self, "delattr", name)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return question(self, "vars")  # type: ignore[no-any-return]
+
+    def __copy__(self) -> Any:
+        return copied(self, "copy")
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return copied(self, "deepcopy")
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("an object of the program cannot be pickled")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        state = state_of(self)
+        return hash(("object", state.number)) if state.hash is None else state.hash
+
+    def __str__(self) -> str:
+        return question(self, "str", kinds=str)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return question(self, "repr", kinds=str)  # type: ignore[no-any-return]
+
+    def __format__(self, spec: str) -> str:
+        return question(self, "format", spec, kinds=str)  # type: ignore[no-any-return]
+
+
+def state_of(remote: Any) -> State:
+    """What is known of an object."""
+    return object.__getattribute__(remote, "__state__")  # type: ignore[no-any-return]
+
+
+def is_remote(value: Any) -> bool:
+    """Whether a value is an object of the program's."""
+    return type(type(value)) is ClassMeta
+
+
+def new(peer: Peer, kind: Any, number: int) -> Any:
+    """A stand-in for an object of a class."""
+    remote = object.__new__(kind)
+    object.__setattr__(remote, "__state__", State(peer, number))
+    return remote
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def question(remote: Any, name: str, *args: Any, kinds: Any = object, may_change: bool = False) -> Any:
+    """An answer of the object's: the recorded one, if nothing has happened since it was given.
+
+    Args:
+        remote: the object.
+        name: the operation.
+        args: its other operands.
+        kinds: types that an answer may have.
+        may_change: any request to the program may change the answer, as with attributes.
+    """
+    state = state_of(remote)
+    if state.mixed and name not in _MIXED_MAY:
+        state.peer.refuse(Reasons.OPERAND)
+    try:
+        key = (name, *map(_key, args))
+    except TypeError:  # operands that change are asked about each time
+        return state.peer.ask(name, remote, *args)
+    clock, value = state.read.get(key, (-1, None))
+    if clock == state.peer.clock:
+        return _given(value)
+    found = _asked(remote, name, args)
+    if not isinstance(found, (kinds, _Raised)):
+        raise TypeError(f"{name} returned {type(found).__name__}")
+    free = may_change or state.origin == MADE or state.touched > clock
+    if clock >= 0 and not free and not alike(found, value):
+        state.peer.refuse(Reasons.ANSWERS)
+    state.read[key] = (state.peer.clock, found)
+    return _given(found)
+
+
+def _asked(remote: Any, name: str, args: tuple[Any, ...]) -> Any:
+    try:
+        return state_of(remote).peer.ask(name, remote, *args)
+    except Exception as error:  # noqa: BLE001 - an answer like any other
+        return _Raised(error)
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, _Raised):
+        raise value.error
+    return value
+
+
+class _Raised:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+_MIXED_MAY = frozenset({"str", "repr", "format", "eq", "getattr", "vars", "lt", "le", "gt", "ge"})
+
+
+def _key(value: Any) -> Any:
+    """What makes an operand the same; raises TypeError for one that may change."""
+    if is_remote(value):
+        return ("object", state_of(value).number)
+    if isinstance(value, slice):
+        return ("slice", value.start, value.stop, value.step)
+    hash(value)
+    return (type(value), value)
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two answers are the same, without asking any object."""
+    if type(a) is not type(b):
+        return False
+    if is_remote(a):
+        return a is b
+    if isinstance(a, _Raised):
+        return type(a.error) is type(b.error)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(map(alike, a.items(), b.items()))
+    if type(a).__module__ == "numpy":
+        return bool(a.shape == b.shape and a.tobytes() == b.tobytes())
+    if callable(a):
+        return True
+    return bool(a == b) or (a != a and b != b)
+
+
+def act(remote: Any, name: str, *args: Any) -> Any:
+    """Something that may change the object."""
+    state = state_of(remote)
+    try:
+        return state.peer.act(name, remote, *args)
+    finally:
+        state.touched = state.peer.clock
+
+
+def attribute(remote: Any, name: str) -> Any:
+    """An attribute, or a method that is called where the object lives."""
+    state = state_of(remote)
+    if name.startswith("__") and name.endswith("__") or not state.peer.may_read(name):
+        raise AttributeError(f"{type(remote).__name__!r} object has no attribute {name!r}")
+    if name in type(remote).__methods__:
+        return _method(remote, name)
+    value = question(remote, "getattr", name, may_change=True)
+    if state.origin == GIVEN and name in _QUERIES and callable(value):
+        state.peer.refuse(Reasons.METHOD)
+    return value
+
+
+def _method(remote: Any, name: str) -> Callable[..., Any]:
+    state = state_of(remote)
+    if state.origin == GIVEN and name in _QUERIES:
+        state.peer.refuse(Reasons.METHOD)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if name in _EQUALS and not all(map(is_remote, (*args, *kwargs.values()))):
+            state.peer.refuse(Reasons.EQUALITY)
+        return act(remote, "invoke", name, args, tuple(kwargs.items()))
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def copied(remote: Any, how: str) -> Any:
+    """A copy, which is the tests' own where the object is."""
+    value = act(remote, how)
+    if is_remote(value):
+        state_of(value).origin = state_of(remote).origin
+    return value
+
+
+# -- items -----------------------------------------------------------------------------------------
+
+
+class _Items:
+    """The items of an object, read once: whoever looks again finds the same."""
+
+    def __init__(self, remote: Any, before: list[Any] | None) -> None:
+        self._peer = state_of(remote).peer
+        self.found: list[Any] = []
+        self.whole = False
+        self._before = before
+        iterator = self._peer.ask("iter", remote)
+        self.itself = iterator is remote
+        self._iterator = iterator
+
+    def item(self, place: int) -> Any:
+        """The item at a place; raises IndexError behind the last one."""
+        while not self.whole and len(self.found) <= place:
+            self._pull()
+        return self.found[place]
+
+    def _pull(self) -> None:
+        try:
+            item = next(self._iterator) if not is_remote(self._iterator) else self._next()
+        except StopIteration:
+            self.whole = True
+            if self._before is not None and len(self._before) != len(self.found):
+                self._peer.refuse(Reasons.ANSWERS)
+            return
+        before = self._before
+        if before is not None and not (
+            len(self.found) < len(before) and alike(before[len(self.found)], item)
+        ):
+            self._peer.refuse(Reasons.ANSWERS)
+        self.found.append(item)
+
+    def _next(self) -> Any:
+        return self._peer.ask("next", self._iterator)
+
+    def all(self) -> list[Any]:
+        """All of them, within limits."""
+        while not self.whole:
+            if len(self.found) >= MAX_ITEMS:
+                self._peer.refuse("an object whose items have no end is asked for one of them")
+            self._pull()
+        return self.found
+
+
+def _items(remote: Any) -> _Items:
+    state = state_of(remote)
+    clock, items = state.read.get("items", (-1, None))
+    if clock == state.peer.clock:
+        return items  # type: ignore[no-any-return]
+    free = state.origin == MADE or state.touched > clock or items is None or not items.whole
+    items = _Items(remote, None if free else items.found)
+    state.read["items"] = (state.peer.clock, items)
+    return items
+
+
+def _iter(remote: Any) -> Any:
+    state = state_of(remote)
+    origin = state.origin
+    items = _items(remote)
+    if items.itself:
+        state.origin = origin
+        return remote
+    return _walk(remote, items)
+
+
+def _walk(remote: Any, items: _Items) -> Iterator[Any]:
+    place = 0
+    while True:
+        try:
+            item = items.item(place)
+        except IndexError:
+            _whole(remote, items)
+            return
+        yield item
+        place += 1
+
+
+def _whole(remote: Any, items: _Items) -> None:
+    """Hold a recorded length to the number of items."""
+    state = state_of(remote)
+    clock, length = state.read.get(("len",), (-1, None))
+    if state.origin == GIVEN and clock == state.peer.clock and length != len(items.found):
+        state.peer.refuse(Reasons.ANSWERS)
+
+
+def _next(remote: Any) -> Any:
+    state = state_of(remote)
+    try:
+        item = act(remote, "next")
+    except StopIteration:
+        state.exhausted = True
+        raise
+    if state.exhausted and state.origin == GIVEN:
+        state.peer.refuse(Reasons.ANSWERS)
+    return item
+
+
+def _is_read(remote: Any) -> bool:
+    """Whether the object's items answer for it: a function gave it, and it can be read."""
+    kind = type(remote)
+    return (
+        state_of(remote).origin == GIVEN
+        and "__iter__" in vars(kind)
+        and "__next__" not in vars(kind)
+    )
+
+
+def _len(remote: Any) -> int:
+    length = question(remote, "len", kinds=int)
+    state = state_of(remote)
+    clock, items = state.read.get("items", (-1, None))
+    if _is_read(remote) and clock == state.peer.clock and items.whole:
+        _whole(remote, items)
+    return length  # type: ignore[no-any-return]
+
+
+def _getitem(remote: Any, key: Any) -> Any:
+    state = state_of(remote)
+    if not _is_read(remote) or not isinstance(key, (int, slice)):
+        return question(remote, "getitem", key)
+    items = _items(remote).all()
+    try:
+        found = question(remote, "getitem", key)
+    except (IndexError, KeyError):
+        if isinstance(key, slice) or -len(items) <= key < len(items):
+            state.peer.refuse(Reasons.ANSWERS)
+        raise
+    if isinstance(key, slice):
+        same = isinstance(found, (list, tuple, str)) and alike(list(found), items[key])
+    else:
+        same = -len(items) <= key < len(items) and alike(found, items[key])
+    if not same:
+        state.peer.refuse(Reasons.ANSWERS)
+    return found
+
+
+def _contains(remote: Any, item: Any) -> bool:
+    if state_of(remote).origin == MADE or is_remote(item):
+        return question(remote, "contains", item) is True
+    if "__iter__" not in vars(type(remote)):
+        state_of(remote).peer.refuse(Reasons.OPERAND)
+    return any(item is found or item == found for found in _iter(remote))
+
+
+def _reversed(remote: Any) -> Any:
+    if _is_read(remote):
+        return reversed(list(_iter(remote)))
+    return state_of(remote).peer.ask("reversed", remote)
+
+
+# -- numbers and comparison ------------------------------------------------------------------------
+
+
+def _scalar(name: str, kinds: Any) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        value = question(self, name, kinds=kinds)
+        _hold_together(self)
+        return value
+
+    return method
+
+
+def _hold_together(remote: Any) -> None:
+    """Hold the numbers that an object gave as its value to each other."""
+    state = state_of(remote)
+    found = {}
+    for name in ("int", "float", "index", "complex"):
+        clock, value = state.read.get((name,), (-1, None))
+        if clock == state.peer.clock:
+            found[name] = value
+    real = found.get("float")
+    whole = [found[name] for name in ("int", "index") if name in found]
+    if real is not None and math.isfinite(real) and any(n != math.trunc(real) for n in whole):
+        state.peer.refuse(Reasons.ANSWERS)
+    if len(set(whole)) > 1 or ("complex" in found and real not in (None, found["complex"])):
+        state.peer.refuse(Reasons.ANSWERS)
+
+
+def _bool(remote: Any) -> bool:
+    return question(remote, "bool", kinds=bool)  # type: ignore[no-any-return]
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        state = state_of(self)
+        value = question(self, name, *args)
+        if is_remote(value):
+            state_of(value).mixed = state.mixed
+        elif state.origin == GIVEN and _NUMERIC & vars(type(self)).keys():
+            state.peer.refuse(Reasons.RESULT)  # its number is what `float` says
+        return value
+
+    return method
+
+
+_NUMERIC = {"__float__", "__int__", "__index__", "__complex__"}
+
+
+def _is_programs(value: Any) -> bool:
+    """Whether a value is of a class of the program's."""
+    return is_remote(value) or hasattr(type(value), "__class_number__")
+
+
+def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """A binary operator; with plain data on one side its result must stay an object."""
+
+    def method(self: Any, other: Any, *_: Any) -> Any:
+        peer, given = _asking(self)
+        origin = MADE if not given else GIVEN
+        plain = not _is_programs(other)
+        if plain and (given or not isinstance(other, _SCALARS)):
+            peer.refuse(Reasons.OPERAND)
+        value = peer.act(name, other, self) if swapped else peer.act(name, self, other)
+        if value is NotImplemented:
+            return value
+        if plain and not _is_programs(value):
+            peer.refuse(Reasons.RESULT)
+        if value is self and is_remote(value):
+            state_of(value).origin = origin
+        elif is_remote(value):
+            state_of(value).mixed = plain or _is_mixed(self) or _is_mixed(other)
+        return value
+
+    return method
+
+
+def _is_mixed(value: Any) -> bool:
+    return is_remote(value) and state_of(value).mixed
+
+
+def _asking(value: Any) -> tuple[Peer, bool]:
+    if is_remote(value):
+        state = state_of(value)
+        return state.peer, state.origin == GIVEN
+    return type(value).__peer__, False
+
+
+def _equal(self: Any, other: object) -> bool:
+    if self is other:
+        return True
+    peer, _ = _asking(self)
+    if not _is_programs(other):
+        peer.doubt(Reasons.EQUALITY)
+        return False
+    return _settled(peer, self, "eq", other)
+
+
+def _settled(peer: Peer, self: Any, name: str, other: Any) -> bool:
+    value = question(self, name, other) if is_remote(self) else peer.ask(name, self, other)
+    return value is True
+
+
+def _order(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        peer, _ = _asking(self)
+        if _is_programs(other):
+            return _settled(peer, self, name, other)
+        peer.doubt(Reasons.EQUALITY)
+        return NotImplemented
+
+    return method
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return act(self, "call", args, tuple(kwargs.items()))
+
+
+def _enter(self: Any) -> Any:
+    state = state_of(self)
+    origin = state.origin
+    value = act(self, "invoke", "__enter__", (), ())
+    if value is self:
+        state.origin = origin
+    return value
+
+
+def _exit(self: Any, kind: Any, error: Any, _: Any) -> Any:
+    return act(self, "invoke", "__exit__", (kind, error, None), ())
+
+
+def _awaiting(name: str) -> Callable[..., Any]:
+    def method(self: Any, *_: Any) -> Any:
+        return act(self, "invoke", name, (None, None, None) if name == "__aexit__" else (), ())
+
+    return method
+
+
+def _await(self: Any) -> Any:
+    return act(self, "awaitable").__await__()
+
+
+def _iterate_async(self: Any) -> Any:
+    return act(self, "invoke", "__aiter__", (), ())
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "__len__": _len,
+    "__iter__": _iter,
+    "__next__": _next,
+    "__getitem__": _getitem,
+    "__contains__": _contains,
+    "__reversed__": _reversed,
+    "__setitem__": lambda self, key, value: act(self, "setitem", key, value),
+    "__delitem__": lambda self, key: act(self, "delitem", key),
+    "__bool__": _bool,
+    "__str__": _scalar("str", str),
+    "__float__": _scalar("float", float),
+    "__int__": _scalar("int", int),
+    "__index__": _scalar("index", int),
+    "__complex__": _scalar("complex", complex),
+    "__eq__": _equal,
+    "__call__": _call,
+    "__enter__": _enter,
+    "__exit__": _exit,
+    "__await__": _await,
+    "__aiter__": _iterate_async,
+    **{f"__{name}__": _awaiting(f"__{name}__") for name in ("aenter", "aexit", "anext")},
+    **{f"__{name}__": _unary(name) for name in "abs neg pos invert round trunc floor ceil".split()},
+    **{f"__{name}__": _order(name) for name in "lt le gt ge".split()},
+}
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split():
+    METHODS[f"__{_name}__"] = _binary(_name)
+    METHODS[f"__r{_name}__"] = _binary(_name, swapped=True)
+for _name in "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split():
+    METHODS[f"__{_name}__"] = _binary(_name)
+"""What Python calls by itself -> how it is answered."""

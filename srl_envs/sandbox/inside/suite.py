@@ -80,7 +80,7 @@ def read(tests: str) -> Suite:
             )
         attributes = frozenset(_attributes(nodes, imported | modules.keys()))
         runs_cases = _runs_cases(nodes)
-        tree = ast.fix_missing_locations(_Counting().visit(tree))
+        tree = ast.fix_missing_locations(_Counting(imported | modules.keys()).visit(tree))
         code = compile(tree, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unusable(f"the tests do not compile: {error}") from None
@@ -221,33 +221,91 @@ def _is_check(node: ast.AST) -> bool:
 
 
 def _asserts_by_name(function: ast.expr) -> bool:
-    name = ""
-    if isinstance(function, ast.Attribute):
-        name = function.attr
-    elif isinstance(function, ast.Name):
-        name = function.id
+    name = _name_of(function)
     return name.startswith("assert") or name == "raises"
 
 
+_COMPARISONS = frozenset(
+    """allclose isclose array_equiv assert_allclose assert_almost_equal assert_approx_equal
+assert_array_almost_equal assert_array_equal assert_equal assert_array_almost_equal_nulp
+assert_array_max_ulp assert_array_less""".split()
+)
+
+
 class _Counting(ast.NodeTransformer):
-    """Puts a call of `CHECKED` around what each check looks at, so that it is known which ran."""
+    """Puts calls of `CHECKED` around what is checked, so that it is known what ran and held."""
+
+    def __init__(self, modules: set[str]) -> None:
+        self._modules = modules
+        self._sites = 0
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self._look(node.test)
         self.generic_visit(node)
         if _is_check(node):
-            node.test = _counted(node.test)
+            node.test = _called(None, node.test)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _name_of(node.func) == "assertTrue" and node.args:
+            self._look(node.args[0])
         self.generic_visit(node)
+        if _name_of(node.func) in _COMPARISONS:
+            node.func = _called("close", node.func, self._constants(node.args[:2]))
         if _is_check(node):
-            node.func = _counted(node.func)
+            node.func = _called("method", node.func)
         return node
 
+    def _look(self, test: ast.expr) -> None:
+        """Note where an assert rests on calls of ``all`` only."""
+        parts = test.values if isinstance(test, ast.BoolOp) else [test]
+        if isinstance(test, ast.BoolOp) and not isinstance(test.op, ast.And):
+            return
+        calls = [part for part in parts if isinstance(part, ast.Call)]
+        if len(calls) != len(parts) or any(_name_of(call.func) != "all" for call in calls):
+            return
+        for call in calls:
+            self._compare(call)
+            call.func = _called("every", ast.copy_location(ast.Constant(self._sites), call), call.func)
+            self._sites += 1
 
-def _counted(node: ast.expr) -> ast.expr:
-    name = ast.copy_location(ast.Name(CHECKED, ast.Load()), node)
-    return ast.copy_location(ast.Call(name, [node], []), node)
+    def _compare(self, call: ast.Call) -> None:
+        """``(a == b).all()`` and ``np.all(a == b)``: arrays of one shape."""
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Compare):
+            call.func.value = self._compared(call.func.value)
+        elif isinstance(call.func, ast.Attribute) and call.args:
+            if isinstance(call.args[0], ast.Compare):
+                call.args[0] = self._compared(call.args[0])
+
+    def _compared(self, node: ast.Compare) -> ast.expr:
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
+            return node
+        sides = [node.left, node.comparators[0]]
+        function = _called("equal", self._constants(sides), at=node)
+        return ast.copy_location(ast.Call(function, sides, []), node)
+
+    def _constants(self, nodes: list[ast.expr]) -> ast.expr:
+        """Of each expression, whether the text says what it is; as an expression."""
+        said = [
+            all(n.id in self._modules for n in ast.walk(node) if isinstance(n, ast.Name))
+            for node in nodes
+        ]
+        return ast.Tuple([ast.Constant(value) for value in [*said, False, False]], ast.Load())
+
+
+def _called(method: str | None, *args: ast.expr, at: ast.expr | None = None) -> ast.expr:
+    """A call of the counter, or of one of its methods."""
+    place = at or args[0]
+    name: ast.expr = ast.Name(CHECKED, ast.Load())
+    if method is not None:
+        name = ast.Attribute(name, method, ast.Load())
+    return ast.copy_location(ast.Call(name, list(args), []), place)
+
+
+def _name_of(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _refuse_without_checks(tree: ast.Module, loaded: set[str]) -> None:

@@ -17,12 +17,14 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from . import codec, replies, standins, suite
+from . import codec, replies, standins, suite, watch
 from .channel import Channel, Gone
-from .standins import Remote
+from .heap import Heap, Shared
+from .receiving import Numbered, Receiver, Sender, Table
+from .standins import Reasons
 
 _MESSAGE_CHARS = 300
 
@@ -31,8 +33,12 @@ class ProgramError(Exception):
     """The program raised something that no test may take for an end: `SystemExit`, for example."""
 
 
+class Refused(BaseException):
+    """These tests cannot judge this program. Not an Exception: no test may swallow it."""
+
+
 class Tester:
-    """Talks to the candidate and holds the stand-ins.
+    """Talks to the candidate and holds the stand-ins; see `standins.Peer`.
 
     Args:
         read: descriptor of the program's replies.
@@ -41,21 +47,32 @@ class Tester:
     """
 
     def __init__(self, read: int, write: int, attributes: frozenset[str]) -> None:
-        self._channel = Channel(read, write, self._refer, self._resolve)
+        self._heap = Heap(parity=0)
+        self._table = Table(self)
+        self._writer = Sender(self._heap, self._table)
+        self._reader = Receiver(self._heap, self._table)
+        self._channel = Channel(
+            read, write, self._heap, self._writer, self._reader, self._renew, self._lose
+        )
         self._attributes = attributes
         self._callbacks: list[Callable[..., Any]] = []
-        self._functions: dict[int, int] = {}  # id of a stand-in, which `_exported` keeps -> number
-        self._remotes: dict[int, Remote] = {}
+        self._callback_numbers: dict[int, int] = {}
+        self._own_errors: list[BaseException] = []
+        self._entitled: set[int] = set()
         self._exported: dict[str, Any] = {}
-        self._errors = replies.Errors()
-        self._asked = 0
         self._one_at_a_time = threading.RLock()  # of the tests' threads
+        self.asked = 0
+        self.clock = 0
         self.failure = ""
         """Why the program has failed, whatever became of the exception that said so."""
+        self.refusal = ""
+        """Why these tests cannot judge this program."""
+        self.doubts = ""
+        """Why a failure may not be the program's."""
 
     def load(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Stand-ins for these names, where the program has them; raises what loading it raised."""
-        self._outcome(self._reply(0, ()), ())
+        self._outcome(self._reply(0), "load")
         return self._export(names) if names else {}
 
     def export(self, name: str) -> Any:
@@ -72,53 +89,120 @@ class Tester:
             raise AttributeError(f"the program defines no {name!r}") from None
 
     def _export(self, names: tuple[str, ...]) -> dict[str, Any]:
-        found = self._exchange({"operation": "export"}, list(names), {})
+        wanted = tuple(sorted(self._attributes & _WANTED))
+        found = self.ask("export", names, wanted)
         with self._blamed():
             exports = replies.exports(found, names)
-        self._exported |= {name: self._stand_in(name, *how) for name, how in exports.items()}
-        return self._exported
+            self._entitle(self._heap.number_of(how.value) for how in exports.values())
+            for name, how in exports.items():
+                self._exported[name] = how.value
+                if how.kind == "error":
+                    self._exported[name] = self._table.errors.named(name, how.value)
+        return {name: self._exported[name] for name in exports}
 
-    def _stand_in(self, name: str, kind: str, body: Any) -> Any:
-        if kind == "value":
-            return body
-        if kind == "class":
-            return standins.make_class(self, name, body)
-        if kind == "error":
-            with self._blamed():
-                return self._errors.named(name, body)
-        made = standins.function(self, name, body)
-        self._functions[id(made)] = body
-        return made
+    # -- peer --------------------------------------------------------------------------------------
 
     def may_read(self, name: str) -> bool:
         """Whether the tests' text names this attribute: no library asks the program on its own."""
         return name in self._attributes
 
+    def refuse(self, reason: str) -> NoReturn:
+        """Give up for good, whatever the tests catch."""
+        self.refusal = self.refusal or reason
+        raise Refused(reason)
+
+    def doubt(self, reason: str) -> None:
+        """Note why a failure from now on may not be the program's."""
+        self.doubts = self.doubts or reason
+
+    def given(self, value: Any) -> bool:
+        """Whether a container came from the program."""
+        number = self._heap.number_of(value)
+        return number is not None and self._heap[number].foreign
+
     def ask(self, operation: str, *args: Any) -> Any:
         """Have the program apply an operator."""
-        return self._exchange({"operation": operation}, list(args), {})
-
-    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have the program call one of its objects."""
-        return self._exchange({"operation": "call", "object": number}, list(args), kwargs)
-
-    def _exchange(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         with self._one_at_a_time:
-            reply = self._reply(self._request(message, args, kwargs), args)
-        try:
-            return self._outcome(reply, args)
-        except (StopIteration, StopAsyncIteration) as error:
-            if message["operation"] == "next":
-                raise
-            # As in a generator: it would end a map() or a loop of the tests before its checks.
-            raise RuntimeError(f"the program raised {type(error).__name__}") from None
+            self.asked += 1
+            number = self.asked
+            self._send({"number": number, "operation": operation, "args": args})
+            self._entitle(self._writer.named)
+            reply = self._reply(number)
+        value = self._outcome(reply, operation)
+        if operation == "make":
+            self._made(args[0], value, number)
+        return value
 
-    def _request(self, message: dict[str, Any], args: list[Any], kwargs: dict[str, Any]) -> int:
-        """Send a request; its number."""
-        self._asked += 1
-        number = self._asked
-        self._send(message | {"number": number, "args": args, "kwargs": kwargs})
+    def act(self, operation: str, *args: Any) -> Any:
+        """The same, where it may change something."""
+        try:
+            return self.ask(operation, *args)
+        finally:
+            self.clock += 1
+
+    @staticmethod
+    def _made(kind: Any, value: Any, number: int) -> None:
+        """Note that the tests made an object, now or when the program first gave it."""
+        # Only the tests' spelling says that they call a class: a program may say so of any name.
+        if standins.is_remote(value) and kind.__name__[:1].isupper():
+            state = standins.state_of(value)
+            if state.born >= number or state.before == standins.MADE:
+                state.origin = standins.MADE
+
+    def callback(self, number: int) -> Any:
+        """The tests' function with this number."""
+        if number >= len(self._callbacks):
+            raise Gone("a malformed message: a function that was not passed")
+        return self._callbacks[number]
+
+    def callback_number(self, function: Any) -> int:
+        """A number for one of the tests' functions."""
+        number = self._callback_numbers.get(id(function))
+        if number is None:
+            number = self._callback_numbers[id(function)] = len(self._callbacks)
+            self._callbacks.append(function)
         return number
+
+    async def awaited(self, coroutine: int) -> Any:
+        """Wait for a coroutine of the program's, beside the others that were started."""
+        import asyncio
+
+        task = self.act("start", Numbered(coroutine))
+        while True:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                with contextlib.suppress(Exception):
+                    self.act("poll", task, True)
+                raise
+            if found := self.act("poll", task, False):
+                return found[0]
+
+    # -- containers --------------------------------------------------------------------------------
+
+    def _entitle(self, numbers: Iterable[int | None]) -> None:
+        """Let the program change these containers, and what is in them, under the tests' hands."""
+        todo = [number for number in numbers if number is not None]
+        while todo:
+            number = todo.pop()
+            if number in self._entitled or number not in self._heap:
+                continue
+            self._entitled.add(number)
+            parts = map(self._heap.number_of, self._heap[number].state)
+            todo += [part for part in parts if part is not None]
+
+    def _renew(self, number: int, shared: Shared, content: Any) -> None:
+        if shared.foreign and number not in self._entitled and shared.held():
+            # What the program gave was read once; it is another container from now on.
+            self._heap.replace(number, self._reader.another(shared.kind, content))
+            self.doubt(Reasons.ALIAS)
+        else:
+            self._reader.refresh(shared, content)
+
+    def _lose(self) -> None:
+        self.doubt(Reasons.LARGE)
+
+    # -- messages ----------------------------------------------------------------------------------
 
     def _send(self, message: dict[str, Any]) -> None:
         """Send; data that cannot be sent must not look like an error of the program's."""
@@ -126,38 +210,49 @@ class Tester:
             try:
                 self._channel.send(message)
             except codec.CodecError as error:
-                raise Gone(f"the tests pass what no program can be given: {error}") from None
+                self.refuse(f"{Reasons.ARGUMENT}: {error}")
 
-    def _reply(self, number: int, args: Any) -> replies.Reply:
+    def _reply(self, number: int) -> replies.Reply:
         """The reply to a request; functions of the tests that the program calls run meanwhile."""
         with self._blamed():
             while "callback" in (message := self._channel.receive()):
                 called = replies.callback(message, len(self._callbacks))
+                del message
+                self.clock += 1
                 self._send(self._called_back(*called))
-            return replies.reply(message, number, args)
+            return replies.reply(message, number, len(self._own_errors))
 
-    def _outcome(self, reply: replies.Reply, args: Any) -> Any:
-        for place, value in reply.changed.items():
-            _replace(args[place], value)
-        if reply.mro is not None:
-            with self._blamed():
-                error = self._errors.error(reply.mro, reply.args)
-            raise error or ProgramError(f"{reply.mro[0][0]}: {reply.args}")
-        return reply.value if reply.same is None else args[reply.same]
+    def _outcome(self, reply: replies.Reply, operation: str) -> Any:
+        if reply.printed:
+            sys.stdout.write(reply.printed.decode("utf-8", "replace"))
+        if reply.own is not None:
+            raise self._own_errors[reply.own]
+        if reply.raised is None:
+            return reply.value
+        with self._blamed():
+            error = self._table.errors.error(reply.raised)
+        if isinstance(error, (StopIteration, StopAsyncIteration)) and operation not in _ENDING:
+            # As in a generator: it would end a map() or a loop of the tests before its checks.
+            raise RuntimeError(f"the program raised {type(error).__name__}") from None
+        raise error or ProgramError(f"{reply.raised.ancestors[0][0]}: {reply.raised.args}")
 
-    def _called_back(self, number: int, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _called_back(
+        self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
         """Answer a program that calls a function the tests gave it."""
         try:
-            return {"value": self._callbacks[number](*args, **kwargs)}
+            value = self._callbacks[number](*args, **kwargs)
+            return {"value": _run(value) if isinstance(value, types.CoroutineType) else value}
         except Exception as error:  # noqa: BLE001 - goes to the program, as in one process
             if isinstance(error, AssertionError):  # the program might swallow it
                 self.failure = self.failure or _where(error)
-            return {"raise": [type(error).__name__], "args": [_text(error)]}
+            self._own_errors.append(error)
+            return {"raise": (len(self._own_errors) - 1, _builtin_name(error), _plain_args(error))}
 
     def finish(self) -> None:
         """Ask once more, so that what the program sent unasked is noticed."""
         with contextlib.suppress(Gone):
-            self._export(())
+            self.ask("export", (), ())
 
     @contextlib.contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -168,35 +263,38 @@ class Tester:
             self.failure = self.failure or str(error)
             raise
 
-    def _refer(self, value: Any) -> dict[str, Any]:
-        number = standins.number_of(value)
-        if number is None and type(value) is types.FunctionType:
-            number = self._functions.get(id(value))
-        if number is not None:
-            return {"object": number}
-        if isinstance(value, slice):
-            return {"slice": (value.start, value.stop, value.step)}
-        if isinstance(value, type):
-            name = value.__name__
-            if vars(builtins).get(name) is value:
-                return {"builtin": name}
-        elif callable(value):
-            self._callbacks.append(value)
-            return {"callback": len(self._callbacks) - 1}
-        raise codec.CodecError(f"{type(value).__name__} cannot be passed to the program")
 
-    def _resolve(self, body: Any) -> Remote:
-        number = replies.reference(body)
-        return self._remotes.setdefault(number, Remote(self, number))
+_WANTED = frozenset(
+    "__doc__ __annotations__ signature getfullargspec stdout redirect_stdout".split()
+)
+_ENDING = frozenset({"next", "send", "poll"})
 
 
-def _replace(target: Any, value: Any) -> None:
-    """Give a mutable argument the content that the call left in it."""
-    if type(target) is list:
-        target[:] = value
-    else:
-        target.clear()
-        target.update(value)
+def _run(coroutine: Any) -> Any:
+    """Run a coroutine of the tests to its end, also while a loop of theirs is waiting."""
+    import asyncio
+
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        loop.close()
+        asyncio._set_running_loop(outer)
+
+
+def _builtin_name(error: BaseException) -> str:
+    kinds = type(error).__mro__
+    return next(k.__name__ for k in kinds if vars(builtins).get(k.__name__) is k)
+
+
+def _plain_args(error: BaseException) -> tuple[Any, ...]:
+    try:
+        codec.dumps(error.args)
+    except codec.CodecError:
+        return (_text(error),)
+    return error.args
 
 
 class _Solution(types.ModuleType):
@@ -234,31 +332,35 @@ def _verdict(tests: str, read: int, write: int, namespace: dict[str, Any]) -> tu
     sys.modules[suite.PROGRAM] = _Solution(tester)
     for name, module in plan.modules.items():
         namespace[name] = importlib.import_module(module)
-    checks = _Checks()
+
+    def failed(reason: str) -> None:
+        tester.failure = tester.failure or reason
+
+    checks, workers = watch.Checks(tester, tester.given, failed), watch.Workers(failed)
     namespace |= provided | {suite.CHECKED: checks}
-    verdict = _run(plan, namespace)
+    verdict = _run_tests(plan, namespace)
     if verdict[0] == "passed":
+        workers.finish()
         tester.finish()
+    return _judged(verdict, tester, checks)
+
+
+def _judged(verdict: tuple[str, str], tester: Tester, checks: watch.Checks) -> tuple[str, str]:
+    """The verdict, once what the tests cannot see is taken into account."""
     if tester.failure:
         return "gone" if verdict[0] == "gone" else "exception", tester.failure
+    if tester.refusal:
+        return "refused", tester.refusal
+    if verdict[0] == "exception" and tester.doubts:
+        return "refused", f"{tester.doubts} ({verdict[1]})"
     if verdict[0] == "passed" and not checks.count:
         return "exception", "no check of the tests ran"
+    if verdict[0] == "passed" and checks.looked_at_nothing:
+        return "refused", Reasons.EMPTY
     return verdict
 
 
-class _Checks:
-    """Counts the checks that ran, see `suite.CHECKED`."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, value: Any) -> Any:
-        """The value, counted."""
-        self.count += 1
-        return value
-
-
-def _run(plan: suite.Suite, namespace: dict[str, Any]) -> tuple[str, str]:
+def _run_tests(plan: suite.Suite, namespace: dict[str, Any]) -> tuple[str, str]:
     try:
         exec(plan.code, namespace)  # noqa: S102 - what the sandbox is for
         for name in plan.functions:

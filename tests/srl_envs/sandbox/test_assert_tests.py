@@ -176,7 +176,7 @@ def test_the_usual_idioms_work(executor: CodeExecutor, name: str) -> None:
 def test_no_program_passes_tests_that_it_fails(executor: CodeExecutor, name: str) -> None:
     tests = "assert solve(3, 4) == 7\nassert solve(10, -2) == 8\nassert solve(100, 250) == 350"
     outcome = executor.run_asserts(FORGED[name], tests)
-    assert outcome.status not in ("ok", "infrastructure", "refused"), outcome
+    assert outcome.status not in ("ok", "infrastructure"), outcome
     assert outcome.passed is False
 
 
