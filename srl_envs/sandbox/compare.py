@@ -17,7 +17,7 @@ _LOOSE_FLOATS = 256  # floats in one set that may differ within the tolerance
 def same_value(value: Any, expected: Any, *, rel_tol: float = 1e-9) -> bool:
     """Whether `value` is `expected`, as JSON would see it.
 
-    Lists and tuples are one kind. A bool is not a number. An int equals a float only exactly where
+    Lists, tuples and ranges are one kind. A bool is not a number. An int equals a float only exactly where
     the int is expected, and within `rel_tol` where the float is. NaN equals nothing. Dict keys that
     are ints match expected keys that are their decimal strings, because JSON knows no other keys.
 
@@ -30,7 +30,7 @@ def same_value(value: Any, expected: Any, *, rel_tol: float = 1e-9) -> bool:
     while todo:
         got, want = todo.pop()
         if isinstance(want, (list, tuple)):
-            if not isinstance(got, (list, tuple)) or len(got) != len(want):
+            if not _has_length(got, len(want)):
                 return False
             todo.extend(zip(got, want, strict=True))
         elif isinstance(want, dict):
@@ -48,6 +48,13 @@ def same_value(value: Any, expected: Any, *, rel_tol: float = 1e-9) -> bool:
         elif not _same_scalar(got, want, rel_tol):
             return False
     return True
+
+
+def _has_length(value: Any, length: int) -> bool:
+    """Whether a value is a sequence of this length; that of a range may be beyond any list's."""
+    if isinstance(value, range):
+        return not value[length:] and len(value[: length + 1]) == length
+    return isinstance(value, (list, tuple)) and len(value) == length
 
 
 def same_items(value: Any, expected: Sequence[Any], *, rel_tol: float = 1e-9) -> bool:

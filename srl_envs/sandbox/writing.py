@@ -6,7 +6,7 @@ import re
 
 _WRITES = re.compile(
     r"\bopen\b(?!\s*\(\s*0\s*[,)])|temp|mkdir|makedirs|mkstemp|touch|write_text|write_bytes"
-    r"|sqlite3|shelve|dbm|devnull|FileIO|[zZ]ip[fF]ile|tarfile|shutil|np\.save|savetxt|savez|tofile"
+    r"|multiprocessing|sqlite3|shelve|dbm|devnull|FileIO|[zZ]ip[fF]ile|tarfile|shutil|np\.save|savetxt|savez|tofile"
     r"|filename|FileHandler|inplace|dump_stats|BZ2File|LZMAFile|symlink|mkfifo|__file__"
 )
 

@@ -162,7 +162,8 @@ def run_in_parts(
 
 
 def _sound(outcome: Outcome) -> Outcome:
-    if outcome.status in ("infrastructure", "refused"):
+    refused = outcome.status == "refused" and outcome.passed is not False
+    if outcome.status == "infrastructure" or refused:
         raise SandboxError(
             f"the sandbox could not run a program ({outcome.status}: {outcome.message}); "
             "the episode is void."

@@ -107,7 +107,9 @@ WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     datetime.timezone: ("timezone", zone_body),
     zoneinfo.ZoneInfo: ("timezone", zone_body),
     uuid.UUID: ("uuid", str),
-    **{kind: ("path", lambda value: [type(value).__name__, str(value)]) for kind in _PATHS.values()},
+    **{
+        kind: ("path", lambda value: [type(value).__name__, str(value)]) for kind in _PATHS.values()
+    },
 }
 """Type -> tag, and what makes the body. Subclasses are written as the type."""
 

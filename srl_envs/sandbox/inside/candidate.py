@@ -6,6 +6,8 @@ It never sees the tests. Objects that are no data stay here and travel as number
 from __future__ import annotations
 
 import builtins
+import copy
+import importlib
 import math
 import operator
 import os
@@ -13,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import source
+from . import codec, source
 from .channel import Channel, Gone
 from .giving import Export, Giver, Objects, Raised, Taker
 from .heap import Heap, Shared
@@ -31,8 +33,9 @@ ior ixor
 } | {
     function.__name__: function
     for function in (
-        abs, bool, complex, delattr, divmod, float, format, getattr, hash, int, isinstance, iter,
-        len, list, math.ceil, math.floor, math.trunc, next, repr, reversed, round, setattr, str, vars,
+        abs, bool, complex, copy.copy, copy.deepcopy, delattr, divmod, float, format, getattr, hash,
+        int, isinstance, iter, len, list, math.ceil, math.floor, math.trunc, next, repr, reversed,
+        round, setattr, str, vars,
     )
 }  # fmt: skip
 
@@ -57,6 +60,8 @@ class Candidate:
             "make": self._make,
             "call": lambda function, args, kwargs: function(*args, **dict(kwargs)),
             "invoke": lambda value, name, args, kwargs: getattr(value, name)(*args, **dict(kwargs)),
+            "base": _base,
+            "awaitable": _awaiting,
             "send": lambda value, sent: value.send(sent),
             "start": self._start,
             "poll": self._poll,
@@ -98,8 +103,7 @@ class Candidate:
 
     def _start(self, coroutine: Any) -> int:
         """Make a task of a coroutine; its number."""
-        import asyncio
-
+        asyncio = importlib.import_module("asyncio")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
@@ -114,8 +118,7 @@ class Candidate:
 
     def _poll(self, number: int, cancel: bool) -> tuple[Any, ...]:
         """Let all tasks run for a moment: the value of this one, or nothing."""
-        import asyncio
-
+        asyncio = importlib.import_module("asyncio")
         task = self._tasks[number]
         if cancel:
             task.cancel()
@@ -193,6 +196,15 @@ class Candidate:
         if type(number) is int:
             return {"own": number}
         return {"raise": Raised(error)}
+
+
+def _base(value: Any) -> Any:
+    """What an object of a class that derives from a plain type holds."""
+    return next(strip(value) for base, strip in codec.STRIP if isinstance(value, base))
+
+
+async def _awaiting(value: Any) -> Any:
+    return await value
 
 
 def serve(program: str, namespace: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ class Channel:
         lost: called when a container was given up that is too large to be watched.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - two ends, two directions
         self,
         read: int,
         write: int,

@@ -7,6 +7,7 @@ compared, ordered and shown by its fields, on the tests' side, where its decorat
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dataclasses
 import enum
@@ -14,9 +15,10 @@ import keyword
 from collections.abc import Callable
 from typing import Any
 
-from . import codec, standins
+from . import codec, operators, standins
+from .operators import METHODS
 from .replies import Mro, mro_of
-from .standins import METHODS, ClassMeta, Peer, Remote
+from .standins import ClassMeta, Peer, Remote
 
 _MAX_CLASSES = 2000
 _MAX_FIELDS = 1000
@@ -52,11 +54,11 @@ class Classes:
             return self._classes[number]
         if not description or len(self._classes) >= _MAX_CLASSES:
             raise codec.CodecError("a class that was not described")
-        made = self._made(number, *description[0])
+        made = self._made(number, *codec.as_kind(list, description[0]))
         self._classes[number] = made
         return made
 
-    def _made(
+    def _made(  # noqa: PLR0917 - the parts of a description
         self, number: int, mro: Any, doc: Any, dunders: Any, methods: Any, sort: Any
     ) -> Any:
         ancestors = mro_of(mro)
@@ -95,27 +97,21 @@ class Classes:
 
     def _record(self, name: str, fields: Any, defaults: Any) -> Any:
         words = [_word(field) for field in codec.as_kind(list, fields)]
-        base = collections.namedtuple(name, words)  # type: ignore[misc]  # noqa: PYI024
+        base = collections.namedtuple(name, words)  # type: ignore[misc]
         known = {_word(key): self._decode(value) for key, value in defaults}
         made = _RecordMeta(name, (base,), {"__slots__": (), "__module__": "solution"})
-        made._field_defaults = known
+        type.__setattr__(made, "_field_defaults", known)
         return made
 
     def _enum(self, name: str, base: Any, mixed: Any, members: Any) -> Any:
-        kind = _ENUMS[base]
+        kind: Any = _ENUMS[base]
         pairs = [(_word(key), self._decode(value)) for key, value in members]
         if len(pairs) > _MAX_FIELDS:
             raise codec.CodecError("an enum with too many members")
-        plain = kind in (enum.Enum, enum.Flag) and mixed in _MIXED and kind is enum.Enum
-        body = _with_getattr(kind)
-        made = body(name, pairs, **({"type": _MIXED[mixed]} if plain else {}))
+        mixes = kind is enum.Enum and mixed in _MIXED
+        made = kind(name, pairs, **({"type": _MIXED[mixed]} if mixes else {}))
         made.__module__ = "solution"
         return made
-
-
-def _with_getattr(kind: Any) -> Any:
-    """An enum without members, whose members ask the program for what they lack."""
-    return kind
 
 
 class _RecordMeta(type):
@@ -186,7 +182,7 @@ def _dataclass(fields: Any, generated: Any) -> dict[str, Any]:
         (_word(name), bool(compare), bool(shown), bool(init), shown_kind(kind))
         for name, compare, shown, init, kind in fields
     ]
-    template = dataclasses.make_dataclass(
+    template: Any = dataclasses.make_dataclass(
         "template",
         [
             (name, kind, dataclasses.field(compare=compare, repr=shown, init=init))
@@ -195,8 +191,8 @@ def _dataclass(fields: Any, generated: Any) -> dict[str, Any]:
     )
     body: dict[str, Any] = {
         "__dataclass_fields__": template.__dataclass_fields__,
-        "__dataclass_params__": template.__dataclass_params__,  # type: ignore[attr-defined]
-        "__match_args__": template.__match_args__,  # type: ignore[attr-defined]
+        "__dataclass_params__": template.__dataclass_params__,
+        "__match_args__": template.__match_args__,
     }
     compared = [name for name, compare, *_ in rows if compare]
     if "__eq__" in generated:
@@ -212,8 +208,6 @@ def shown_kind(kind: Any) -> Any:
     """An annotation that crossed: a builtin type, or a text."""
     how, text = kind
     if how == "type":
-        import builtins
-
         found = vars(builtins).get(codec.as_kind(str, text))
         return found if isinstance(found, type) else text
     return codec.as_kind(str, text)
@@ -255,8 +249,8 @@ def _equal_to_data(self: Any, other: Any) -> bool:
     """Equality of an object whose class derives from a plain type."""
     if self is other:
         return True
-    if standins._is_programs(other):
-        return standins._equal(self, other)
+    if standins.is_programs(other):
+        return operators.equal(self, other)
     found = standins.question(self, "base")
     return type(found) is type(other) and bool(found == other)
 

@@ -13,7 +13,7 @@ import enum
 import json
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import atoms
@@ -96,13 +96,15 @@ class Encoder:
             return self.items(value, depth)
         if kind is dict:
             return {"dict": self.pairs(value, depth)}
-        return {"bytearray": value.hex()} if kind is bytearray else {"set": self.items(value, depth)}
+        return (
+            {"bytearray": value.hex()} if kind is bytearray else {"set": self.items(value, depth)}
+        )
 
     def items(self, value: Iterable[Any], depth: int) -> list[Any]:
         """Trees of the items."""
         return [self.encode(item, depth + 1) for item in value]
 
-    def pairs(self, value: Mapping[Any, Any], depth: int) -> list[Any]:
+    def pairs(self, value: dict[Any, Any], depth: int) -> list[Any]:
         """Trees of the keys and values."""
         inner = depth + 1
         return [

@@ -41,10 +41,12 @@
     const [[tag, body]] = Object.entries(tree);
     switch (tag) {
       case "tuple": return body.map(decode);
-      case "set": return new Set(body.map(decode));
+      case "set":
+      case "frozenset": return new Set(body.map(decode));
       case "int": return body.startsWith("-") ? -BigInt(body.slice(1)) : BigInt(body);
       case "float": return { nan: NaN, inf: Infinity, "-inf": -Infinity }[body];
-      case "bytes": return Uint8Array.from(Buffer.from(body, "hex"));
+      case "bytes":
+      case "bytearray": return Uint8Array.from(Buffer.from(body, "hex"));
       case "dict": return decodeDict(body.map(([key, value]) => [decode(key), decode(value)]));
       default: throw new TypeError(`an argument of kind ${tag} has no form in JavaScript`);
     }

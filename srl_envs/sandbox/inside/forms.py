@@ -9,7 +9,9 @@ from __future__ import annotations
 import array
 import builtins
 import collections
+import importlib
 import io
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -34,7 +36,8 @@ _SHARED: dict[type, str] = {
         io.BytesIO,
     )
 }
-_KEYS, _ITEMS, _VALUES = (type(view) for view in ({}.keys(), {}.items(), {}.values()))
+_SOME: dict[Any, Any] = {}
+_KEYS, _ITEMS, _VALUES = type(_SOME.keys()), type(_SOME.items()), type(_SOME.values())
 _SINGLE = (Ellipsis, NotImplemented)
 _RAW = "biufcSUMm"  # kinds of numpy data whose bytes say everything
 
@@ -95,7 +98,10 @@ class Writer(codec.Encoder):
         """What a container of this kind holds."""
         if kind in ("list", "set"):
             return self.items(value, depth)
-        if kind in ("dict", "Counter", "OrderedDict"):
+        if kind == "OrderedDict":  # whose order the methods of dict do not see
+            pairs = list(value.items())
+            return [self.items(pair, depth) for pair in pairs]
+        if kind in ("dict", "Counter"):
             return self.pairs(value, depth)
         if kind == "defaultdict":
             return [self.encode(value.default_factory, depth + 1), self.pairs(value, depth)]
@@ -135,10 +141,11 @@ class Writer(codec.Encoder):
             return {"pattern": [self.encode(value.pattern, depth + 1), value.flags]}
         if kind is re.Match:
             return {"match": self._match(value, depth)}
-        if value in _SINGLE if kind in (type(Ellipsis), type(NotImplemented)) else False:
+        if value is Ellipsis or value is NotImplemented:
             return {"builtin": repr(value)}
-        if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
-            return {"builtin": value.__name__}
+        name = value.__name__ if isinstance(value, type) else ""
+        if name and vars(builtins).get(name) is value:
+            return {"builtin": name}
         return self.object(value, kind, depth)
 
     def _match(self, value: re.Match[Any], depth: int) -> list[Any]:
@@ -220,7 +227,7 @@ class Reader(codec.Decoder):
         elif kind == "bytearray":
             value.extend(bytes.fromhex(codec.as_kind(str, content)))
         elif kind == "ndarray":
-            self._fill_array(value, *content, depth)
+            self._fill_array(value, content, depth)
         else:
             _fill_stream(kind, value, *content)
 
@@ -229,9 +236,9 @@ class Reader(codec.Decoder):
         for key in filled:  # an ordered dict keeps its order only by its own methods
             value[key] = filled[key]
 
-    def _fill_array(self, value: Any, dtype: Any, shape: Any, data: Any, depth: int) -> None:
-        import numpy as np
-
+    def _fill_array(self, value: Any, content: Any, depth: int) -> None:
+        dtype, _, data = content
+        np = importlib.import_module("numpy")
         if dtype == "O":
             items = np.empty(len(data), dtype=object)
             items[:] = self.items(data, depth)
@@ -255,8 +262,7 @@ def _fill_stream(kind: str, value: Any, text: Any, position: Any) -> None:
 
 
 def _dtype(text: Any) -> Any:
-    import numpy as np
-
+    np = importlib.import_module("numpy")
     dtype = np.dtype(codec.as_kind(str, text))
     if dtype.kind not in _RAW and text != "O":
         raise codec.CodecError("a kind of array that does not cross")
@@ -264,14 +270,11 @@ def _dtype(text: Any) -> Any:
 
 
 def _empty_array(dtype: Any, shape: Any, data: Any) -> Any:
-    import math
-
-    import numpy as np
-
+    np = importlib.import_module("numpy")
     sizes = [codec.as_kind(int, size) for size in shape]
     kind = _dtype(dtype)
     given = len(data) if kind.kind == "O" else len(data) // 2 // max(kind.itemsize, 1)
-    if min(sizes, default=0) < 0 or math.prod(sizes) != given and kind.itemsize:
+    if min(sizes, default=0) < 0 or (math.prod(sizes) != given and kind.itemsize):
         raise codec.CodecError("an array whose shape is not that of its data")
     if math.prod(sizes) * kind.itemsize > _MAX_ARRAY_BYTES:
         raise codec.CodecError("an array that is too large")
@@ -279,8 +282,7 @@ def _empty_array(dtype: Any, shape: Any, data: Any) -> Any:
 
 
 def _scalar(dtype: Any, data: Any) -> Any:
-    import numpy as np
-
+    np = importlib.import_module("numpy")
     return np.frombuffer(bytes.fromhex(data), dtype=_dtype(dtype), count=1)[0]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import enum
+import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -28,8 +29,7 @@ repr reversed rfloordiv rlshift rmatmul rmod rmul ror round rpow rrshift rshift 
 setitem str sub truediv trunc xor instancecheck
 """.split()  # noqa: SIM905 - a word list reads better than 80 quotes
 )
-"""Methods of a class that Python calls by itself; those of `object` aside, the tests are given their names."""
-_PLAIN_KINDS: tuple[type, ...] = tuple(base for base, _ in codec.STRIP)
+"""Methods of a class that Python calls by itself; the tests are given their names."""
 _ENUMS = (enum.IntFlag, enum.Flag, enum.IntEnum, enum.StrEnum, enum.Enum)
 _ROUTINES = (
     types.FunctionType,
@@ -93,44 +93,60 @@ class Giver(Writer):
 
     def made(self, value: Any) -> None:
         """Note an object that the tests made by calling a class: it stays one, list or not."""
-        if type(value).__module__ != "builtins":
+        data = isinstance(value, enum.Enum) or hasattr(type(value), "_fields")
+        if type(value).__module__ != "builtins" and not data:
             self._made.add(self._objects.number(value))
 
     def _is_made(self, value: Any) -> bool:
         return bool(self._made) and self._objects._numbers.get(id(value), -1) in self._made
 
     def object(self, value: Any, kind: type, depth: int) -> Any:
-        """A member, a record, a class, a function, or an object."""
+        """An export, an exception, a member, a class, a record, a function, or an object."""
         if kind is Export:
             return {"export": _exported(self, value.value)}
         if kind is Raised:
             return {"raised": _told(self, value.error)}
+        if isinstance(value, BaseException):
+            return {"error": [self.mro(kind), self.items(value.args, depth)]}
+        if id(value) in self._callbacks:
+            return {"own": self._callbacks[id(value)]}
+        if isinstance(value, type):
+            return self._class_form(value, depth)
+        data = None if self._is_made(value) else self._data(value, kind, depth)
+        return data or self._reference(value, kind, depth)
+
+    def _class_form(self, value: type, depth: int) -> Any:
+        """A class, by its place in a library, as an exception, or by number."""
+        library = value.__module__ in sys.stdlib_module_names or _is_numpy(value)
+        if library and value.__module__ != "builtins":
+            return {"known": [value.__module__, value.__qualname__]}
+        if issubclass(value, BaseException):
+            return {"errors": self.mro(value)}
+        return {"class": self._class(value, depth)}
+
+    def _data(self, value: Any, kind: type, depth: int) -> Any:
+        """A member of an enum, a named tuple, or data of a class that derives from a plain type."""
         if isinstance(value, enum.Enum):
             member = [self._class(kind, depth), value._name_, self.encode(value._value_, depth + 1)]
             return {"member": member}
-        if isinstance(value, type):
-            if value.__module__ != "builtins" and value.__module__ in sys.stdlib_module_names or _is_numpy(value):
-                return {"known": [value.__module__, value.__qualname__]}
-            if issubclass(value, BaseException):
-                return {"errors": self.mro(value)}
-            return {"class": self._class(value, depth)}
-        if id(value) in self._callbacks:
-            return {"own": self._callbacks[id(value)]}
-        if isinstance(value, BaseException):
-            return {"error": [self.mro(kind), self.items(value.args, depth)]}
-        if not self._is_made(value):
-            if isinstance(value, tuple) and hasattr(kind, "_fields"):
-                return {"record": [self._class(kind, depth), self.items(tuple.__iter__(value), depth)]}
-            for base, strip in codec.STRIP:
-                if isinstance(value, base):
-                    return self._stripped(strip(value), kind, base, depth)
-        if isinstance(value, _ROUTINES) or (callable(value) and hasattr(value, "__wrapped__")):
+        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            return {"record": [self._class(kind, depth), self.items(tuple.__iter__(value), depth)]}
+        for base, strip in codec.STRIP:
+            if isinstance(value, base):
+                return self._stripped(strip(value), kind, base, depth)
+        return None
+
+    def _reference(self, value: Any, kind: type, depth: int) -> Any:
+        """What stays here."""
+        if isinstance(value, _ROUTINES) and not _has_attributes(value):
             return {"function": self.function(value, depth)}
-        if isinstance(value, types.CoroutineType):
+        if hasattr(kind, "__await__") and kind.__module__ == "builtins":
             return {"coroutine": self._objects.number(value)}
         if hasattr(kind, "__next__") and kind.__module__ in _LIBRARIES:
             return {"stream": self._objects.number(value)}
-        return {"object": [self._objects.number(value), self._class(kind, depth), self._hash(value)]}
+        return {
+            "object": [self._objects.number(value), self._class(kind, depth), self._hash(value)]
+        }
 
     def _stripped(self, data: Any, kind: type, base: type, depth: int) -> Any:
         """Data of a class that derives from a plain type, read by that type's own slots."""
@@ -141,7 +157,8 @@ class Giver(Writer):
 
     def _hash(self, value: Any) -> Any:
         """Its own hash, where its class has one; hashed containers are read without a question."""
-        if type(value).__hash__ in (object.__hash__, None):
+        own: Any = type(value).__hash__
+        if own is None or own is object.__hash__:
             return None
         try:
             return self.encode(hash(value))
@@ -205,24 +222,24 @@ class Giver(Writer):
         if issubclass(kind, enum.Enum):
             base = next(base for base in _ENUMS if issubclass(kind, base))
             mixed = next((b.__name__ for b in (int, str, float) if issubclass(kind, b)), "")
-            members = [[name, self.encode(m._value_, depth)] for name, m in kind.__members__.items()]
+            members = [
+                [name, self.encode(m._value_, depth)] for name, m in kind.__members__.items()
+            ]
             return ["enum", base.__name__, mixed, members]
         if issubclass(kind, tuple) and type(getattr(kind, "_fields", None)) is tuple:
             defaults = getattr(kind, "_field_defaults", {})
             known = [[name, self.encode(value, depth)] for name, value in defaults.items()]
-            return ["record", list(kind._fields), known]
+            return ["record", list(getattr(kind, "_fields", ())), known]
         if dataclasses.is_dataclass(kind):
             return ["dataclass", *self._dataclass(kind)]
         return None
 
     @staticmethod
     def _dataclass(kind: type) -> list[Any]:
-        fields = [[f.name, f.compare, f.repr, f.init, _shown(f.type)] for f in dataclasses.fields(kind)]
-        generated = [
-            name
-            for name in ("__eq__", "__repr__", "__lt__")
-            if _is_generated(kind, name)
+        fields = [
+            [f.name, f.compare, f.repr, f.init, _shown(f.type)] for f in dataclasses.fields(kind)
         ]
+        generated = [name for name in ("__eq__", "__repr__", "__lt__") if _is_generated(kind, name)]
         return [fields, generated]
 
 
@@ -245,6 +262,8 @@ class Taker(Reader):
             return tuple.__new__(self._objects[body[0]], self.items(body[1], depth))
         if tag == "known":
             return find_known(*body)
+        if tag == "error":
+            return getattr(builtins, body[0])(*self.items(body[1], depth))
         if tag == "callback":
             return self._callback(*body)
         raise codec.CodecError("unknown kind")
@@ -253,7 +272,8 @@ class Taker(Reader):
 def _exported(giver: Giver, value: Any) -> list[Any]:
     if isinstance(value, type) and issubclass(value, BaseException):
         return ["error", giver.mro(value)]
-    return giver.attempt(lambda: ["value", giver.encode(value, 2)], ["nothing", None])
+    found: list[Any] = giver.attempt(lambda: ["value", giver.encode(value, 2)], ["nothing", None])
+    return found
 
 
 def _told(giver: Giver, error: BaseException) -> list[Any]:
@@ -288,10 +308,20 @@ def find_known(module: Any, name: Any) -> Any:
     return found
 
 
-_LIBRARIES = ("builtins", "itertools", "collections", "_collections", "enum", "re", "csv", "_csv", "zip")
+_LIBRARIES = (
+    "builtins",
+    "itertools",
+    "collections",
+    "_collections",
+    "enum",
+    "re",
+    "csv",
+    "_csv",
+    "zip",
+)
 _HARMLESS = frozenset(
     """__module__ __doc__ __dict__ __weakref__ __slots__ __annotations__ __orig_bases__ __qualname__
-__parameters__ __static_attributes__ __firstlineno__""".split()
+__parameters__ __static_attributes__ __firstlineno__""".split()  # noqa: SIM905 - as above
 )
 
 
@@ -319,6 +349,11 @@ def _is_generated(kind: type, name: str) -> bool:
     return getattr(getattr(code, "__code__", None), "co_filename", "") == "<string>"
 
 
+def _has_attributes(value: Any) -> bool:
+    """Whether a function carries attributes, such as a count of its calls."""
+    return bool(getattr(value, "__dict__", {}).keys() - {"__wrapped__"})
+
+
 def _is_async(value: Any) -> bool:
     code = getattr(getattr(value, "__func__", value), "__code__", None)
     return code is not None and bool(code.co_flags & 0x80)
@@ -333,8 +368,7 @@ def _shown(kind: Any) -> Any:
 
 def _signature(value: Any) -> Any:
     """Parameters of a function: name, kind, default, annotation."""
-    import inspect
-
+    inspect = importlib.import_module("inspect")
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):

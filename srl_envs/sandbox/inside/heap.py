@@ -33,7 +33,7 @@ def state_of(kind: str, value: Any) -> tuple[Any, ...]:
 _STATES: dict[str, Callable[[Any], Any]] = {
     "dict": _dict_state,
     "Counter": _dict_state,
-    "OrderedDict": _dict_state,
+    "OrderedDict": lambda value: (*value.keys(), *value.values()),
     "defaultdict": _dict_state,
     "bytearray": lambda value: (bytes(value),),
     "ndarray": lambda value: (value.shape, value.tobytes()),
@@ -165,14 +165,14 @@ class Heap:
         changed, gone, lost, scanned = [], [], False, 0
         for number in reversed(self._shared):
             shared = self._shared[number]
-            if not shared.held() and number not in needed:
-                gone.append(number)
-                continue
+            idle = number not in needed and not shared.held()
             scanned += len(shared.state) + 1
             if scanned > SCANNED and number not in needed:
                 gone.append(number)
-                lost = True
+                lost = lost or not idle
             elif shared.changed():
                 changed.append(number)
+            elif idle:
+                gone.append(number)
         self.drop(gone)
         return changed, gone, lost

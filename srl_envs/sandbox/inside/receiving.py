@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import enum
 import inspect
 import sys
@@ -81,6 +82,8 @@ class Sender(Writer):
         for base, strip in codec.STRIP:
             if isinstance(value, base):
                 return self.encode(strip(value), depth + 1)
+        if isinstance(value, Exception) and vars(builtins).get(kind.__name__) is kind:
+            return {"error": [kind.__name__, self.items(value.args, depth)]}
         if callable(value):
             return {"callback": self._callback(value)}
         raise codec.CodecError(f"{kind.__name__} cannot be passed to the program")

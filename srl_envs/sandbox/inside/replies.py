@@ -122,7 +122,7 @@ def mro_of(body: Any) -> Mro:
             raise codec.CodecError("a number of a class")
     if not 0 < len(entries) <= _MAX_MRO:
         raise codec.CodecError("the ancestors of a class")
-    return entries  # type: ignore[return-value]
+    return entries
 
 
 class Errors:

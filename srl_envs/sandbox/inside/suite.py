@@ -45,6 +45,8 @@ class Suite:
     """Global names that the program contributes; none is a builtin, a dunder or the tests' own."""
     attributes: frozenset[str]
     """Attributes that the text reads from anything but a module that it imports."""
+    words: frozenset[str]
+    """All names and attributes in the text."""
     modules: dict[str, str]
     """Modules that the text uses without importing them: name, module."""
     functions: tuple[str, ...]
@@ -79,12 +81,13 @@ def read(tests: str) -> Suite:
                 f"be imported: from {PROGRAM} import NAME"
             )
         attributes = frozenset(_attributes(nodes, imported | modules.keys()))
+        words = frozenset(_words(nodes))
         runs_cases = _runs_cases(nodes)
         tree = ast.fix_missing_locations(_Counting(imported | modules.keys()).visit(tree))
         code = compile(tree, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unusable(f"the tests do not compile: {error}") from None
-    return Suite(code, names, attributes, modules, functions, runs_cases)
+    return Suite(code, names, attributes, words, modules, functions, runs_cases)
 
 
 def is_dunder(name: str) -> bool:
@@ -210,6 +213,14 @@ def _attributes(nodes: Nodes, modules: set[str]) -> Iterator[str]:
             yield node.value
 
 
+def _words(nodes: Nodes) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.name for alias in node.names)
+
+
 # -- checks ----------------------------------------------------------------------------------------
 
 
@@ -228,7 +239,7 @@ def _asserts_by_name(function: ast.expr) -> bool:
 _COMPARISONS = frozenset(
     """allclose isclose array_equiv assert_allclose assert_almost_equal assert_approx_equal
 assert_array_almost_equal assert_array_equal assert_equal assert_array_almost_equal_nulp
-assert_array_max_ulp assert_array_less""".split()
+assert_array_max_ulp assert_array_less""".split()  # noqa: SIM905 - as elsewhere
 )
 
 
@@ -250,9 +261,10 @@ class _Counting(ast.NodeTransformer):
         if _name_of(node.func) == "assertTrue" and node.args:
             self._look(node.args[0])
         self.generic_visit(node)
+        is_check = _is_check(node)
         if _name_of(node.func) in _COMPARISONS:
             node.func = _called("close", node.func, self._constants(node.args[:2]))
-        if _is_check(node):
+        if is_check:
             node.func = _called("method", node.func)
         return node
 
@@ -266,16 +278,17 @@ class _Counting(ast.NodeTransformer):
             return
         for call in calls:
             self._compare(call)
-            call.func = _called("every", ast.copy_location(ast.Constant(self._sites), call), call.func)
+            call.func = _called(
+                "every", ast.copy_location(ast.Constant(self._sites), call), call.func
+            )
             self._sites += 1
 
     def _compare(self, call: ast.Call) -> None:
         """``(a == b).all()`` and ``np.all(a == b)``: arrays of one shape."""
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Compare):
             call.func.value = self._compared(call.func.value)
-        elif isinstance(call.func, ast.Attribute) and call.args:
-            if isinstance(call.args[0], ast.Compare):
-                call.args[0] = self._compared(call.args[0])
+        elif call.args and isinstance(call.args[0], ast.Compare):
+            call.args[0] = self._compared(call.args[0])
 
     def _compared(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):

@@ -44,9 +44,13 @@ class Tester:
         read: descriptor of the program's replies.
         write: descriptor of our requests.
         attributes: of the program's objects that may be asked for.
+        words: all names and attributes in the tests' text.
     """
 
-    def __init__(self, read: int, write: int, attributes: frozenset[str]) -> None:
+    def __init__(
+        self, read: int, write: int, attributes: frozenset[str], words: frozenset[str]
+    ) -> None:
+        self._wanted = tuple(sorted(words & _WANTED))
         self._heap = Heap(parity=0)
         self._table = Table(self)
         self._writer = Sender(self._heap, self._table)
@@ -63,6 +67,7 @@ class Tester:
         self._one_at_a_time = threading.RLock()  # of the tests' threads
         self.asked = 0
         self.clock = 0
+        self.fleeting: list[tuple[standins.State, Any]] = []
         self.failure = ""
         """Why the program has failed, whatever became of the exception that said so."""
         self.refusal = ""
@@ -89,8 +94,7 @@ class Tester:
             raise AttributeError(f"the program defines no {name!r}") from None
 
     def _export(self, names: tuple[str, ...]) -> dict[str, Any]:
-        wanted = tuple(sorted(self._attributes & _WANTED))
-        found = self.ask("export", names, wanted)
+        found = self.ask("export", names, self._wanted)
         with self._blamed():
             exports = replies.exports(found, names)
             self._entitle(self._heap.number_of(how.value) for how in exports.values())
@@ -135,6 +139,9 @@ class Tester:
 
     def act(self, operation: str, *args: Any) -> Any:
         """The same, where it may change something."""
+        while self.fleeting:
+            state, key = self.fleeting.pop()
+            state.read.pop(key, None)
         try:
             return self.ask(operation, *args)
         finally:
@@ -165,8 +172,7 @@ class Tester:
 
     async def awaited(self, coroutine: int) -> Any:
         """Wait for a coroutine of the program's, beside the others that were started."""
-        import asyncio
-
+        asyncio = importlib.import_module("asyncio")
         task = self.act("start", Numbered(coroutine))
         while True:
             try:
@@ -252,7 +258,7 @@ class Tester:
     def finish(self) -> None:
         """Ask once more, so that what the program sent unasked is noticed."""
         with contextlib.suppress(Gone):
-            self.ask("export", (), ())
+            self.ask("export", (), self._wanted)
 
     @contextlib.contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -265,15 +271,14 @@ class Tester:
 
 
 _WANTED = frozenset(
-    "__doc__ __annotations__ signature getfullargspec stdout redirect_stdout".split()
+    ["__doc__", "__annotations__", "signature", "getfullargspec", "stdout", "redirect_stdout"]
 )
 _ENDING = frozenset({"next", "send", "poll"})
 
 
 def _run(coroutine: Any) -> Any:
     """Run a coroutine of the tests to its end, also while a loop of theirs is waiting."""
-    import asyncio
-
+    asyncio = importlib.import_module("asyncio")
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     loop = asyncio.new_event_loop()
@@ -286,7 +291,7 @@ def _run(coroutine: Any) -> Any:
 
 def _builtin_name(error: BaseException) -> str:
     kinds = type(error).__mro__
-    return next(k.__name__ for k in kinds if vars(builtins).get(k.__name__) is k)
+    return next(str(k.__name__) for k in kinds if vars(builtins).get(k.__name__) is k)
 
 
 def _plain_args(error: BaseException) -> tuple[Any, ...]:
@@ -322,7 +327,7 @@ def _verdict(tests: str, read: int, write: int, namespace: dict[str, Any]) -> tu
         plan = suite.read(tests)
     except suite.Unusable as error:
         return "tests", str(error)
-    tester = Tester(read, write, plan.attributes)
+    tester = Tester(read, write, plan.attributes, plan.words)
     try:
         provided = tester.load(plan.names)
     except Gone as error:

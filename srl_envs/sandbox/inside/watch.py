@@ -221,9 +221,7 @@ class Workers:
             self._note(found.exc_value)
 
     def _watch_futures(self) -> None:
-        import concurrent.futures as futures
-
-        kind: Any = futures.Future
+        kind: Any = sys.modules["concurrent.futures"].Future
         untaken = self._untaken
 
         def set_exception(self: Any, error: BaseException) -> None:
@@ -248,8 +246,8 @@ class Workers:
             kind._set = _set
         begin = pool.ApplyResult.__init__
 
-        def __init__(self: Any, *args: Any) -> None:  # noqa: N807 - of a class
-            begin(self, *args)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            begin(self, *args, **kwargs)
             results.append(self)
 
         pool.ApplyResult.__init__ = __init__
@@ -268,8 +266,7 @@ class Workers:
             kind.next = kind.__next__ = taken
 
     def _watch_loops(self) -> None:
-        import asyncio
-
+        asyncio = sys.modules["asyncio"]
         loop: Any = asyncio.BaseEventLoop
         note = self._note
 

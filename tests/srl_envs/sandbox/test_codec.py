@@ -91,12 +91,6 @@ def test_unknown_objects_are_named() -> None:
         codec.dumps([object()])
 
 
-def test_references_are_the_callers() -> None:
-    things = [object()]
-    data = codec.dumps({"a": things[0]}, lambda value: {"object": things.index(value)})
-    assert codec.loads(data, lambda body: things[body["object"]]) == {"a": things[0]}
-
-
 @given(
     st.lists(st.binary(max_size=40) | TREES.map(lambda tree: json.dumps(tree).encode()), max_size=3)
 )

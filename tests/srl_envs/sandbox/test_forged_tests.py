@@ -319,11 +319,11 @@ FIELDS = st.sampled_from(
 def test_any_message_is_taken_apart_or_breaks_the_protocol(message: dict[str, Any]) -> None:
     errors = replies.Errors()
     for take in (
-        lambda: replies.reply(message, 3, [[1], {}, 2]),
+        lambda: replies.reply(message, 3, 1),
         lambda: replies.callback(message, 1),
         lambda: replies.exports(message, ("value", "raise")),
-        lambda: errors.error(replies.reply(message, 3, []).mro or [("E", 1)], ()),
-        lambda: replies.reference(message),
+        lambda: errors.error(replies.raised([[message], [], None, [], None], lambda tree, _: tree, 0)),
+        lambda: replies.mro_of(message),
     ):
         try:
             take()  # type: ignore[no-untyped-call]
