@@ -28,8 +28,8 @@ class Outcome:
     code than 0, or returned something that is no JSON value. ``timeout``, ``memory``,
     ``output_limit``: a limit of `Limits`. ``crashed``: it died of a signal or broke the protocol.
     ``refused``: it was never started, because of what was asked, or it gave assert tests an object
-    that they cannot judge; `passed` is None only where the tests could judge no program. ``infrastructure``: our fault,
-    even after a second try; say nothing about the program."""
+    that they cannot judge; `passed` is None only where the tests could judge no program.
+    ``infrastructure``: our fault, even after a second try; say nothing about the program."""
     value: Any = None
     """What the function returned, as plain Python data; None unless ``ok``."""
     stdout: str = ""
