@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import CheckpointError, ConfigError
 
 _FORMAT = 1
@@ -103,7 +104,7 @@ def _written(
     work = folder / f"{_TEMPORARY}{final.name}"
     work.mkdir()
     for name, group in tensors.items():
-        save_file({key: t.contiguous() for key, t in group.items()}, _group_file(work, name))
+        save_tensors({key: t.contiguous() for key, t in group.items()}, _group_file(work, name))
     (work / _STATE).write_text(json.dumps(state, sort_keys=True, allow_nan=False))
     hashes = {path.name: sha256_of(path) for path in sorted(work.iterdir())}
     for path in work.iterdir():

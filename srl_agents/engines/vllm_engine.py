@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import (
@@ -38,6 +37,7 @@ from srl_agents.engines.vllm_server import BASE
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.own_folders import new_folder
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
+from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, UnknownVersionError
 
 _PATIENCE_S = 600.0
@@ -348,7 +348,7 @@ class VLLMEngine:
         """A folder that PEFT and vLLM load."""
         folder = self._folder / name
         folder.mkdir(parents=True)
-        save_file(dict(tensors), folder / "adapter_model.safetensors")
+        save_tensors(dict(tensors), folder / "adapter_model.safetensors")
         (folder / "adapter_config.json").write_text(json.dumps(dict(config)))
 
     def _require(self, version: WeightVersion | None) -> None:

@@ -137,8 +137,9 @@ class VLLMServer:
         """How often it was started."""
         self.events: KVEvents | None = None
         """With ``kv_events``."""
+        self._folder = new_folder("vllm")
+        """What vLLM leaves in a folder for temporary files, sockets above all, is here and goes with it."""
         if settings.kv_events:
-            self._folder = new_folder("kv-events")
             self.events = KVEvents(self._folder / "events")
         self._interpreter = settings.interpreter
         self._process: subprocess.Popen[bytes] | None = None
@@ -195,7 +196,7 @@ class VLLMServer:
             _end(process)
         if self.events is not None:
             self.events.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _launch(self) -> None:
         self.starts += 1
@@ -255,6 +256,8 @@ class VLLMServer:
             "DO_NOT_TRACK": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         }
+        if len(str(self._folder)) + _SOCKET_NAME <= _LONGEST_ADDRESS:
+            own["TMPDIR"] = own["VLLM_RPC_BASE_PATH"] = str(self._folder)
         if self.settings.cache_gib is not None:
             own["VLLM_CPU_KVCACHE_SPACE"] = str(self.settings.cache_gib)
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
@@ -280,6 +283,8 @@ class VLLMServer:
         return cause_of(self.log, self._log_from)
 
 
+_LONGEST_ADDRESS, _SOCKET_NAME = 107, 41
+"""Characters of a socket's path (unix(7)), and of the name that vLLM gives one: a slash, an id, some more."""
 _ENDS_WITH_PARENT = """
 import os, runpy, signal, sys, threading, time
 def watch():

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from peft import LoraConfig
 from peft.tuners.lora import LoraLayer
-from safetensors.torch import save_file
 from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
@@ -34,6 +33,7 @@ from srl_agents.models.policy_weights import (
 )
 from srl_agents.models.quiet import quiet_libraries
 from srl_agents.models.sharded_layers import ShardedLayers
+from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ModelError
 
 _WRAPPER = "base_model.model."
@@ -389,7 +389,7 @@ class LoRAWeights(PolicyWeights):
     def save(self, name: str, folder: Path) -> None:
         """Write ``adapter_model.safetensors`` and ``adapter_config.json``, loadable by PEFT."""
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(self.tensors(name), folder / _FILE)
+        save_tensors(self.tensors(name), folder / _FILE)
         config = copy.copy(self.model.peft_config[name])
         config.alora_invocation_tokens = list(self.opening) or None
         config.save_pretrained(str(folder))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from srl_agents.models.base_model import BaseModel
+from srl_agents.tensor_files import save_tensors
 from srl_envs.errors import ModelError
 
 
@@ -33,7 +34,7 @@ def share_weights(base: BaseModel, path: Path) -> None:
     }
     work = path.with_suffix(".tmp")
     try:
-        save_file({name: p.detach().contiguous() for name, p in named.items()}, work)
+        save_tensors({name: p.detach().contiguous() for name, p in named.items()}, work)
         work.replace(path)
     except (OSError, SafetensorError) as error:
         raise ModelError(

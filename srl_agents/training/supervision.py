@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,7 +22,13 @@ from srl_agents.training.run_folder import CHECKPOINTS
 from srl_agents.training.survival import RolledBack, in_words, write_event
 from srl_agents.training.vital_signs import Finding
 from srl_agents.training.watchdog import end_process, limit
-from srl_envs.errors import DeadlineError, FaultError, MemoryLimitError, SandboxError
+from srl_envs.errors import (
+    DeadlineError,
+    FaultError,
+    MemoryLimitError,
+    SandboxError,
+    file_fault,
+)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL_TEXTS = ("No space left", "quota exceeded", "File too large")
@@ -70,7 +77,7 @@ def train(
                 told = interrupted(training)
                 raise KeyboardInterrupt(told) from None
             except Exception as error:
-                finding = finding_of(error, training.phase)
+                finding = finding_of(error, training.phase, folder)
                 if finding is None:
                     raise
                 if not _roll_back(training, finding):
@@ -90,12 +97,13 @@ def interrupted(training: LeagueTraining) -> str:
     return f"interrupted in {where}. {training.keep_last(before=update)}"
 
 
-def finding_of(error: Exception, phase: str) -> Finding | None:
+def finding_of(error: Exception, phase: str, folder: Path) -> Finding | None:
     """The fault that an error is; None if it is another mistake.
 
     Args:
         error: that ended an attempt.
         phase: of the update in which it was raised.
+        folder: of the run.
     """
     if isinstance(error, FaultError):
         return Finding(fault=error.fault, told=str(error), learner=error.learner, since=error.since)
@@ -107,7 +115,10 @@ def finding_of(error: Exception, phase: str) -> Finding | None:
     elif isinstance(error, SandboxError):
         fault = "matches_lost"
     elif _is_full(error):
-        fault = "disk_full"
+        free = shutil.disk_usage(folder).free
+        words = file_fault(error, folder) if isinstance(error, OSError) else str(error)
+        told = f"{words.rstrip('.')}; {free} bytes are free in {folder}"
+        return Finding(fault="disk_full", told=told)
     told = f"{type(error).__name__} in phase {phase!r}" if not str(error) else str(error)
     return None if fault is None else Finding(fault=fault, told=told)
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save_file
+from safetensors.torch import load
 
 from srl_agents.checkpoints import remove_entry, rename_durably
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.tensor_files import save_tensors
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
@@ -119,7 +120,7 @@ class DeltaTransport:
             parts = dict(_changes(tensors, base[1]))
         # a file without tensors is none
         parts = parts or {_PLACES: torch.zeros(0, dtype=torch.int32)}
-        save_file(parts, work / FILE, metadata={_BASE: "" if base is None else base[0]})
+        save_tensors(parts, work / FILE, metadata={_BASE: "" if base is None else base[0]})
         remove_entry(final)
         rename_durably(work, final)
 

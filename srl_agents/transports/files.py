@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load
 
 from srl_agents.checkpoints import remove_entry, rename_durably
 from srl_agents.checkpoints.folder import seal_of, sha256_of
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.tensor_files import save_tensors
 from srl_agents.transports.protocol import Shown, Tensors
 from srl_agents.transports.updates import described, require_update
 from srl_envs.errors import ModelError
@@ -93,7 +94,7 @@ class FilesTransport:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         copies = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
-        save_file(copies, work / WEIGHTS)
+        save_tensors(copies, work / WEIGHTS)
         content = _content(update) | {"sha256": sha256_of(work / WEIGHTS)}
         text = json.dumps(content | {"seal": seal_of(content)}, indent=1)
         (work / MANIFEST).write_text(text + "\n")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from srl_agents.checkpoints import remove_entry
 from srl_agents.records import WeightUpdate, WeightVersion
+from srl_agents.tensor_files import save_tensors
 from srl_agents.transports.machine_memory import (
     MEMORY,
     leave_folder,
@@ -115,7 +116,7 @@ class HostMemoryTransport:
                 "'files'."
             )
         work = final.with_name(f"{_TEMPORARY}{final.name}")
-        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, work)
+        save_tensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, work)
         work.chmod(0o400)
         remove_entry(final)
         work.rename(final)

@@ -142,6 +142,11 @@ class CollectiveSettings(TransportSettings):
             raise ConfigError(f"backend={self.backend!r}: use 'gloo' or 'nccl'.")
         _require_patience(self.patience_s)
 
+    def require_machine(self, devices: Collection[str]) -> None:
+        """See `TransportSettings`; without torch."""
+        if self.backend == "nccl" and (fault := _no_gpu(devices, os.environ, DRIVER)):
+            raise ConfigError(f"transport.backend='nccl': {fault}. Use backend: gloo.")
+
     def make_transport(self, folder: Path, *, whole_weights: bool) -> Transport:
         """See `TransportSettings`; the folder holds the trainer's address."""
         from srl_agents.transports.collective import CollectiveTransport  # noqa: PLC0415
@@ -197,15 +202,22 @@ def gpu_fault(devices: Collection[str], environment: Mapping[str, str], driver: 
         environment: variables of this process.
         driver: file that is there where NVIDIA's driver is.
     """
+    if fault := _no_gpu(devices, environment, driver):
+        return fault
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        if "expandable_segments:true" in environment.get(name, "").replace(" ", "").lower():
+            return f"{name} has expandable_segments:True, whose memory has no such handles"
+    return ""
+
+
+def _no_gpu(devices: Collection[str], environment: Mapping[str, str], driver: Path) -> str:
+    """Why there is no GPU to use; arguments as in `gpu_fault`."""
     if "cpu" in devices:
         return "device='cpu' has no memory of a GPU"
     if not driver.exists():
         return f"there is no driver of NVIDIA's here ({driver} is absent)"
     if environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides every GPU"
-    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
-        if "expandable_segments:true" in environment.get(name, "").replace(" ", "").lower():
-            return f"{name} has expandable_segments:True, whose memory has no such handles"
     return ""
 
 
