@@ -41,6 +41,7 @@ def run_process(work: Callable[[], int | None]) -> NoReturn:
             code, another error is printed and gives 1, an interrupt 130.
     """
     os.environ.update(SAFE)
+    _open_streams()
     status = _status_of(work)
     try:
         _finish(status)
@@ -50,6 +51,16 @@ def run_process(work: Callable[[], int | None]) -> NoReturn:
     if threads:
         _end_now(status, threads)
     sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Open streams that this process was started without: else the next file gets their descriptor."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
 def _status_of(work: Callable[[], int | None]) -> int:

@@ -97,6 +97,8 @@ def _run(entry: metadata.EntryPoint, arguments: list[str]) -> int:
             say(f"{file_fault(error, 'a file')}.")
             return USER_ERROR
         except SystemExit as end:  # how option parsers stop, for --help and for mistakes
+            if isinstance(end.__context__, BrokenPipeError):  # how rich answers it
+                return PIPE_CLOSED
             return end.code if isinstance(end.code, int) else USER_ERROR if end.code else 0
 
 

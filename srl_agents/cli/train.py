@@ -119,6 +119,8 @@ def train(options: TrainOptions) -> int:
     except FaultError as error:
         print(f"srl train: {error}", file=sys.stderr)
         return STOPPED
+    except BrokenPipeError:  # the reader of the output left
+        raise
     except (OSError, SafetensorError) as error:
         fault = file_fault(error, folder) if isinstance(error, OSError) else f"{folder}: {error}"
         raise StoreError(

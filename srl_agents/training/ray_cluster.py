@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
+from ray.job_config import JobConfig
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -39,7 +40,9 @@ def joined(address: str, *, local_cpus: int = 0) -> Iterator[None]:
         ConfigError: no cluster answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"log_to_driver": True, "logging_level": "WARNING"}
+    # a job of a client is one to whose workers Ray does not give the current folder to import from
+    job = JobConfig(_client_job=True)
+    options: dict[str, Any] = {"job_config": job, "log_to_driver": True, "logging_level": "WARNING"}
     if address == "local":
         options |= {"include_dashboard": False, "num_cpus": local_cpus}
     try:

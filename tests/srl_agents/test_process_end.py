@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,18 @@ process_end.run_process(lambda: 4)
     assert done.returncode == 4, done.stderr
     assert done.stdout == "atexit ran\n"
     assert "native thread" in done.stderr
+
+
+def test_a_process_without_streams_writes_into_no_file_of_its_own(tmp_path: Path) -> None:
+    program = f"""
+def work():
+    with open({str(tmp_path / "store")!r}, "w") as file:
+        print("chatter")
+        print("chatter", file=sys.stderr)
+        return 0 if not sys.stdin.read() and file.fileno() > 2 else 1
+process_end.run_process(work)
+"""
+    closed = 'exec "$0" -c "$1" <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", closed, sys.executable, THREADS + program], check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "store").read_text() == ""
