@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from srl_agents.caching.hardware import Device, Link, ModelShape, Tier
 from srl_agents.caching.instance import Instance, Job
 from srl_agents.caching.objectives import Admission, Candidate, Objectives
+from srl_agents.caching.placement import CAPACITY, PATIENCE
 from srl_agents.caching.replay import BlockPolicy, Known, knowledge_of, make_policy
 from srl_agents.caching.routing import Routing, make_router, reading_s
 from srl_agents.caching.tiered_cache import LinkTraffic, Lookup, TieredCache
@@ -41,9 +42,8 @@ class Cluster:
     link: Link | None = None
     """Between nodes; None: cached prefixes stay where they are."""
     routing: Routing = "affinity"
-    patience: float = 16.0
-    """Of affinity: a prompt waits for the node with its prefix so many times the device time that this
-    saves, beyond what would give the soonest first token."""
+    patience: float = PATIENCE
+    """Of affinity: a prompt waits behind so many times the work that its prefix saves; see `Placement`."""
     known: Known = "nothing"
     minimum_mfu: float = 0.3
     """Share of the device's peak that reading prompts must reach; it sets the size of a chunk."""
@@ -163,7 +163,10 @@ class Simulation:
             )
             for number in range(cluster.nodes)
         ]  # fmt: skip
-        self.router = make_router(cluster.routing, cluster.patience)
+        block_bytes = trace.tokens_per_block * cluster.shape.kv_bytes_per_token
+        room = sum(tier.size_bytes for tier in cluster.tiers) / block_bytes
+        capacity = CAPACITY if math.isinf(room) else max(int(room), 1)
+        self.router = make_router(cluster.routing, cluster.patience, [capacity] * readers)
         self.admission = (
             Admission(cluster.objectives) if cluster.admission == "objectives" else None
         )
@@ -322,6 +325,7 @@ class Simulation:
 
     def _done(self, job: Job, now_s: float) -> None:
         job.done_s = now_s
+        self.router.ended(job)
         cache = self.instances[job.reader].cache
         if cache is not None:
             cache.replied(job.request)
@@ -332,8 +336,11 @@ class Simulation:
         instance.advance(max(time_s, instance.now_s))
         lost = instance.fail()
         instance.version += 1
+        if instance.cache is not None:
+            self.router.lost(instance)
         for job in lost:
             job.restarts += 1
+            self.router.ended(job)
             self._route(job, time_s)
 
 

@@ -1,7 +1,6 @@
 """Which of several instances answers a request, and in which order each takes what waits for it.
 
-It asks no instance: it keeps, per instance, what that must have read, in the same eviction policies that the
-simulator runs. So its choice costs microseconds, and is wrong only as far as an instance forgets otherwise.
+`placement` has the rule, which the simulator runs, too.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ from dataclasses import dataclass, field
 
 from srl_agents.caching.cache_policy import CachePolicy
 from srl_agents.caching.objectives import Admission, Candidate, Objectives, StepTimes
+from srl_agents.caching.placement import CAPACITY, PATIENCE, Blocks, Chosen, Placement
 from srl_agents.caching.recency import LRU
 from srl_envs.errors import ConfigError
-
-Blocks = Sequence[Hashable]
 
 
 @dataclass(eq=False, slots=True)
 class Placed:
     """A request at an instance."""
 
-    instance: int
+    chosen: Chosen
     blocks: Blocks
-    cost: float
-    """Blocks that the instance has to read for it, and one for its reply."""
     priority: float
     """Lower ones are taken first."""
     reply_blocks: int = 1
@@ -37,6 +33,16 @@ class Placed:
     """When it was placed; once it is taken, when it began."""
     before: tuple[float, float] = (0.0, 0.0)
     """Of its instance when it began: `_Instance.busy_s` and `_Instance.read`."""
+
+    @property
+    def instance(self) -> int:
+        """Where it is."""
+        return self.chosen.instance
+
+    @property
+    def cost(self) -> float:
+        """Blocks that the instance has to read for it, and one for its reply."""
+        return self.chosen.cost
 
 
 @dataclass(slots=True)
@@ -62,7 +68,6 @@ class Conducted:
 
 @dataclass(eq=False, slots=True)
 class _Instance:
-    known: CachePolicy[Hashable, bool]
     capacity: int
     held: Counter[Hashable] = field(default_factory=Counter)
     """How many of those that it works on have a block in their prompts."""
@@ -70,8 +75,6 @@ class _Instance:
     """Of those that it works on."""
     waiting: list[tuple[float, int, Placed]] = field(default_factory=list)
     running: int = 0
-    load: float = 0.0
-    """Costs of what waits and runs."""
     times: StepTimes = field(default_factory=StepTimes)
     """Of its steps, where a block stands for a prompt's token."""
     busy_s: float = 0.0
@@ -80,11 +83,10 @@ class _Instance:
     """The last moment that is counted there."""
     read: float = 0.0
     """Blocks that the requests which began here had to read."""
-    alive: bool = True
 
 
 class Conductor:
-    """Places requests where their prefix is, unless the work that waits there is worth more than that.
+    """Places requests by `Placement`, and lets them begin.
 
     A request waits while an instance has no memory for what it works on together, where blocks that prompts
     share count once; otherwise the instance would drop replies that it has begun. With objectives it also
@@ -94,8 +96,8 @@ class Conductor:
         instances: how many there are.
         places: requests that one instance works on at once.
         capacity: blocks that an instance has memory for, or one number for each.
-        patience: a request is placed behind so many times the work that its prefix saves.
-        policy: makes what is kept of each instance, from its capacity.
+        patience: see `Placement`.
+        policy: likewise.
         objectives: times to hold; without any, nothing waits for them.
         clock: seconds.
 
@@ -108,21 +110,20 @@ class Conductor:
         instances: int,
         *,
         places: int,
-        capacity: int | Sequence[int] = 2**17,
-        patience: float = 1.0,
+        capacity: int | Sequence[int] = CAPACITY,
+        patience: float = PATIENCE,
         policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
         objectives: Objectives | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if instances < 1 or places < 1:
             raise ConfigError(f"instances={instances}, places={places}: use 1 or more of each.")
-        if not patience >= 0:
-            raise ConfigError(f"patience={patience}: use 0 or more.")
         each = [capacity] * instances if isinstance(capacity, int) else list(capacity)
-        if len(each) != instances or min(each) < 1:
+        if len(each) != instances:
             raise ConfigError(f"capacity={capacity}: use 1 or more blocks for each instance.")
-        self._instances = [_Instance(policy(blocks), blocks) for blocks in each]
-        self._places, self._patience = places, patience
+        self._placement = Placement(each, patience=patience, policy=policy)
+        self._instances = [_Instance(blocks) for blocks in each]
+        self._places = places
         self._admission, self._clock = Admission(objectives or Objectives()), clock
         self._number = 0
         self._done = Conducted()
@@ -135,7 +136,7 @@ class Conductor:
     @property
     def alive(self) -> list[int]:
         """Instances that requests may go to."""
-        return [number for number, one in enumerate(self._instances) if one.alive]
+        return self._placement.alive
 
     def place(
         self,
@@ -155,33 +156,14 @@ class Conductor:
         Raises:
             ConfigError: no instance is alive.
         """
-        alive = [number for number in self.alive if number not in without]
-        if not alive:
-            raise ConfigError("no instance is left to place a request on.")
-        depth = {number: self._depth(number, blocks) for number in alive}
-        best = min(alive, key=lambda n: (self._instances[n].load - self._patience * depth[n], n))
-        one = self._instances[best]
-        for key in blocks[depth[best] :]:
-            one.known.insert(key, True)
-        one.known.touch(blocks)
-        over = len(one.known) - one.known.capacity
-        if over > 0:
-            one.known.evict(over)
-        placed = Placed(
-            best,
-            blocks,
-            len(blocks) - depth[best] + 1.0,
-            priority,
-            reply_blocks,
-            since_s=self._clock(),
-        )
-        one.load += placed.cost
+        chosen = self._placement.place(blocks, without)
+        placed = Placed(chosen, blocks, priority, reply_blocks, since_s=self._clock())
         self._number += 1
-        self._done.requests[best] += 1
+        self._done.requests[chosen.instance] += 1
         self._done.blocks += len(blocks)
-        self._done.known += depth[best]
+        self._done.known += chosen.depth
         self._done.moved += bool(without)
-        bisect.insort(one.waiting, (priority, self._number, placed))
+        bisect.insort(self._instances[chosen.instance].waiting, (priority, self._number, placed))
         return placed
 
     def take(self, instance: int) -> list[Placed]:
@@ -240,7 +222,7 @@ class Conductor:
     def end(self, placed: Placed, tokens: int = 0) -> None:
         """A request is answered with so many tokens, or nobody waits for it any more."""
         one = self._instances[placed.instance]
-        one.load -= placed.cost
+        self._placement.end(placed.chosen)
         if placed.taken:
             self._learn(one, placed, tokens)
             one.running -= 1
@@ -254,12 +236,4 @@ class Conductor:
 
     def lose(self, instance: int) -> None:
         """An instance has died: nothing more goes there, and what it had is gone."""
-        self._instances[instance].alive = False
-        self._instances[instance].known.clear()
-
-    def _depth(self, instance: int, blocks: Blocks) -> int:
-        """Blocks from the start on that the instance must have."""
-        known, depth = self._instances[instance].known, 0
-        while depth < len(blocks) and known.get(blocks[depth]) is not None:
-            depth += 1
-        return depth
+        self._placement.lose(instance)

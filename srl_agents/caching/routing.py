@@ -1,4 +1,4 @@
-"""Which instance reads a prompt: in turn, where least waits, or where its prefix is."""
+"""Which simulated instance reads a prompt: in turn, where least waits, or as `placement` says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from srl_agents.caching.instance import Instance, Job
+from srl_agents.caching.placement import Chosen, Placement
 
 Routing = Literal["affinity", "round-robin", "least-loaded"]
 
@@ -17,8 +18,26 @@ class Router(Protocol):
         """The instance that reads the job's prompt."""
         ...
 
+    def ended(self, job: Job) -> None:
+        """The job is answered, or its instance has died."""
+        ...
 
-class RoundRobin:
+    def lost(self, instance: Instance) -> None:
+        """It has died."""
+        ...
+
+
+class _Forgetful:
+    """Keeps nothing of jobs."""
+
+    def ended(self, job: Job) -> None:
+        """Nothing changes."""
+
+    def lost(self, instance: Instance) -> None:
+        """Nothing changes."""
+
+
+class RoundRobin(_Forgetful):
     """One after the other."""
 
     def __init__(self) -> None:
@@ -31,7 +50,7 @@ class RoundRobin:
         return instances[self._turn % len(instances)]
 
 
-class LeastLoaded:
+class LeastLoaded(_Forgetful):
     """Where the fewest seconds of prompts wait."""
 
     def choose(self, job: Job, instances: Sequence[Instance]) -> Instance:
@@ -41,38 +60,31 @@ class LeastLoaded:
 
 
 class Affinity:
-    """Where the first token is expected soonest: waiting prompts, fetching and what is left to read.
+    """As the conductor of real engines places.
 
-    It knows who read each block last, so two instances are compared: the last reader of the deepest
-    known block, and the least loaded. Source: arXiv:2407.00079 section 5 (its conductor); there without
-    patience.
+    Args:
+        capacities: blocks that each instance keeps.
+        patience: see `Placement`.
     """
 
-    def __init__(self, patience: float = 16.0) -> None:
-        """``patience``: a request also waits so many times the device time that its prefix saves."""
-        self._patience = patience
-        self._readers: dict[int, int] = {}
+    def __init__(self, capacities: Sequence[int], patience: float) -> None:
+        self._placement = Placement(capacities, patience=patience)
+        self._placed: dict[int, Chosen] = {}
 
     def choose(self, job: Job, instances: Sequence[Instance]) -> Instance:
-        """The reader of the prefix, unless the other gives the first token much sooner."""
-        idle = min(instances, key=load_s)
-        near = self._nearest(job, instances)
-        best = idle
-        if near is not None and near is not idle:
-            near_s, idle_s = reading_s(near, job), reading_s(idle, job)
-            saved_s = idle_s - near_s
-            if load_s(near) + near_s <= load_s(idle) + idle_s + self._patience * saved_s:
-                best = near
-        self._readers.update(dict.fromkeys(job.request.blocks, best.number))
-        return best
+        """See `Placement.place`."""
+        alive = {instance.number: instance for instance in instances}
+        without = [number for number in self._placement.alive if number not in alive]
+        chosen = self._placed[job.number] = self._placement.place(job.request.blocks, without)
+        return alive[chosen.instance]
 
-    def _nearest(self, job: Job, instances: Sequence[Instance]) -> Instance | None:
-        """Who read the deepest known block last, if it is alive."""
-        number = next(
-            (self._readers[key] for key in reversed(job.request.blocks) if key in self._readers),
-            None,
-        )
-        return next((instance for instance in instances if instance.number == number), None)
+    def ended(self, job: Job) -> None:
+        """Its work no longer counts."""
+        self._placement.end(self._placed.pop(job.number))
+
+    def lost(self, instance: Instance) -> None:
+        """Nothing more goes there."""
+        self._placement.lose(instance.number)
 
 
 def load_s(instance: Instance) -> float:
@@ -93,8 +105,8 @@ def reading_s(instance: Instance, job: Job) -> float:
     return found.fetch_s + instance.device.step_seconds(instance.shape, prefill_flops=flops)
 
 
-def make_router(routing: Routing, patience: float) -> Router:
-    """The router of this name; only affinity has patience."""
+def make_router(routing: Routing, patience: float, capacities: Sequence[int]) -> Router:
+    """The router of this name; only affinity has patience and looks at capacities, in blocks."""
     if routing == "affinity":
-        return Affinity(patience)
+        return Affinity(capacities, patience)
     return RoundRobin() if routing == "round-robin" else LeastLoaded()

@@ -16,6 +16,7 @@ from srl_agents.caching.cluster import By, Cluster, simulate
 from srl_agents.caching.cluster_report import first_token_times, report, token_gaps
 from srl_agents.caching.hardware import Tier
 from srl_agents.caching.objectives import Objectives
+from srl_agents.caching.placement import PATIENCE
 from srl_agents.caching.replay import POLICIES, Known
 from srl_agents.caching.routing import Routing
 from srl_agents.caching.traces import TOKENS_PER_BLOCK, Trace, read_trace, with_sessions
@@ -60,8 +61,8 @@ class KVOptions:
     """lru, segmented-lru, decayed-lfu, s3-fifo, learned, or oracle (one node)."""
     routing: Routing = "affinity"
     """Which node reads a prompt."""
-    patience: float = 16.0
-    """Of affinity: 0 gives the soonest first token; more waits longer for the node with the prefix."""
+    patience: float = PATIENCE
+    """Of affinity, which is the conductor's rule: 0 spreads the work; more follows prefixes further."""
     known: Known = "nothing"
     """What the policy is told: nothing, sessions, or also when they end. Traces without sessions have them
     derived from their prefixes."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from srl_agents.caching.conductor import Conductor, Placed
 from srl_agents.caching.objectives import Objectives
+from srl_agents.caching.placement import CAPACITY, PATIENCE
 from srl_agents.engines.meter import EngineSpeed, MeteredEngine
 from srl_agents.engines.protocol import Capabilities, Engine, Generation, GenerationRequest
 from srl_agents.engines.tasks import all_of
@@ -23,8 +24,8 @@ class ConductedEngine:
         instances: engines; closed with this one.
         blocks_of: names of the blocks of a request's prompt, each covering all before it.
         places: requests that one instance works on at once.
-        patience: see `Conductor`.
-        capacity: likewise; None is more than anybody asks for.
+        patience: see `Placement`.
+        capacity: see `Conductor`; None is more than anybody asks for.
         reply_blocks: of a request's reply, at most.
         objectives: see `Conductor`.
     """
@@ -35,7 +36,7 @@ class ConductedEngine:
         blocks_of: Callable[[GenerationRequest], Sequence[Hashable]],
         *,
         places: int,
-        patience: float = 1.0,
+        patience: float = PATIENCE,
         capacity: Sequence[int] | None = None,
         reply_blocks: Callable[[GenerationRequest], int] = lambda _: 1,
         objectives: Objectives | None = None,
@@ -47,7 +48,7 @@ class ConductedEngine:
             count,
             places=places,
             patience=patience,
-            capacity=capacity or [2**17] * count,
+            capacity=capacity or [CAPACITY] * count,
             objectives=objectives,
         )
         self._begun: dict[Placed, asyncio.Event] = {}
