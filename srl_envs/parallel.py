@@ -410,12 +410,13 @@ class GameEnv(ParallelEnv[str, Observation, str]):
         return int(self._seeds.integers(2**31))
 
     def _split_of(self, options: dict[str, Any] | None) -> Split:
-        # PettingZoo's suites pass options of their own invention, so only near misses are refused.
-        for name in options or {}:
-            if name != "split" and nearest(name, ["split"]):
-                raise ConfigError(
-                    f"{self.env_spec.id}: reset has no option {name!r}; it takes 'split'."
-                )
+        # PettingZoo's suites pass an option called "options" to every environment
+        unknown = [name for name in options or {} if name not in ("split", "options")]
+        if unknown:
+            raise ConfigError(
+                f"{self.env_spec.id}: reset has no option {unknown[0]!r}. It takes 'split': one of "
+                f"{', '.join(SPLITS)}."
+            )
         split: Split = (options or {}).get("split", self.default_split)
         _check(self.env_spec.id, "split", split, SPLITS)
         return split

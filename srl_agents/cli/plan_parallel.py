@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -100,7 +101,7 @@ def _show(found: list[Sizing], options: ParallelOptions) -> None:
             _total(sizing.training_bytes),
             str(sizing.writing or "does not fit"),
             _total(sizing.writing_bytes),
-            f"{sizing.transfer_s:.2f} s",
+            "-" if math.isinf(sizing.transfer_s) else f"{sizing.transfer_s:.2f} s",
             str(sizing.cards_needed or "more"),
         )
     console = Console()

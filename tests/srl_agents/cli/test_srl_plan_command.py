@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -113,3 +114,11 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         main(["kv", "--help"])
 
     assert "srl plan kv --trace" in capsys.readouterr().out
+
+
+def test_no_plan_of_cards_prints_a_time_without_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """With too few cards nothing fits, so nothing is moved either."""
+    main(["parallel", "--cards", "8"])
+    text = capsys.readouterr().out
+    assert "does not" in text
+    assert not re.search(r"\b(inf|nan)\b", text)
