@@ -132,6 +132,9 @@ class WeightUpdate:
     tensors: tuple[TensorHeader, ...]
     handle: str
     """Where the transport that published it keeps the bytes, for example a folder."""
+    logprobs: tuple[float, ...] = ()
+    """Of a fixed text under this version, in the trainer's process: engines that load the version elsewhere
+    are compared with them. Empty where no engine does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

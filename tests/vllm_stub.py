@@ -32,6 +32,8 @@ class VLLMStub:
     closes: int | None = None
     """Token with which it ends what is asked for with the stop text ``</think>``."""
     asleep: bool = False
+    dead: bool = False
+    """It cuts every connection."""
     at_once: int = 0
     """Most replies that were written together."""
     url: str = ""
@@ -96,9 +98,9 @@ class VLLMStub:
 
 
 @contextmanager
-def vllm_stub() -> Iterator[VLLMStub]:
+def vllm_stub(stub: VLLMStub | None = None, port: int = 0) -> Iterator[VLLMStub]:
     """Serves while the block runs."""
-    stub = VLLMStub()
+    stub = VLLMStub() if stub is None else stub
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -113,11 +115,15 @@ def vllm_stub() -> Iterator[VLLMStub]:
         def _answer(self, request: Any) -> None:
             path = self.path.partition("?")[0]
             fault = stub.faults.pop(0) if path.startswith("/inference") and stub.faults else None
-            if fault == "cut":
+            if stub.dead or fault == "cut":
                 self.close_connection = True
                 self.connection.close()
                 return
             status, answer = stub.answer(path, request)
+            if stub.dead:
+                self.close_connection = True
+                self.connection.close()
+                return
             if fault == "abort":
                 choice = answer["choices"][0]
                 choice["finish_reason"] = "abort"
@@ -138,7 +144,7 @@ def vllm_stub() -> Iterator[VLLMStub]:
         def log_message(self, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     stub.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

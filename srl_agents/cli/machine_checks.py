@@ -20,6 +20,7 @@ from srl_envs.distribution import install_command
 from srl_envs.errors import SRLError
 
 if TYPE_CHECKING:
+    from srl_agents.engines.protocol import Engine
     from srl_agents.engines.settings import EngineSettings
 
 _GIB = 2**30
@@ -165,7 +166,7 @@ def _one_token(kind: str, settings: EngineSettings) -> Check:
     from srl_agents.models import random_model
     from srl_agents.models.base_model import BaseModel
 
-    async def write(folder: Path) -> int:
+    def engine_in(folder: Path) -> Engine:
         # vLLM's attention has no kernel for heads as narrow as those of tiny
         wide = kind != "transformers"
         name = str(random_model.build(folder / "model", hidden=256)) if wide else "tiny"
@@ -176,7 +177,9 @@ def _one_token(kind: str, settings: EngineSettings) -> Check:
             open_update=lambda _: {},
             folder=folder,
         )
-        engine = settings.make_engine(site)
+        return settings.make_engine(site)
+
+    async def write(engine: Engine) -> int:
         try:
             request = GenerationRequest(
                 observation="Say one word.", version=None, key=(0,), deadline_s=60.0
@@ -188,7 +191,7 @@ def _one_token(kind: str, settings: EngineSettings) -> Check:
     name, begun = f"engine {kind}", time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            tokens = asyncio.run(write(Path(folder)))
+            tokens = asyncio.run(write(engine_in(Path(folder))))
     except SRLError as error:
         fix = "mend that, or train with another engine.kind"
         return Check(name=name, good=False, told=str(error), fix=fix)

@@ -66,8 +66,8 @@ class ServeOptions:
     """What is kept, how and where."""
     kv_events: bool = False
     """Count the blocks that it stores and removes, on the page of --metrics-port."""
-    memory_share: float = 0.85
-    """Of a GPU's memory."""
+    memory_share: float | None = None
+    """Of the device's memory; if absent 0.85 of a GPU, and on a CPU at most half of what is free."""
     no_compiled: bool = False
     """Do not compile the model: the server starts at once and samples more slowly."""
     log: Path = Path("vllm.log")

@@ -7,12 +7,17 @@ from itertools import takewhile
 from pathlib import Path
 
 _PREFIX = re.compile(
-    r"^(?:\(\w+(?: pid=\d+)?\) ?)?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
+    r"^(?:\([\w.:/-]+(?: pid=\d+)?\) ?)*(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
 )
 """Process, level, time and place before a line of vLLM's."""
-_CAUSE = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)(?::|$)|\berror: ")
+_CAUSE = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?:[A-Za-z_]\w*)?(?:Error|Exception)(?::|$)|\berror: ")
 """The line of an exception, or of arguments that were refused."""
-_CONSEQUENCES = ("Engine core initialization failed", "EngineDeadError", "CancelledError")
+_CONSEQUENCES = (
+    "Engine core initialization failed",
+    "WorkerProc initialization failed",
+    "EngineDeadError",
+    "CancelledError",
+)
 """In exceptions that say only that another process had one."""
 _LINES = 15
 """Last lines that are quoted where no cause is found."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 from srl_agents.caching.objectives import Objectives
 from srl_agents.caching.online import Eviction
 from srl_agents.engines.decoding_settings import DecodingSettings
+from srl_agents.engines.waiting import to_stderr
 from srl_agents.kinds import Kinds, Section, settings_of
 from srl_envs.errors import ConfigError
 
@@ -43,6 +44,8 @@ class EngineSite:
     """The transport's `open`, for `Engine.install`."""
     folder: Path
     """Of the run, for an engine's logs."""
+    say: Callable[[str], None] = to_stderr
+    """Shows a line, for example while a server is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +58,8 @@ class EngineSettings(ABC):
     """Whether it samples with `EngineSite.base` itself; otherwise it reads there only what the model is."""
     is_server: ClassVar[bool] = False
     """Whether it is a process of its own, which whoever makes the engine talks to."""
+    is_compared: ClassVar[bool] = False
+    """Whether it compares each version with `WeightUpdate.logprobs`, so that a run publishes them."""
 
     kind: str
     """Name of the engine, or its ``package.module:Class``."""

@@ -17,12 +17,14 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from srl_agents.engines.handshake import Handshake
 from srl_agents.engines.meter import EngineSpeed
 from srl_agents.engines.protocol import (
     Capabilities,
@@ -34,7 +36,9 @@ from srl_agents.engines.thinking import Piece, thinking_of, written_in_pieces
 from srl_agents.engines.vllm_link import AdaptersLostError, VLLMLink
 from srl_agents.engines.vllm_metrics import Counters, read_counters, speed_between
 from srl_agents.engines.vllm_server import BASE
+from srl_agents.engines.waiting import EVERY_S, Say, SilenceWatch, Waiting, to_stderr
 from srl_agents.models.chat import ChatTokenizer
+from srl_agents.models.probe import Probe
 from srl_agents.own_folders import new_folder
 from srl_agents.records import TensorHeader, WeightUpdate, WeightVersion
 from srl_agents.tensor_files import save_tensors
@@ -46,6 +50,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 """Before a request is asked again: twice as long each time."""
 _RETRY_S = 0.5
 """Before a vLLM that does not answer is asked what it serves again."""
+_MOST_LOST = 5
+"""Times that one request or one adapter is lost before the server is given up."""
 _LOOK_S = 0.01
 """Between two looks whether the last request has ended."""
 
@@ -81,6 +87,11 @@ class VLLMEngine:
             temporary one if absent.
         concurrency: requests at the server at once; the others wait here.
         tells_cache: tell vLLM what its eviction can use, where that is `srl_agents.caching.vllm_policy`.
+        probe: what vLLM is compared with in `open`, after each of its ends, and with every version that
+            brings log-probabilities; None: it is not compared.
+        start_timeout_s: for its first token, and to come back after its end.
+        say: shows a line while it is waited for.
+        say_every_s: between two such lines.
     """
 
     def __init__(
@@ -96,6 +107,10 @@ class VLLMEngine:
         folder: Path | None = None,
         concurrency: int = 256,
         tells_cache: bool = False,
+        probe: Probe | None = None,
+        start_timeout_s: float = _PATIENCE_S,
+        say: Say = to_stderr,
+        say_every_s: float = EVERY_S,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: use 1 or more.")
@@ -123,6 +138,17 @@ class VLLMEngine:
         self._changes = asyncio.Lock()
         self._counters: Counters = {}
         """As `take_speed` saw them last."""
+        self._start_timeout_s, self._say, self._say_every_s = start_timeout_s, say, say_every_s
+        self._silence = SilenceWatch(self._place, say, say_every_s)
+        self._handshake = None
+        if probe is not None:
+            self._handshake = Handshake(
+                link, probe, chat.decode, limit_s=start_timeout_s, say=say, every_s=say_every_s
+            )
+        self._expected: dict[str, tuple[float, ...]] = {}
+        """Name at the server -> log-probabilities of the probe, where the trainer gave them."""
+        self._proven = True
+        """Whether it has answered since it was compared."""
         self._closed = False
 
     @property
@@ -137,6 +163,21 @@ class VLLMEngine:
             thoughts=True,
             memory=True,
         )
+
+    async def open(self) -> None:
+        """Compare vLLM with what is trained; call it once, from any event loop, before the first match.
+
+        Raises:
+            DeadlineError: it gave no reply in time.
+            ModelError: it does not answer, or serves something else.
+        """
+        try:
+            if self._handshake is not None:
+                await self._handshake.greet()
+                if self._adapters is not None:
+                    await self._load_zeros(self._adapters)
+        finally:
+            await self._link.part()
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See `Engine`."""
@@ -155,7 +196,7 @@ class VLLMEngine:
         try:
             async with asyncio.timeout(patience_s):
                 await self._awake.wait()
-                async with self._slots:
+                async with self._slots, self._silence.request(patience_s):
                     asked = asyncio.create_task(
                         self._reply(prompt, request, sampling, started + patience_s)
                     )
@@ -198,11 +239,13 @@ class VLLMEngine:
                 )
             tensors = await asyncio.to_thread(self._open_update, update)
             if self._base == BASE:
-                self._base = await self._add_zeros(self._adapters)
+                await self._load_zeros(self._adapters)
             name = f"{version}.{secrets.token_hex(4)}"
+            if update.logprobs:
+                self._expected[name] = update.logprobs
             await asyncio.to_thread(self._write, name, tensors, self._adapters.config)
             try:
-                await self._load(name)
+                await self._load_surely(name)
             except BaseException:
                 await asyncio.shield(self._unload(name))
                 raise
@@ -286,7 +329,7 @@ class VLLMEngine:
         end: float,
     ) -> Piece:
         """Ask until all tokens come: a server that dies, or that aborts, is asked again."""
-        pause_s = 0.0
+        pause_s, lost = 0.0, 0
         while True:
             await asyncio.sleep(pause_s)
             pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
@@ -304,7 +347,13 @@ class VLLMEngine:
                     priority=round(request.priority),
                     told=_told(request, len(prompt)) if self._tells_cache else None,
                 )
-            except AdaptersLostError:
+            except AdaptersLostError as error:
+                lost += 1
+                if lost > _MOST_LOST:
+                    raise ModelError(
+                        f"{self._place} lost one request {lost} times. {error} See its log."
+                    ) from None
+                self._lose(error)
                 await self._restore()
                 continue
             if piece is not None:
@@ -312,30 +361,88 @@ class VLLMEngine:
 
     # --- the server --------------------------------------------------------------------------
 
+    def _lose(self, error: AdaptersLostError) -> None:
+        """Note that it has to be compared again before it answers."""
+        if self._proven:
+            self._proven = False
+            self._say(f"{error} Waiting for it, at most {self._start_timeout_s:g} s")
+
     async def _restore(self) -> None:
         """Bring a server back that does not answer, or that lost its adapters."""
         async with self._changes:
             self._require_open()
-            served = await self._link.revived()
-            if served is None:
-                await asyncio.sleep(_RETRY_S)
-                return
-            for name in (self._base, *self._installed.values()):
-                if name not in served:
-                    await self._load(name)
+            await self._bring_back()
 
-    async def _add_zeros(self, adapters: ServedAdapters) -> str:
-        """Load an adapter that changes nothing; returns its name."""
+    async def _bring_back(self) -> None:
+        """Wait until it answers, compare it again, and load what it lost; the caller holds `_changes`.
+
+        Raises:
+            DeadlineError: it did not come back in time.
+            ModelError: it cannot be started again, or serves something else now.
+        """
+        wait = Waiting(
+            f"{self._place}, to come back", self._start_timeout_s, self._say, self._say_every_s
+        )
+        async with wait.said():
+            while True:
+                self._require_open()
+                with suppress(AdaptersLostError):
+                    served = await self._link.revived()
+                    if served is not None:
+                        await self._load_lost(served)
+                        return
+                if wait.left_s <= 0:
+                    raise DeadlineError(
+                        f"{self._place} stopped answering and did not come back within {wait.limit_s:g} s. "
+                        "Start the server again and repeat the command: the run goes on from its last "
+                        "checkpoint."
+                    )
+                await asyncio.sleep(min(_RETRY_S, max(wait.left_s, 0.0)))
+
+    async def _load_lost(self, served: set[str]) -> None:
+        """Compare it with the probe where it was lost, and load the adapters that it does not list."""
+        if not self._proven and self._handshake is not None:
+            await self._handshake.greet()
+        for name in (self._base, *self._installed.values()):
+            if name not in served:
+                await self._load(name)
+        self._proven = True
+
+    async def _load_zeros(self, adapters: ServedAdapters) -> None:
+        """Load an adapter that changes nothing; the base replies through it from now on."""
         name = f"{BASE}.{secrets.token_hex(4)}"
         zeros = {header.name: torch.zeros(header.shape) for header in adapters.tensors}
         await asyncio.to_thread(self._write, name, zeros, adapters.config)
-        await self._load(name)
-        return name
+        if self._handshake is not None:
+            self._expected[name] = self._handshake.base_logprobs
+        await self._load_surely(name)
+        self._base = name
+
+    async def _load_surely(self, name: str) -> None:
+        """Load a new adapter, also where the server ends meanwhile and comes back; holds `_changes`."""
+        for _ in range(_MOST_LOST):
+            try:
+                await self._load(name)
+                return
+            except AdaptersLostError as error:
+                self._lose(error)
+                await self._bring_back()
+        raise ModelError(
+            f"{self._place} ended {_MOST_LOST} times while {_label(name)} was loaded. See its log."
+        )
 
     async def _load(self, name: str) -> None:
         await self._link.load(name, self._folder / name)
+        if self._handshake is not None and name in self._expected:
+            others = {
+                _label(other): logprobs
+                for other, logprobs in self._expected.items()
+                if other != name and not other.startswith(f"{BASE}.")
+            }
+            await self._handshake.require(_label(name), name, self._expected[name], others)
 
     async def _unload(self, name: str) -> None:
+        self._expected.pop(name, None)
         await self._link.unload(name)
         shutil.rmtree(self._folder / name, ignore_errors=True)
 
@@ -362,6 +469,12 @@ class VLLMEngine:
     def _require_open(self) -> None:
         if self._closed:
             raise ModelError(f"the engine on {self._place} is closed.")
+
+
+def _label(name: str) -> str:
+    """How messages call an adapter, by its name at the server."""
+    known = name.rpartition(".")[0]
+    return known.rpartition("-")[0] or known
 
 
 def _told(request: GenerationRequest, prompt_tokens: int) -> dict[str, Any]:

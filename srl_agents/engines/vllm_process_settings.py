@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from srl_agents.engines.memory_share import BESIDE_TRAINER, require_share
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm_cache import VLLMCache
-from srl_agents.engines.vllm_settings import ADAPTERS, require_room, served_adapters
+from srl_agents.engines.vllm_settings import (
+    ADAPTERS,
+    open_all,
+    require_bound,
+    require_room,
+    served_adapters,
+)
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +29,7 @@ class VLLMProcessSettings(EngineSettings):
     """
 
     samples_base: ClassVar[bool] = False
+    is_compared: ClassVar[bool] = True
 
     kind: str = "vllm_process"
     max_versions: int = 16
@@ -36,8 +44,12 @@ class VLLMProcessSettings(EngineSettings):
     """Whole GiB of keys and values on a CPU."""
     cache: VLLMCache = field(default_factory=VLLMCache)
     """What is kept, how and where."""
-    memory_share: float = 0.4
-    """Of a GPU's memory, for vLLM's weights and cache; the trainer needs the rest."""
+    memory_share: float | None = None
+    """Of the device's memory, for vLLM's weights and cache; the trainer needs the rest. None: 0.4 of a GPU;
+    on a CPU at most that, and at most half of what is free."""
+    logprob_bound: float | None = None
+    """Largest mean difference between vLLM's log-probabilities of a fixed text and the trainer's, in nats per
+    token; None takes what rounding explains for the two number types."""
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
 
@@ -45,8 +57,8 @@ class VLLMProcessSettings(EngineSettings):
         for name in ("max_versions", "concurrency"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
-        if not 0 < self.memory_share <= 1:
-            raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
+        require_share(self.memory_share)
+        require_bound(self.logprob_bound)
 
     def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""
@@ -67,12 +79,17 @@ class VLLMProcessSettings(EngineSettings):
         from srl_agents.engines.vllm_process import VLLMProcess  # noqa: PLC0415
         from srl_agents.engines.vllm_server import VLLMServerSettings  # noqa: PLC0415
         from srl_agents.models import catalog  # noqa: PLC0415
+        from srl_agents.models.probe import probe_of  # noqa: PLC0415
 
         base = site.base
         if base.parameters != "lora":
             raise ConfigError("engine vllm_process serves adapters: use parameters 'lora'.")
         adapters = served_adapters(base)
         context = min(base.context_length, self.max_length or base.context_length)
+        dtype = str(base.model.get_base_model().dtype).removeprefix("torch.")
+        probe = probe_of(base, dtype)
+        if self.logprob_bound is not None:
+            probe = replace(probe, bound=self.logprob_bound)
         process = VLLMProcess(
             VLLMServerSettings(
                 model=str(catalog.resolve(base.name)),
@@ -80,15 +97,16 @@ class VLLMProcessSettings(EngineSettings):
                 max_versions=self.max_versions,
                 max_running=site.batch_rows,
                 max_length=context,
-                dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
+                dtype=dtype,
                 block_tokens=self.block_tokens,
                 cache_gib=self.cache_gib,
                 cache=self.cache,
                 memory_share=self.memory_share,
+                gpu_share=BESIDE_TRAINER,
                 compiled=self.compiled,
             )
         )
-        engine: Engine = VLLMEngine(
+        engine = VLLMEngine(
             process,
             base.chat,
             site.sampling,
@@ -99,5 +117,8 @@ class VLLMProcessSettings(EngineSettings):
             folder=site.folder / ADAPTERS,
             concurrency=self.concurrency,
             tells_cache=self.cache.learns,
+            probe=probe,
+            say=site.say,
         )
+        open_all([engine])
         return engine

@@ -20,8 +20,10 @@ from pathlib import Path
 import httpx2
 
 from srl_agents.engines.kv_events import KVEvents
+from srl_agents.engines.memory_share import ALONE, require_share, share_of
 from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
+from srl_agents.engines.waiting import Waiting
 from srl_agents.own_folders import new_folder, remove_left
 from srl_envs.child_imports import SAFE
 from srl_envs.errors import ConfigError, DeadlineError, ModelError
@@ -72,8 +74,11 @@ class VLLMServerSettings:
     """What is kept, how and where."""
     kv_events: bool = False
     """Count the blocks that it stores and removes, by the events that it publishes."""
-    memory_share: float = 0.85
-    """Of a GPU's memory, for weights and cache together."""
+    memory_share: float | None = None
+    """Of the device's memory, for weights and cache together. None: ``gpu_share`` of a GPU; on a CPU at most
+    that, and at most half of what is free."""
+    gpu_share: float = ALONE
+    """Of a GPU's memory, where ``memory_share`` is None."""
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
     start_timeout_s: float = 600.0
@@ -92,8 +97,7 @@ class VLLMServerSettings:
         for name in ("lora_rank", "restarts"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 0 or more.")
-        if not 0 < self.memory_share <= 1:
-            raise ConfigError(f"memory_share={self.memory_share}: use more than 0, at most 1.")
+        require_share(self.memory_share)
         if self.start_timeout_s <= 0:
             raise ConfigError(f"start_timeout_s={self.start_timeout_s}: use more than 0.")
 
@@ -216,12 +220,14 @@ class VLLMServer:
 
     def _command(self) -> list[str]:
         settings = self.settings
+        cpu_build = _is_cpu_build(self._interpreter)
+        share = share_of(settings.memory_share, settings.gpu_share, cpu=cpu_build)
         arguments = [
             *("--model", settings.model, "--served-model-name", BASE),
             *("--host", settings.host, "--port", str(self.port)),
             *("--max-num-seqs", str(settings.max_running), "--dtype", settings.dtype),
             *("--logprobs-mode", "processed_logprobs", "--scheduling-policy", "priority"),
-            *("--gpu-memory-utilization", str(settings.memory_share)),
+            *("--gpu-memory-utilization", str(share)),
             "--enable-scale-out",
             "--enable-prompt-tokens-details",
             "--disable-uvicorn-access-log",
@@ -236,7 +242,6 @@ class VLLMServer:
             arguments += ["--block-size", str(settings.block_tokens)]
         if not settings.compiled:
             arguments.append("--enforce-eager")
-        cpu_build = _is_cpu_build(self._interpreter)
         arguments += command_line(settings.cache.arguments(cpu_build=cpu_build))
         if self.events is not None:
             published = {"publisher": "zmq", "endpoint": f"ipc://{self.events.path}"}
@@ -264,19 +269,24 @@ class VLLMServer:
         return inherited | own | SAFE
 
     def _wait(self) -> None:
-        end = time.monotonic() + self.settings.start_timeout_s
+        wait = Waiting(
+            f"the vLLM server at {self.url}, its first reply",
+            self.settings.start_timeout_s,
+            self._say,
+        )
         with httpx2.Client(base_url=self.url, trust_env=False) as client:
             while True:
                 if self.pid is None:
                     raise ModelError(f"the vLLM server ended; see {self.log}.\n{self._cause()}")
-                left = end - time.monotonic()
+                left = wait.left_s
                 if left <= 0:
                     raise DeadlineError(
                         f"the vLLM server gave no reply within {self.settings.start_timeout_s:g} s of its "
                         f"start; see {self.log}, or raise start_timeout_s.\n{self._cause()}"
                     )
-                if _serves(client, left):
+                if _serves(client, min(left, wait.due_s)):
                     return
+                wait.tick()
                 time.sleep(min(0.2, left))
 
     def _cause(self) -> str:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.objectives import Objectives
+from srl_agents.engines.memory_share import BESIDE_TRAINER, require_share
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.records import TensorHeader
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, GenerationRequest
-    from srl_agents.engines.vllm_engine import ServedAdapters
+    from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
     from srl_agents.models.base_model import BaseModel
 
 BLOCK = 16
@@ -44,6 +46,7 @@ class VLLMSettings(EngineSettings):
 
     samples_base: ClassVar[bool] = False
     is_server: ClassVar[bool] = True
+    is_compared: ClassVar[bool] = True
 
     kind: str = "vllm"
     url: str = ""
@@ -71,12 +74,17 @@ class VLLMSettings(EngineSettings):
     """Times to hold: a conductor before the servers, or before the one, keeps requests waiting by what it
     learned of whole replies. What a step of vLLM reads of prompts is vLLM's own ``--max-num-batched-tokens``
     (``arguments``)."""
-    memory_share: float = 0.4
-    """Of a GPU's memory, for weights and cache of the server; the trainer needs the rest."""
+    memory_share: float | None = None
+    """Of the device's memory, for weights and cache of the server; the trainer needs the rest. None: 0.4 of a
+    GPU; on a CPU at most that, and at most half of what is free."""
     compiled: bool = True
     """Compile and capture the model, which takes a minute at the start; False starts at once."""
     start_timeout_s: float = 600.0
-    """Until the server's first reply."""
+    """Until the server's first reply, and to come back where it ended in the run."""
+    logprob_bound: float | None = None
+    """Largest mean difference between the server's log-probabilities of a fixed text and the trainer's, in
+    nats per token; a server beyond it serves another model and is refused. None takes what rounding explains
+    for the two number types."""
     restarts: int = 3
     """How often a server that died is started again."""
     arguments: tuple[str, ...] = ()
@@ -86,6 +94,8 @@ class VLLMSettings(EngineSettings):
         for name in ("max_versions", "concurrency"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
+        require_bound(self.logprob_bound)
+        require_share(self.memory_share)
         if self.url and self.python:
             raise ConfigError("url, python: a server at an address is not started; leave out one.")
         if self.urls and not self.url:
@@ -119,12 +129,17 @@ class VLLMSettings(EngineSettings):
             VLLMServerSettings,
         )
         from srl_agents.models import catalog  # noqa: PLC0415
+        from srl_agents.models.probe import probe_of  # noqa: PLC0415
 
         base = site.base
         if base.parameters != "lora":
             raise ConfigError("engine vllm serves adapters: use parameters 'lora'.")
         adapters = served_adapters(base)
         context = min(base.context_length, self.max_length or base.context_length)
+        dtype = str(base.model.get_base_model().dtype).removeprefix("torch.")
+        probe = probe_of(base, "" if self.url else dtype)
+        if self.logprob_bound is not None:
+            probe = replace(probe, bound=self.logprob_bound)
         server: VLLMServer | str = self.url
         if not self.url:
             settings = VLLMServerSettings(
@@ -134,20 +149,21 @@ class VLLMSettings(EngineSettings):
                 max_versions=self.max_versions,
                 max_running=site.batch_rows,
                 max_length=context,
-                dtype=str(base.model.get_base_model().dtype).removeprefix("torch."),
+                dtype=dtype,
                 block_tokens=self.block_tokens,
                 cache_gib=self.cache_gib,
                 cache=self.cache,
                 kv_events=self.kv_events,
                 memory_share=self.memory_share,
+                gpu_share=BESIDE_TRAINER,
                 compiled=self.compiled,
                 start_timeout_s=self.start_timeout_s,
                 restarts=self.restarts,
                 arguments=self.arguments,
             )
-            server = VLLMServer(settings, site.folder / LOG)
+            server = VLLMServer(settings, site.folder / LOG, site.say)
             server.start()
-        engines: list[Engine] = [
+        instances = [
             VLLMEngine(
                 HTTPLink(one, ends_server=True),
                 base.chat,
@@ -159,9 +175,14 @@ class VLLMSettings(EngineSettings):
                 folder=site.folder / ADAPTERS / str(number),
                 concurrency=self.concurrency,
                 tells_cache=not self.url and self.cache.learns,
+                probe=probe,
+                start_timeout_s=self.start_timeout_s,
+                say=site.say,
             )
             for number, one in enumerate((server, *self.urls))
         ]
+        open_all(instances)
+        engines: list[Engine] = [*instances]
         if len(engines) == 1 and not self.objectives.any:
             return engines[0]
         size = self.block_tokens or BLOCK
@@ -182,6 +203,41 @@ class VLLMSettings(EngineSettings):
     def beside_generation(self) -> EngineSettings:
         """See `EngineSettings`; the server is generation's alone, so the embedded engine plays the rest."""
         return TransformersSettings()
+
+
+def open_all(engines: Sequence[VLLMEngine]) -> None:
+    """Compare every vLLM with what is trained; where one is refused, close all.
+
+    Raises:
+        ConfigError: one does not answer, gave no reply in time, or serves something else.
+    """
+
+    async def compare() -> None:
+        try:
+            for engine in engines:
+                await engine.open()
+        except BaseException:
+            for engine in engines:
+                await engine.close()
+            raise
+
+    try:
+        asyncio.run(compare())
+    except (
+        ModelError,
+        DeadlineError,
+    ) as error:  # the user's to mend: a process that met it is not restarted
+        raise ConfigError(str(error)) from None
+
+
+def require_bound(bound: float | None) -> None:
+    """Refuse what is no difference.
+
+    Raises:
+        ConfigError: names it.
+    """
+    if bound is not None and not 0 < bound < math.inf:
+        raise ConfigError(f"logprob_bound={bound}: use more than 0, in nats per token.")
 
 
 def require_room(max_versions: int, least: int) -> None:

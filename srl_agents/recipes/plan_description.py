@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from srl_agents.engines.memory_share import BESIDE_TRAINER, share_of
 from srl_agents.engines.settings import TransformersSettings
 from srl_agents.engines.vllm_settings import VLLMSettings
 from srl_agents.memory import architecture
@@ -140,7 +141,7 @@ def _described(
         head=_head(base, model, accelerator),
         synchronized=recipe.coordination.kind == "synchronized",
         written_replies=len(base.learners) * traffic.rows * seats,
-        reserved_share=engine.memory_share
+        reserved_share=share_of(engine.memory_share, BESIDE_TRAINER, cpu=False)
         if isinstance(engine, VLLMSettings) and accelerator
         else 0.0,
         batch_rows=recipe.rollout.batch_rows,

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class MatchWorker:
                 update.version, from_arrays(update, own), update.previous, update.shown
             )
             engine = site_of(self._bases, update.version.learner).engine
-            self._loop.run(engine.install(held))
+            self._loop.run(engine.install(replace(held, logprobs=update.logprobs)))
             self._weights.release(update.version)
             name = str(update.version)
             self._installed[name] = update.version

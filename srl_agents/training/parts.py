@@ -381,7 +381,12 @@ def _with_players(learning: Learning) -> Parts:
         settings = own if buffer is None else own.beside_generation()
         played = load_base(recipe, base.settings) if base.settings.copied else base.model
         engine = make_engine(
-            recipe, replace(base, model=played), transport, learning.folder, settings
+            recipe,
+            replace(base, model=played),
+            transport,
+            learning.folder,
+            settings,
+            say=learning.view.say,
         )
         learning.opened.callback(partial(_close, loop, engine))
         playing.append(

@@ -19,6 +19,7 @@ from srl_agents.credit.by_game import Credit
 from srl_agents.engines.protocol import Engine, SamplingSettings
 from srl_agents.engines.providers import find_model
 from srl_agents.engines.settings import EngineSettings, EngineSite
+from srl_agents.engines.waiting import Say, to_stderr
 from srl_agents.league.arenas import Arenas
 from srl_agents.league.manager import League
 from srl_agents.league.store import LeagueStore
@@ -134,6 +135,8 @@ def make_engine(
     transport: Transport,
     folder: Path,
     settings: EngineSettings,
+    *,
+    say: Say = to_stderr,
 ) -> Engine:
     """What replies of one base's versions are sampled with.
 
@@ -143,6 +146,7 @@ def make_engine(
         transport: brings versions.
         folder: of the run.
         settings: of the engine: the base's, or what stands in for it beside generation.
+        say: shows a line while a server is waited for.
 
     Raises:
         ConfigError: learners cannot learn from what it tells.
@@ -156,6 +160,7 @@ def make_engine(
             batch_rows=recipe.rollout.batch_rows,
             open_update=transport.open,
             folder=home,
+            say=say,
         )
     )
     can = engine.capabilities

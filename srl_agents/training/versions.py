@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from srl_agents.league.agent_names import lineage
 from srl_agents.league.manager import BOT, League
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.models.digests import version_of
+from srl_agents.models.probe import logprobs_under, probe_tokens
 from srl_agents.recipes.game_settings import bots_of, shared_anchors
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import WeightUpdate, WeightVersion, label_of
@@ -116,7 +118,8 @@ class LeagueVersions:
         version = version_of(name, learner.version, tensors, shown)
         previous, self.league.versions[name] = self.league.versions[name], version
         if str(version) not in self.policies:
-            self._install(version, tensors, previous, shown)
+            logprobs = self._logprobs(name, name)
+            self._install(version, tensors, previous, shown, logprobs)
         self._add(name)
 
     def _withdraw(self, name: str) -> None:
@@ -130,12 +133,21 @@ class LeagueVersions:
         tensors: Mapping[str, torch.Tensor],
         previous: WeightVersion | None,
         shown: Examples,
+        logprobs: tuple[float, ...],
     ) -> None:
         site = site_of(self._bases, version.learner)
         update = site.transport.publish(version, tensors, previous, shown)
+        update = replace(update, logprobs=logprobs)
         self._wait(site.engine.install(update))
         self.installed[str(version)] = update
         self._seat(version, shown)
+
+    def _logprobs(self, learner: str, weights: str) -> tuple[float, ...]:
+        """Of the probe under weights on a learner's base, where its engine compares them."""
+        site = site_of(self._bases, learner)
+        if not site.settings.engine.is_compared:
+            return ()
+        return logprobs_under(site.model, weights, probe_tokens(site.model.chat))
 
     def _seat(self, version: WeightVersion, shown: Examples) -> None:
         """Let an installed version play."""
@@ -242,8 +254,9 @@ class LeagueVersions:
         if whole:
             self._seat(version, own)
         else:
+            logprobs = self._logprobs(version.learner, agent)
             base.forget(agent)
-            self._install(version, tensors, None, own)
+            self._install(version, tensors, None, own, logprobs)
 
     def _start_again(self, learner: str) -> None:
         """Back to the first weights, under a version of its own: the frozen one keeps its id."""

@@ -47,7 +47,8 @@ def kept_of(found: Published[T] | None, update: WeightUpdate) -> T:
     Raises:
         ModelError: it was released, or the update is not what was published.
     """
-    if found is None or replace(found.update, previous=update.previous) != update:
+    told = replace(update, previous=None, logprobs=())
+    if found is None or replace(found.update, previous=None) != told:
         raise ModelError(
             f"{update.version} is not in this process as the update says: it was released, or another "
             "one was published here."

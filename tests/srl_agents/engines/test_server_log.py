@@ -36,6 +36,17 @@ NOISE = (
             "vllm: error: unrecognized arguments: --odd",
         ),
         ("MemoryError\n", "MemoryError"),
+        (
+            "(EngineCore pid=9) (VllmWorker-0 pid=11) ERROR 11-23 06:00:02 [multiproc_executor.py:99] "
+            "ValueError: Available memory on node 0 (9.1/23.5 GiB) on startup is less than desired CPU "
+            "memory utilization (0.85, 19.9 GiB).\n"
+            "(EngineCore pid=9) ERROR 11-23 06:00:03 [core.py:15] Exception: WorkerProc initialization "
+            "failed due to an exception in a background process. See stack trace for root cause.\n"
+            "KeyError: '/psm_6e1f'\n",
+            "ValueError: Available memory on node 0 (9.1/23.5 GiB) on startup is less than desired CPU "
+            "memory utilization (0.85, 19.9 GiB).",
+        ),
+        ("(VllmWorker-0 pid=11) Exception: no such device\n", "Exception: no such device"),
     ],
 )
 def test_the_first_exception_is_told_without_what_followed_from_it(log: str, cause: str) -> None:

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
-from srl_agents.engines.settings import ENGINE, EngineSite
+from srl_agents.engines.settings import ENGINE
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine, seed_of
 from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.engines.vllm_server import PYTHON, VLLMServerSettings
-from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
@@ -282,25 +281,3 @@ def test_a_recipe_names_the_server_or_its_interpreter(tmp_path: Path) -> None:
         ENGINE.convert({"kind": "vllm", "url": "http://h:1", "python": "p"}, "engine")
     with pytest.raises(ConfigError, match="give an address"):
         ENGINE.convert({"kind": "vllm", "url": "here"}, "engine")
-
-
-def test_an_engine_of_a_recipe_plays_a_learner_through_its_server(
-    stub: VLLMStub, transport: FilesTransport, tmp_path: Path
-) -> None:
-    base = BaseModel.load("tiny", lora_rank=4)
-    base.add_adapter("alice", 0)
-    version = base.freeze_adapter("alice")
-    update = transport.publish(version, base.adapter_tensors("alice"))
-    site = EngineSite(
-        base=base, sampling=SAMPLING, batch_rows=4, open_update=transport.open, folder=tmp_path
-    )
-    served = ENGINE.convert({"kind": "vllm", "url": stub.url}, "engine").make_engine(site)
-
-    async def play() -> None:
-        await served.install(update)
-        reply = await served.generate(ask(version=version))
-        assert reply.version == version
-        await served.close()
-
-    asyncio.run(play())
-    assert stub.asked[-1]["model"].startswith(str(version))

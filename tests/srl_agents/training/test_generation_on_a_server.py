@@ -18,6 +18,7 @@ from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.vllm_engine import ServedAdapters, VLLMEngine
 from srl_agents.engines.vllm_http import HTTPLink
 from srl_agents.metrics.sinks import read_lines
+from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.digests import version_of
@@ -29,6 +30,7 @@ from srl_agents.rollouts.buffer import MatchBuffer, MatchOrder
 from srl_agents.training.generation_process import Generator
 from srl_agents.transports.files import FilesTransport
 from tests.training_runs import train_run
+from tests.vllm_fake import VLLMFake
 from tests.vllm_stub import VLLMStub, vllm_stub
 
 
@@ -135,16 +137,22 @@ checkpoint_every: 4
 
 @pytest.mark.slow
 def test_a_run_trains_while_the_matches_of_later_updates_are_played_on_a_server(
-    stub: VLLMStub, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    chat = ChatTokenizer.load(TINY)
+    """The server has the run's base, as it proves, and writes moves of the game for the learners."""
+    stub = VLLMFake(base=BaseModel.load(TINY, lora_rank=2, lora_alpha=4))
+    chat = stub.base.chat
     moves = [list(chat.encode_reply(f"<action>{column}</action>")) for column in (1, 2, 3, 4)]
     reply = stub.generate
 
     def generate(request: dict[str, Any]) -> tuple[int, Any]:
+        if "seed" in request["sampling_params"] and not request["model"].startswith("base"):
+            request["sampling_params"]["max_tokens"] = 1
         status, answer = reply(request)
+        if request["model"].startswith("base") or "prompt_logprobs" in answer:
+            return status, answer
         choice = answer["choices"][0]
-        tokens = moves[sum(choice["token_ids"]) % 4]
+        tokens = moves[request["sampling_params"]["seed"] % 4]
         choice["token_ids"] = tokens
         choice["logprobs"]["content"] = [{"token_id": t, "logprob": -0.5} for t in tokens]
         return status, answer
@@ -153,7 +161,8 @@ def test_a_run_trains_while_the_matches_of_later_updates_are_played_on_a_server(
     path = tmp_path / "r.yaml"
     path.write_text(RECIPE)
     run = tmp_path / "run"
-    train_run(load(LeagueRecipe, path, [f"engine={{kind: vllm, url: '{stub.url}'}}"]), run)
+    with vllm_stub(stub):
+        train_run(load(LeagueRecipe, path, [f"engine={{kind: vllm, url: '{stub.url}'}}"]), run)
     records = read_lines(run / "metrics.jsonl")
     assert [record["update"] for record in records] == [1, 2, 3, 4]
     for record in records:
