@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 
+from srl_agents.coordination.wire import from_bytes, to_bytes
 from srl_envs.errors import ConfigError, ModelError
 
 T = TypeVar("T")
@@ -120,18 +120,21 @@ class Processes:
     def gather(self, value: T) -> list[T]:
         """What every process gives, by rank; returns when all have given.
 
+        Args:
+            value: see `to_bytes`.
+
         Raises:
+            ModelError: what another process gave cannot be read.
             RuntimeError: another process is gone.
         """
         if self._group is None:
             return [value]
-        # between processes of one run, which trust each other; nothing of it is stored
-        own = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+        own = torch.frombuffer(bytearray(to_bytes(value)), dtype=torch.uint8)
         lengths = [int(length) for length in self._all(torch.tensor([len(own)]))]
         padded = torch.zeros(max(lengths), dtype=torch.uint8)
         padded[: len(own)] = own
         return [
-            pickle.loads(given[:length].numpy().tobytes())
+            from_bytes(given[:length].numpy().tobytes())
             for given, length in zip(self._all(padded), lengths, strict=True)
         ]
 

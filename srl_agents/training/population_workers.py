@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from srl_agents.coordination.wire import from_bytes, to_bytes
 from srl_agents.interrupts import ctrl_c_ignored_by_children
 from srl_agents.own_folders import remove_left
 from srl_agents.process_end import run_process
@@ -56,7 +57,7 @@ class WorkerPool:
         worker = next(w for w in self._workers if w.name == name)
         worker.given, worker.until = list(specs), time.monotonic() + self._recipe.lease_s
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: `collect` sees it
-            worker.pipe.send(worker.given)
+            worker.pipe.send_bytes(to_bytes(worker.given))
 
     def collect(
         self, timeout_s: float
@@ -73,7 +74,7 @@ class WorkerPool:
             results: list[MatchResult] | None = None
             if worker.pipe in ready:
                 try:
-                    results = worker.pipe.recv()
+                    results = from_bytes(worker.pipe.recv_bytes())
                 except (EOFError, ConnectionResetError):
                     results = None
             elif time.monotonic() < worker.until and worker.process.is_alive():
@@ -132,6 +133,7 @@ def _play(recipe: PopulationRecipe, pipe: Connection) -> None:
     runner = Rollouts(policies, root_seed=recipe.seed, order=recipe.order)
     try:
         while True:
-            pipe.send([episode.result() for episode in runner.play(pipe.recv())])
+            played = runner.play(from_bytes(pipe.recv_bytes()))
+            pipe.send_bytes(to_bytes([episode.result() for episode in played]))
     except (EOFError, BrokenPipeError):
         runner.close()

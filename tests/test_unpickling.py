@@ -1,0 +1,77 @@
+"""No code of ours unpickles what another process wrote; each exception is named with its reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("srl_agents", "srl_envs", "leaderboards", "benchmarks")
+READERS = {
+    ("pickle", "loads"), ("pickle", "load"), ("pickle", "Unpickler"), ("marshal", "loads"),
+    ("marshal", "load"), ("shelve", "open"), ("dill", "loads"), ("cloudpickle", "loads"),
+    ("joblib", "load"), ("torch", "load"), ("distributed", "all_gather_object"),
+    ("distributed", "gather_object"), ("distributed", "broadcast_object_list"),
+    ("distributed", "scatter_object_list"), ("distributed", "recv_object_list"),
+    ("dist", "all_gather_object"), ("dist", "broadcast_object_list"), ("np", "load"),
+    ("numpy", "load"), ("multiprocessing", "Queue"), ("mp", "Queue"), ("context", "Queue"),
+}  # fmt: skip
+METHODS = {"recv"}
+"""Of a multiprocessing connection; ``recv_bytes`` and sockets' ``recv_into`` read bytes."""
+EXCEPTIONS = {
+    "srl_envs/vector/channel.py": "a socket pair between a vector and the children that it starts itself",
+    "srl_envs/vector/worker.py": "likewise",
+    "srl_envs/vector/vector_env.py": "likewise",
+    "srl_envs/testing/copies.py": "copies an environment in one process, as a promise to users",
+    "srl_envs/redteam/claims.py": "likewise",
+    "srl_agents/testing/transport_kit.py": "a test kit and the child that it starts itself",
+    "benchmarks/rewards/format_checking.py": "a benchmark and the child that it starts itself",
+    "benchmarks/speed/transports.py": "likewise",
+}
+
+
+def readings(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls that unpickle, with what they are named by."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value
+        name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+        safe = any(
+            (word.arg, getattr(word.value, "value", None))
+            in {("weights_only", True), ("allow_pickle", False)}
+            for word in node.keywords
+        )
+        if ((name, node.func.attr) in READERS and not safe) or (
+            node.func.attr in METHODS and len(node.args) == 0
+        ):
+            yield node
+
+
+def found_in(path: Path) -> list[int]:
+    return [call.lineno for call in readings(ast.parse(path.read_text()))]
+
+
+def test_only_named_files_unpickle() -> None:
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if (lines := found_in(path))
+    }
+    assert set(found) == set(EXCEPTIONS), found
+
+
+def test_the_rule_sees_each_kind_of_reading() -> None:
+    source = "\n".join(
+        [
+            "pickle.loads(x)",
+            "torch.load(x)",
+            "self.pipe.recv()",
+            "distributed.all_gather_object(a, b)",
+        ]
+    )
+    assert len(list(readings(ast.parse(source)))) == 4
+    safe = "torch.load(x, weights_only=True)\nnp.load(x, allow_pickle=False)\npipe.recv_bytes()"
+    assert not list(readings(ast.parse(safe)))
