@@ -17,12 +17,15 @@ READERS = {
     ("dist", "all_gather_object"), ("dist", "broadcast_object_list"), ("np", "load"),
     ("numpy", "load"), ("multiprocessing", "Queue"), ("mp", "Queue"), ("context", "Queue"),
 }  # fmt: skip
+POOLS = {"ProcessPoolExecutor", "Pool"}
+"""They unpickle what their children return."""
 METHODS = {"recv"}
 """Of a multiprocessing connection; ``recv_bytes`` and sockets' ``recv_into`` read bytes."""
 EXCEPTIONS = {
     "srl_envs/vector/channel.py": "a socket pair between a vector and the children that it starts itself",
     "srl_envs/vector/worker.py": "likewise",
     "srl_envs/vector/vector_env.py": "likewise",
+    "leaderboards/replaying.py": "a pool of children that it starts itself",
     "srl_envs/testing/copies.py": "copies an environment in one process, as a promise to users",
     "srl_envs/redteam/claims.py": "likewise",
     "srl_agents/testing/transport_kit.py": "a test kit and the child that it starts itself",
@@ -34,7 +37,11 @@ EXCEPTIONS = {
 def readings(tree: ast.AST) -> Iterator[ast.Call]:
     """Calls that unpickle, with what they are named by."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in POOLS:
+            yield node
+        if not isinstance(node.func, ast.Attribute):
             continue
         owner = node.func.value
         name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
@@ -70,8 +77,9 @@ def test_the_rule_sees_each_kind_of_reading() -> None:
             "torch.load(x)",
             "self.pipe.recv()",
             "distributed.all_gather_object(a, b)",
+            "ProcessPoolExecutor(2)",
         ]
     )
-    assert len(list(readings(ast.parse(source)))) == 4
+    assert len(list(readings(ast.parse(source)))) == 5
     safe = "torch.load(x, weights_only=True)\nnp.load(x, allow_pickle=False)\npipe.recv_bytes()"
     assert not list(readings(ast.parse(safe)))

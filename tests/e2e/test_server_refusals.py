@@ -62,7 +62,7 @@ def train(url: str, folder: Path, *settings: str) -> list[tuple[float, str]]:
     begun = time.monotonic()
     engine = f"engine={{kind: vllm, url: '{url}'{''.join(f', {s}' for s in settings)}}}"
     with subprocess.Popen(
-        [*command, engine], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [*command, "--set", engine], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:  # fmt: skip
         assert process.stdout is not None
