@@ -18,18 +18,13 @@ from typing import Any
 from . import codec, operators, standins
 from .operators import METHODS
 from .replies import Mro, mro_of
-from .standins import ClassMeta, Peer, Remote
+from .standins import ClassMeta, Peer, Reasons, Remote
 
 _MAX_CLASSES = 2000
 _MAX_FIELDS = 1000
 _ENUMS = {k.__name__: k for k in (enum.IntFlag, enum.Flag, enum.IntEnum, enum.StrEnum, enum.Enum)}
 _MIXED: dict[str, type] = {"int": int, "str": str, "float": float}
 _SHOWN = ("__str__", "__repr__", "__format__")
-_NUMERIC = frozenset(METHODS) - {
-    "__len__", "__iter__", "__next__", "__getitem__", "__contains__", "__reversed__", "__setitem__",
-    "__delitem__", "__bool__", "__str__", "__float__", "__int__", "__index__", "__complex__", "__eq__",
-    "__enter__", "__exit__", "__await__", "__aiter__", "__aenter__", "__aexit__", "__anext__",
-}  # fmt: skip
 
 
 class Classes:
@@ -132,13 +127,14 @@ class _RecordMeta(type):
 
 def _lend(made: Any, peer: Peer, number: int, methods: frozenset[str], dunders: list[str]) -> None:
     """Let data of this class be asked for what only the program's class has."""
-    is_enum = isinstance(made, type) and issubclass(made, enum.Enum)
 
     def missing(self: Any, name: str) -> Any:
         if name.startswith("_") or not peer.may_read(name):
             raise AttributeError(f"{made.__name__!r} object has no attribute {name!r}")
+        if name in standins.QUERIES:
+            peer.refuse(Reasons.METHOD)
         if name not in methods:
-            return peer.ask("getattr", self, name)
+            return _recorded(peer, self, "getattr", name)
 
         def method(*args: Any, **kwargs: Any) -> Any:
             return peer.act("invoke", self, name, args, tuple(kwargs.items()))
@@ -149,7 +145,9 @@ def _lend(made: Any, peer: Peer, number: int, methods: frozenset[str], dunders: 
     for name in dunders:
         if name in _SHOWN:
             lent[name] = _shown(peer, name)
-        elif name in _NUMERIC and not (is_enum and name == "__call__"):
+        elif name in operators.UNARY:
+            lent[name] = _unary(peer, name)
+        elif name in operators.COMPARED:
             lent[name] = METHODS[name]
     for name, value in lent.items():
         type.__setattr__(made, name, value)
@@ -157,9 +155,31 @@ def _lend(made: Any, peer: Peer, number: int, methods: frozenset[str], dunders: 
 
 def _shown(peer: Peer, name: str) -> Callable[..., Any]:
     def method(self: Any, *spec: Any) -> Any:
-        return codec.as_kind(str, peer.ask(name.strip("_"), self, *spec))
+        return codec.as_kind(str, _recorded(peer, self, name.strip("_"), *spec))
 
     return method
+
+
+def _unary(peer: Peer, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        if peer.mixed_data:  # it may be what an operator made of the tests' data
+            peer.refuse(Reasons.OPERAND)
+        return _recorded(peer, self, name.strip("_"), *args)
+
+    return method
+
+
+def _recorded(peer: Peer, value: Any, name: str, *args: Any) -> Any:
+    """An answer about data of the program's class: the data cannot change, nor may the answer."""
+    found = peer.ask(name, value, *args)
+    try:
+        key = (type(value), value, name, args)
+        known = peer.answers.setdefault(key, found)
+    except TypeError:  # data that holds a list
+        return found
+    if not standins.alike(known, found):
+        peer.refuse(Reasons.ANSWERS)
+    return found
 
 
 def number_of(kind: Any) -> int | None:

@@ -246,6 +246,8 @@ def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
             return value
         if plain and not is_programs(value):
             peer.refuse(Reasons.RESULT)
+        if plain and not is_remote(self):
+            peer.mixed_data = True
         if value is self and is_remote(value):
             state_of(value).origin = origin
         elif is_remote(value):
@@ -328,6 +330,13 @@ def _iterate_async(self: Any) -> Any:
 _UNARY = "abs neg pos invert round trunc floor ceil"
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod"
 _IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor"
+UNARY = frozenset(f"__{name}__" for name in _UNARY.split())
+"""Operators on one operand."""
+COMPARED = frozenset(
+    [f"__{name}__" for name in ("lt", "le", "gt", "ge")]
+    + [f"__{side}{name}__" for name in _ARITHMETIC.split() for side in ("", "r")]
+)
+"""Operators on two operands, whatever these are."""
 METHODS: dict[str, Callable[..., Any]] = {
     "__len__": _len,
     "__iter__": _iter,

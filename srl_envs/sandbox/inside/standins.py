@@ -26,6 +26,10 @@ class Peer(Protocol):
 
     clock: int
     """Grows with each request that may change an object."""
+    answers: dict[Any, Any]
+    """Answers about data of the program's classes, by question."""
+    mixed_data: bool
+    """Whether an operator of such data took an operand of the tests'."""
     fleeting: list[tuple[State, Any]]
     """Answers that are not kept beyond the next such request."""
 
@@ -77,7 +81,7 @@ _CHANGING = (
     - {"get", "items", "keys", "values", "fromkeys", "maxlen"}
 )
 _EQUALS = frozenset(["equals", "equal", "is_equal", "isequal"])
-_QUERIES = (
+QUERIES = (
     _methods_of(str, bytes, list, tuple, dict, set, frozenset, float) - _CHANGING
     | _EQUALS
     | frozenset(
@@ -334,7 +338,7 @@ def attribute(remote: Any, name: str) -> Any:
     if name in type(remote).__methods__:
         return _method(remote, name)
     value = question(remote, "getattr", name, may_change=True)
-    if state.origin == GIVEN and name in _QUERIES and callable(value):
+    if state.origin == GIVEN and name in QUERIES and callable(value):
         state.peer.refuse(Reasons.METHOD)
     return value
 
@@ -345,7 +349,7 @@ _READABLE = frozenset(["__name__", "__qualname__", "__wrapped__", "__annotations
 
 def _method(remote: Any, name: str) -> Callable[..., Any]:
     state = state_of(remote)
-    if state.origin == GIVEN and name in _QUERIES:
+    if state.origin == GIVEN and name in QUERIES:
         state.peer.refuse(Reasons.METHOD)
 
     def method(*args: Any, **kwargs: Any) -> Any:

@@ -236,11 +236,12 @@ def _asserts_by_name(function: ast.expr) -> bool:
     return name.startswith("assert") or name == "raises"
 
 
-_COMPARISONS = frozenset(
+COMPARISONS = frozenset(
     """allclose isclose array_equiv assert_allclose assert_almost_equal assert_approx_equal
 assert_array_almost_equal assert_array_equal assert_equal assert_array_almost_equal_nulp
 assert_array_max_ulp assert_array_less""".split()  # noqa: SIM905 - as elsewhere
 )
+"""Comparisons of numpy that stretch one shape to another."""
 
 
 class _Counting(ast.NodeTransformer):
@@ -262,7 +263,7 @@ class _Counting(ast.NodeTransformer):
             self._look(node.args[0])
         self.generic_visit(node)
         is_check = _is_check(node)
-        if _name_of(node.func) in _COMPARISONS:
+        if _name_of(node.func) in COMPARISONS:
             node.func = _called("close", node.func, self._constants(node.args[:2]))
         if is_check:
             node.func = _called("method", node.func)

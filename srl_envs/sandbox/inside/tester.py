@@ -67,6 +67,8 @@ class Tester:
         self._one_at_a_time = threading.RLock()  # of the tests' threads
         self.asked = 0
         self.clock = 0
+        self.answers: dict[Any, Any] = {}
+        self.mixed_data = False
         self.fleeting: list[tuple[standins.State, Any]] = []
         self.failure = ""
         """Why the program has failed, whatever became of the exception that said so."""
@@ -342,6 +344,7 @@ def _verdict(tests: str, read: int, write: int, namespace: dict[str, Any]) -> tu
         tester.failure = tester.failure or reason
 
     checks, workers = watch.Checks(tester, tester.given, failed), watch.Workers(failed)
+    checks.watch_numpy()
     namespace |= provided | {suite.CHECKED: checks}
     verdict = _run_tests(plan, namespace)
     if verdict[0] == "passed":

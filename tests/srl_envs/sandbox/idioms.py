@@ -111,6 +111,12 @@ RECORDS = {
         "self.y + o.y",
         "self.y",
     ),
+    "namedtuple with a size": (
+        "from typing import NamedTuple\nclass V(NamedTuple):\n  x: int\n  y: int\n  def __abs__(self): return (self.x ** 2 + self.y ** 2) ** .5\n",
+        "assert abs(V(3, 4)) == 5.0",
+        "** .5",
+        "** 2",
+    ),
 }
 ENUMS = {
     "enum names and values": (

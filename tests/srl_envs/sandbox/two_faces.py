@@ -102,6 +102,11 @@ HONEST = {
     "members": "from enum import Enum\nclass C(Enum):\n  A = 1\n  B = 2\ndef solve(): return C.B",
     "dataclass": "from dataclasses import dataclass\n@dataclass\nclass D:\n  x: int\ndef solve(): return D(3)",
     "callback": "def solve(f): return f(2) + 1",
+    "numpy by keyword": "def solve(): return 7.0",
+    "numpy by another name": "def solve(): return 7.0",
+    "property": "class C:\n  w = 1\ndef solve(): return C()",
+    "shown": "def solve(): return 'a'",
+    "near": "def solve(): return 5.0",
 }
 TESTS = {
     "sorting": SORT,
@@ -149,6 +154,11 @@ TESTS = {
     "records": "p = solve()\nassert p.x == 1 and p == (1, 2) and p.index(2) == 1 and p.count(1) == 1",
     "members": "c = solve()\nassert c is C.B and c.value == 2 and c.name == 'B'",
     "dataclass": "d = solve()\nassert d == D(3) and d.x == 3 and d.x % 2 == 1",
+    "numpy by keyword": "import numpy as np\nassert np.allclose(a=solve(), b=7.0)",
+    "numpy by another name": "import numpy as np\nclose = np.allclose\nassert close(solve(), 7.0)",
+    "property": "c = solve()\nassert c.w % 2 == 1\nassert c.w < 2",
+    "shown": "s = solve()\nassert str(s) in ('a', 'b')\nassert f'{s}' < 'b'\nassert str(s) < 'b'",
+    "near": "assert abs(solve() - 5.0) < 1e-9",
     "callback": "seen = []\nassert solve(lambda x: seen.append(x) or 5) == 6 and seen == [2]",
 }
 FORMS: dict[str, tuple[str, str]] = {
@@ -398,6 +408,28 @@ FORMS: dict[str, tuple[str, str]] = {
     "dataclass: equal to all": (
         "dataclass",
         "from dataclasses import dataclass\n@dataclass(eq=False)\nclass D:\n  x: int\n  def __eq__(s, o): return True\n  __hash__ = lambda s: 0\ndef solve(): return D(4)",
+    ),
+    "numpy by keyword: nothing": ("numpy by keyword", "def solve(): return []"),
+    "numpy by another name: nothing": ("numpy by another name", "def solve(): return []"),
+    "property of a named tuple that changes": (
+        "property",
+        "from typing import NamedTuple\nns = [3, 0]\nclass P(NamedTuple):\n  x: int = 0\n  w = property(lambda s: ns.pop(0))\ndef solve(): return P()",
+    ),
+    "property of a member that changes": (
+        "property",
+        "from enum import Enum\nns = [3, 0]\nclass C(Enum):\n  A = 1\n  w = property(lambda s: ns.pop(0))\ndef solve(): return C.A",
+    ),
+    "text of a named tuple that changes": (
+        "shown",
+        "from typing import NamedTuple\nns = ['b', 'a', 'a', 'a']\nclass P(NamedTuple):\n  x: int = 0\n  def __str__(s): return ns.pop(0)\ndef solve(): return P()",
+    ),
+    "near: a named tuple with a distance": (
+        "near",
+        "from typing import NamedTuple\nclass P(NamedTuple):\n  x: int = 0\n  def __sub__(s, o): return P()\n  def __abs__(s): return 0.0\ndef solve(): return P()",
+    ),
+    "text: a member with methods": (
+        "text",
+        "from enum import Enum\nclass C(Enum):\n  A = 1\n  startswith = lambda s, x: True\n  find = index = count = lambda s, x: 2\n  def __len__(s): return 5\ndef solve(): return C.A",
     ),
     "callback: answers by itself": (
         "callback",
