@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
+import queue
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, fields
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import islice
+from multiprocessing.connection import Connection
 from typing import Any
 
 from leaderboards.protocol import BOT
 from leaderboards.record import MatchRecord
+from srl_agents.coordination.wire import from_bytes, to_bytes
+from srl_agents.interrupts import ctrl_c_ignored_by_children
 from srl_agents.records import canonical_json
 from srl_agents.rollouts.seeds import bot_seed
 from srl_envs import make, make_bot
@@ -24,6 +28,8 @@ from srl_envs.registry import Policy
 
 _AHEAD = 32
 """Matches that wait per process."""
+_END_S = 10.0
+"""For a process to end once its pipe is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +61,96 @@ def replay_all(
     if workers == 0:
         yield from ((record, replay_match(record)) for record in records)
         return
-    context = multiprocessing.get_context("spawn")
-    with safe_children(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+    children = _Children(workers)
+    pool = ThreadPoolExecutor(workers)
+    try:
         source = iter(records)
         waiting: list[tuple[MatchRecord, Future[Replay]]] = []
+        while True:
+            free = _AHEAD * workers - len(waiting)
+            waiting += [(r, pool.submit(children.replay, r)) for r in islice(source, free)]
+            if not waiting:
+                return
+            record, future = waiting.pop(0)
+            yield record, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        children.close()
+        pool.shutdown()
+
+
+class _Children:
+    """Processes that replay, each one match at a time; what they answer is read as JSON.
+
+    Args:
+        count: number of processes, and most calls of `replay` at once.
+    """
+
+    def __init__(self, count: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._free: queue.SimpleQueue[tuple[Any, Connection]] = queue.SimpleQueue()
+        self._all: list[tuple[Any, Connection]] = []
+        with safe_children(), ctrl_c_ignored_by_children():
+            for _ in range(count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs,), daemon=True)
+                process.start()
+                theirs.close()
+                self._all.append((process, ours))
+                self._free.put((process, ours))
+
+    def replay(self, record: MatchRecord) -> Replay:
+        """Replay in a free process; waits for one.
+
+        Raises:
+            SandboxError: the process died, or the environment cannot run here.
+        """
+        process, pipe = self._free.get()
         try:
-            while True:
-                free = _AHEAD * workers - len(waiting)
-                waiting += [(r, pool.submit(replay_match, r)) for r in islice(source, free)]
-                if not waiting:
-                    return
-                record, future = waiting.pop(0)
-                yield record, future.result()
-        except BrokenProcessPool as error:
-            raise SandboxError(f"a process that replays matches died: {error}.") from error
+            # a replay reads which seats have tokens, and not the tokens
+            lean = replace(record, tokens=dict.fromkeys(record.tokens, ()), served={})
+            pipe.send_bytes(to_bytes(lean))
+            answer = from_bytes(pipe.recv_bytes())
+        except (EOFError, OSError):
+            process.join(_END_S)
+            raise SandboxError(
+                f"a process that replays matches ended with exit code {process.exitcode}. Run again with "
+                "workers=0 to see why."
+            ) from None
         finally:
-            pool.shutdown(cancel_futures=True)
+            self._free.put((process, pipe))
+        if isinstance(answer, Replay):
+            return answer
+        raise SandboxError(str(answer))
+
+    def close(self) -> None:
+        """End all processes; one that is still replaying is killed."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                _, pipe = self._free.get_nowait()
+                pipe.close()
+        for process, pipe in self._all:
+            if not pipe.closed:
+                process.kill()
+            process.join(_END_S)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+
+def _serve(pipe: Connection) -> None:
+    """Answer each record with its `Replay`, or with the words of a `SandboxError`, until the pipe closes."""
+    while True:
+        try:
+            record = from_bytes(pipe.recv_bytes())
+        except EOFError:
+            return
+        answer: Replay | str
+        try:
+            answer = replay_match(record)
+        except SandboxError as error:
+            answer = str(error)
+        pipe.send_bytes(to_bytes(answer))
 
 
 def replay_match(record: MatchRecord) -> Replay:

@@ -25,7 +25,6 @@ EXCEPTIONS = {
     "srl_envs/vector/channel.py": "a socket pair between a vector and the children that it starts itself",
     "srl_envs/vector/worker.py": "likewise",
     "srl_envs/vector/vector_env.py": "likewise",
-    "leaderboards/replaying.py": "a pool of children that it starts itself",
     "srl_envs/testing/copies.py": "copies an environment in one process, as a promise to users",
     "srl_envs/redteam/claims.py": "likewise",
     "srl_agents/testing/transport_kit.py": "a test kit and the child that it starts itself",

@@ -2,7 +2,7 @@
 
     python -m tests.vllm_fake --port 8000 --noise 0.15
 
-serves ``tiny`` from a process of its own, with faults: noise on its weights, a wait before each answer, no
+serves ``tiny`` from a process of its own, with faults: noise on its weights, silence after its start, no
 token endpoints, pages in place of JSON, an end while a version is loaded.
 """
 
@@ -44,6 +44,8 @@ class VLLMFake(VLLMStub):
     """Stop texts end replies, as the base's tokenizer reads them."""
     tokens: bool = True
     """It has token endpoints."""
+    answers_at: float = 0.0
+    """Monotonic time before which it accepts connections and answers nothing."""
     page: bool = False
     """It answers everything with a page."""
     loads: list[str] = field(default_factory=list)
@@ -56,10 +58,13 @@ class VLLMFake(VLLMStub):
 
     def answer(self, path: str, request: Any) -> tuple[int, Any]:
         """See `VLLMStub`."""
+        time.sleep(max(self.answers_at - time.monotonic(), 0.0))
         if self.page:
             return (200 if path == "/v1/models" else 404), "<html><body>Hello</body></html>"
         if path.startswith("/inference") and not self.tokens:
             return 404, {"detail": "Not Found"}
+        if request == {}:  # of a look at its paths
+            return 422, {"detail": "Field required"}
         if path == _LOAD:
             self.loads.append(request["lora_name"])
             if len(self.loads) == self.dies_at:
@@ -150,16 +155,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--noise", type=float, default=0.0)
-    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--silent-s", type=float, default=0.0)
     parser.add_argument("--dies-at", type=int)
     parser.add_argument("--no-tokens", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--name", default="base")
     options = parser.parse_args()
     base = BaseModel.load(TINY, lora_rank=4)
     fake = VLLMFake(
         base=noisy(base, options.noise) if options.noise else base,
-        delay_s=options.delay, dies_at=options.dies_at, tokens=not options.no_tokens,
-        page=options.page, exits=True,
+        answers_at=time.monotonic() + options.silent_s, dies_at=options.dies_at, tokens=not options.no_tokens,
+        page=options.page, name=options.name, exits=True,
     )  # fmt: skip
     with vllm_stub(fake, options.port):
         print(fake.url, flush=True)

@@ -26,6 +26,8 @@ class VLLMStub:
     faults: list[Any] = field(default_factory=list)
     """Of the next replies: ``abort``, ``cut`` (the connection), a status, or a body of bytes."""
     delay_s: float = 0.0
+    name: str = "base"
+    """What its list of models calls the base."""
     adapters: dict[str, str] = field(default_factory=dict)
     """Name -> digest of its weights, empty if all are 0."""
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -68,6 +70,8 @@ class VLLMStub:
 
     def answer(self, path: str, request: Any) -> tuple[int, Any]:
         """(status, body) for one request."""
+        if request == {}:  # of a look at its paths
+            return 422, {"detail": "Field required"}
         if path == "/inference/v1/generate":
             with self._lock:
                 self.asked.append(request)
@@ -89,7 +93,7 @@ class VLLMStub:
         elif path in ("/sleep", "/wake_up"):
             self.asleep = path == "/sleep"
         elif path == "/v1/models":
-            return 200, {"data": [{"id": name} for name in ("base", *self.adapters)]}
+            return 200, {"data": [{"id": name} for name in (self.name, *self.adapters)]}
         elif path == "/metrics":
             return 200, self.counters
         elif path != "/health":

@@ -2,7 +2,7 @@
 
 A message is a length, a JSON text, and the bytes of its tensors and arrays one after the other. Reading makes
 plain values, tensors, and dataclasses of this project's modules that are imported already; nothing that a
-message names is called or imported.
+message names is called or imported. Processes without tensors need no torch.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 
 from srl_envs.errors import ModelError
 
@@ -22,18 +22,25 @@ _LENGTH_BYTES = 8
 _KIND = "!"
 """Key of a JSON object that stands for something that JSON does not have."""
 _OURS = ("srl_envs", "srl_agents", "leaderboards")
-_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32,
-        torch.int16, torch.int8, torch.uint8, torch.bool,
-    )
-}  # fmt: skip
+_DTYPES = frozenset(
+    {
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    }
+)
+"""Of tensors."""
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
-    "size": torch.Size,
 }
 
 
@@ -73,8 +80,11 @@ def _plain(value: Any, blobs: list[bytes]) -> Any:
         return value
     if isinstance(value, np.generic):
         return _plain(np.asarray(value), blobs) | {"scalar": True}
-    if isinstance(value, torch.Tensor):
-        own = value.detach().cpu().contiguous()
+    torch = sys.modules.get("torch")
+    if torch is not None and type(value) is torch.Size:
+        return {_KIND: "size", "of": list(value)}
+    if torch is not None and isinstance(value, torch.Tensor):
+        own: Any = value.detach().cpu().contiguous()
         kept = own.reshape(-1).view(torch.uint8).numpy().tobytes()
         return _blob("tensor", kept, blobs) | {
             "dtype": str(own.dtype).removeprefix("torch."),
@@ -125,6 +135,8 @@ def _value(plain: Any, blobs: memoryview) -> Any:
         return {_value(k, blobs): _value(v, blobs) for k, v in plain["of"]}
     if kind == "dataclass":
         return _made(plain, blobs)
+    if kind == "size":
+        return _torch().Size(plain["of"])
     if kind in _SEQUENCES:
         return _SEQUENCES[kind]([_value(item, blobs) for item in plain["of"]])
     data = bytearray(blobs[plain["at"] : plain["at"] + plain["size"]])
@@ -133,7 +145,10 @@ def _value(plain: Any, blobs: memoryview) -> Any:
     if kind == "bytes":
         return bytes(data)
     if kind == "tensor":
-        dtype, shape = _DTYPES[plain["dtype"]], plain["shape"]
+        torch, shape = _torch(), plain["shape"]
+        if plain["dtype"] not in _DTYPES:
+            raise ValueError(f"unknown type {plain['dtype']!r}")
+        dtype = getattr(torch, plain["dtype"])
         if not data:
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(data, dtype=torch.uint8).view(dtype).reshape(shape)
@@ -141,6 +156,13 @@ def _value(plain: Any, blobs: memoryview) -> Any:
         raise ValueError(f"unknown kind {kind!r}")
     array = np.frombuffer(data, dtype=np.dtype(plain["dtype"])).reshape(plain["shape"])
     return array[()] if plain.get("scalar") else array
+
+
+def _torch() -> ModuleType:
+    """Torch, where a message has tensors."""
+    import torch  # noqa: PLC0415 - seconds, which processes that replay matches do not have
+
+    return torch
 
 
 def _made(plain: Any, blobs: memoryview) -> Any:

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from srl_agents.engines.protocol import SamplingSettings
+from srl_agents.engines.vllm_answers import BASE, require_base
 from srl_agents.engines.vllm_link import AdaptersLostError, VLLMLink
-from srl_agents.engines.vllm_server import BASE
 from srl_agents.engines.waiting import EVERY_S, Say, Waiting
 from srl_agents.models.probe import Probe, distance
 from srl_envs.errors import DeadlineError, ModelError
@@ -26,7 +26,6 @@ _CLEARLY = 4.0
 """Times the base's own distance by which two versions must differ to be told apart."""
 _LEAST = 2e-4
 """Nats per token that count as such a distance where the base agrees to fewer."""
-_AS_SERVED = "`srl serve MODEL` starts one that SRL can use"
 
 
 class Handshake:
@@ -71,11 +70,7 @@ class Handshake:
         """
         place = self._link.place
         names = await self.served()
-        if BASE not in names:
-            raise ModelError(
-                f"{place} serves {', '.join(sorted(names)) or 'no model'}, and the model without adapter has "
-                f"to be called {BASE!r} (--served-model-name {BASE}); {_AS_SERVED}."
-            )
+        require_base(place, names)
         wait = self._wait("its first token")
         async with wait.said():
             await self._ask(BASE, self._probe.tokens[:1], 1, wait.limit_s)
@@ -96,21 +91,29 @@ class Handshake:
     async def served(self) -> set[str]:
         """Names of its models, once it answers.
 
+        Where nothing accepts connections the wait is short before the first match; a server that accepts
+        them and is silent may be loading its model.
+
         Raises:
             DeadlineError: it does not, in time.
             ModelError: it answers with something else, or cannot be started again.
         """
         wait = self._wait("its answer")
-        if not self._met:
-            wait.limit_s = min(wait.limit_s, _ABSENT_S)
+        absent_s = wait.limit_s if self._met else min(wait.limit_s, _ABSENT_S)
         async with wait.said():
             while True:
-                found = await self._link.revived()
+                try:
+                    found = await self._link.revived(max(wait.left_s, _LOOK_S))
+                except TimeoutError:
+                    raise DeadlineError(
+                        f"{self._link.place} accepts connections and listed no models within "
+                        f"{wait.limit_s:g} s. See what it does in its log, or raise engine.start_timeout_s."
+                    ) from None
                 if found is not None:
                     return found
-                if wait.left_s <= 0:
+                if wait.passed_s >= absent_s:
                     raise DeadlineError(
-                        f"{self._link.place} does not answer: tried for {wait.limit_s:g} s. Start the "
+                        f"{self._link.place} does not answer: tried for {absent_s:g} s. Start the "
                         "server, or correct engine.url."
                     )
                 await asyncio.sleep(_LOOK_S)

@@ -92,6 +92,14 @@ class EngineSettings(ABC):
             ConfigError: says which setting it is.
         """
 
+    def look(self) -> None:  # noqa: B027 - most engines have no server
+        """Refuse servers that cannot be used, by what they answer within seconds; imports nothing heavy.
+
+        Raises:
+            ConfigError: names each of them.
+            ModelError: names the only one.
+        """
+
     def require_versions(self, least: int) -> None:  # noqa: B027 - most engines take any number
         """Refuse a run that will need more versions at once than the engine takes; called with the recipe.
 

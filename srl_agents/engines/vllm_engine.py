@@ -33,9 +33,9 @@ from srl_agents.engines.protocol import (
     SamplingSettings,
 )
 from srl_agents.engines.thinking import Piece, thinking_of, written_in_pieces
+from srl_agents.engines.vllm_answers import BASE
 from srl_agents.engines.vllm_link import AdaptersLostError, VLLMLink
 from srl_agents.engines.vllm_metrics import Counters, read_counters, speed_between
-from srl_agents.engines.vllm_server import BASE
 from srl_agents.engines.waiting import EVERY_S, Say, SilenceWatch, Waiting, to_stderr
 from srl_agents.models.chat import ChatTokenizer
 from srl_agents.models.probe import Probe
@@ -386,8 +386,8 @@ class VLLMEngine:
         async with wait.said():
             while True:
                 self._require_open()
-                with suppress(AdaptersLostError):
-                    served = await self._link.revived()
+                with suppress(AdaptersLostError, TimeoutError):
+                    served = await self._link.revived(max(wait.left_s, _RETRY_S))
                     if served is not None:
                         await self._load_lost(served)
                         return

@@ -13,28 +13,25 @@ import httpx2
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.server_metrics import event_lines
 from srl_agents.engines.thinking import Piece
+from srl_agents.engines.vllm_answers import (
+    GENERATE,
+    LOAD,
+    MODELS,
+    names_a_model,
+    names_of,
+    quoted,
+    require_path,
+)
 from srl_agents.engines.vllm_link import ROUNDING, AdaptersLostError
 from srl_agents.engines.vllm_server import VLLMServer
 from srl_envs.errors import DeadlineError, ModelError
 
-_GENERATE, _LOAD, _UNLOAD = (
-    "/inference/v1/generate",
-    "/v1/load_lora_adapter",
-    "/v1/unload_lora_adapter",
-)
-_QUOTED = 300
-"""Characters of a server's own words in our messages."""
-_MODELS = "/v1/models"
-_LISTING_S = 10.0
-"""For the list of models, which costs a server nothing."""
+_UNLOAD = "/v1/unload_lora_adapter"
+_CONNECT_S = 5.0
 _CONTROL_S = 60.0
 """For loading or unloading an adapter, and for sleeping."""
 _METRICS_S = 5.0
 """For its counters, which nobody has to have."""
-_RUNTIME_LORA = (
-    ". It loads no adapters: start it by `srl serve MODEL`, or vLLM with --enable-lora and "
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
-)
 _MOST_CONNECTIONS = 4096
 """The engine's own limit is below it."""
 
@@ -109,7 +106,7 @@ class HTTPLink:
             named = None
         if named != name:
             raise ModelError(
-                f"{self.place} gives no log-probabilities of a prompt under {name}: {_quoted(found)}. "
+                f"{self.place} gives no log-probabilities of a prompt under {name}: {quoted(found)}. "
                 "Use vLLM 0.32 or newer."
             )
         return told
@@ -117,25 +114,21 @@ class HTTPLink:
     async def _generate(self, body: Mapping[str, Any], timeout_s: float) -> httpx2.Response:
         """The answer to a request for tokens; see `VLLMLink.sample` for what it raises."""
         try:
-            found = await self._http().post(_GENERATE, json=body, timeout=timeout_s)
+            found = await self._http().post(GENERATE, json=body, timeout=timeout_s)
         except httpx2.TimeoutException:
             raise TimeoutError from None
         except httpx2.TransportError as error:
             raise AdaptersLostError(f"{self.place} does not answer: {_cause(error)}.") from None
         status = found.status_code
-        if status == httpx2.codes.NOT_FOUND and _names_a_model(found):
+        if status == httpx2.codes.NOT_FOUND and names_a_model(found):
             # another process started it again, without our adapters
-            raise AdaptersLostError(f"{self.place} answered 404: {_quoted(found)}")
-        if status in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED):
-            raise ModelError(
-                f"{self.place} has no {_GENERATE} ({status}: {_quoted(found)}), so it takes no tokens. Start "
-                "it by `srl serve MODEL`, or vLLM with --enable-scale-out."
-            )
+            raise AdaptersLostError(f"{self.place} answered 404: {quoted(found)}")
+        require_path(self.place, GENERATE, found)
         if status >= httpx2.codes.INTERNAL_SERVER_ERROR and self._server is not None:
             # its engine died, and it ends soon
-            raise AdaptersLostError(f"{self.place} answered {status}: {_quoted(found)}")
+            raise AdaptersLostError(f"{self.place} answered {status}: {quoted(found)}")
         if status != httpx2.codes.OK:
-            raise ModelError(f"{self.place} answered {status}: {_quoted(found)}")
+            raise ModelError(f"{self.place} answered {status}: {quoted(found)}")
         return found
 
     def _read(
@@ -172,8 +165,7 @@ class HTTPLink:
             sound = False
         if not sound:
             raise ModelError(
-                f"{self.place} answered with something else than a reply of {name}: "
-                f"{_quoted(found)}"
+                f"{self.place} answered with something else than a reply of {name}: {quoted(found)}"
             )
         return Piece(
             token_ids=tuple(tokens),
@@ -182,25 +174,25 @@ class HTTPLink:
             cached_tokens=int(details.get("cached_tokens") or 0),
         )
 
-    async def revived(self) -> set[str] | None:
+    async def revived(self, timeout_s: float) -> set[str] | None:
         """See `VLLMLink`."""
         if self._server is not None:
             await asyncio.to_thread(self._server.revive)
         try:
-            listed = await self._http().get(_MODELS, timeout=_LISTING_S)
+            listed = await self._http().get(
+                MODELS, timeout=httpx2.Timeout(timeout_s, connect=_CONNECT_S)
+            )
+        except httpx2.ConnectTimeout:
+            return None
+        except httpx2.TimeoutException:
+            raise TimeoutError from None
         except httpx2.TransportError:
-            return None  # of another process; whoever asks has a deadline
-        try:
-            return {str(model["id"]) for model in listed.json()["data"]}
-        except (ValueError, KeyError, TypeError):
-            raise ModelError(
-                f"{self.place}{_MODELS} answered {listed.status_code} with {_quoted(listed)}: a list of "
-                "models was expected, so this is no vLLM server. Give the address that `srl serve` prints."
-            ) from None
+            return None  # of another process; the caller has a deadline
+        return names_of(self.place, listed)
 
     async def load(self, name: str, folder: Path) -> None:
         """See `VLLMLink`."""
-        await self._call(_LOAD, {"lora_name": name, "lora_path": str(folder)})
+        await self._call(LOAD, {"lora_name": name, "lora_path": str(folder)})
 
     async def unload(self, name: str) -> None:
         """See `VLLMLink`; a server that does not answer has forgotten it."""
@@ -252,10 +244,9 @@ class HTTPLink:
         except httpx2.TransportError as error:
             raise AdaptersLostError(f"{self.place} does not answer: {_cause(error)}.") from None
         if found.status_code != httpx2.codes.OK:
-            advice = _RUNTIME_LORA if path == _LOAD and found.status_code == 404 else ""
-            raise ModelError(
-                f"{self.place}{path} answered {found.status_code}: {_quoted(found)}{advice}"
-            )
+            if path == LOAD and not names_a_model(found):
+                require_path(self.place, LOAD, found)
+            raise ModelError(f"{self.place}{path} answered {found.status_code}: {quoted(found)}")
 
     def _http(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -264,21 +255,5 @@ class HTTPLink:
         return self._client
 
 
-def _quoted(found: httpx2.Response) -> str:
-    """A server's own words on one line; of a page its kind."""
-    text = found.text.strip()
-    if text[:1] == "<":
-        return "an HTML page"
-    return repr(" ".join(text.split())[:_QUOTED]) if text else "nothing"
-
-
 def _cause(error: httpx2.TransportError) -> str:
     return str(error) or type(error).__name__
-
-
-def _names_a_model(found: httpx2.Response) -> bool:
-    """Whether a 404 is vLLM's own word on a model, and not a path that is missing."""
-    try:
-        return bool(found.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return False

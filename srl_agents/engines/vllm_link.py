@@ -69,11 +69,15 @@ class VLLMLink(Protocol):
             TimeoutError: it gives no answer in time.
         """
 
-    async def revived(self) -> set[str] | None:
-        """Bring it back if it has died; names that it serves, None where it does not answer yet.
+    async def revived(self, timeout_s: float) -> set[str] | None:
+        """Bring it back if it has died; names that it serves, None where nothing accepts connections yet.
+
+        Args:
+            timeout_s: how long the caller waits for the names.
 
         Raises:
-            ModelError: it cannot be brought back.
+            ModelError: it cannot be brought back, or answers with something else.
+            TimeoutError: it accepts connections and gives no names in time.
         """
 
     async def load(self, name: str, folder: Path) -> None:

@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 from srl_agents.engines.memory_share import share_of
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.thinking import Piece
+from srl_agents.engines.vllm_answers import BASE
 from srl_agents.engines.vllm_link import ROUNDING
-from srl_agents.engines.vllm_server import BASE, VLLMServerSettings, cpu_arguments, served_rank
+from srl_agents.engines.vllm_server import VLLMServerSettings, cpu_arguments, served_rank
 from srl_envs.errors import ConfigError, ModelError
 
 Result = TypeVar("Result")
@@ -101,7 +102,7 @@ class VLLMProcess:
     async def part(self) -> None:
         """See `VLLMLink`; vLLM has a loop of its own."""
 
-    async def revived(self) -> set[str] | None:
+    async def revived(self, timeout_s: float) -> set[str] | None:
         """See `VLLMLink`; it is never lost but with this process."""
         return {BASE, *self._adapters}
 

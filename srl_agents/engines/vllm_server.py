@@ -22,6 +22,7 @@ import httpx2
 from srl_agents.engines.kv_events import KVEvents
 from srl_agents.engines.memory_share import ALONE, require_share, share_of
 from srl_agents.engines.server_log import cause_of
+from srl_agents.engines.vllm_answers import BASE
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
 from srl_agents.engines.waiting import Waiting
 from srl_agents.own_folders import new_folder, remove_left
@@ -30,8 +31,6 @@ from srl_envs.errors import ConfigError, DeadlineError, ModelError
 
 PYTHON = "SRL_VLLM_PYTHON"
 """Environment variable with the interpreter of the environment that vLLM is installed in."""
-BASE = "base"
-"""What the served model without an adapter is called in requests."""
 _PROBE_S = 60.0
 """For the interpreter to look what is installed."""
 _CPU_TOKENS = 8192

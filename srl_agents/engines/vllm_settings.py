@@ -8,6 +8,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,7 @@ from srl_agents.engines.memory_share import BESIDE_TRAINER, require_share
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.records import TensorHeader
-from srl_envs.errors import ConfigError, DeadlineError, ModelError
+from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
 
 if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, GenerationRequest
@@ -108,6 +109,13 @@ class VLLMSettings(EngineSettings):
     def addresses(self) -> tuple[str, ...]:
         """See `EngineSettings`."""
         return (self.url, *self.urls) if self.url else ()
+
+    def look(self) -> None:
+        """See `EngineSettings`."""
+        if self.addresses:
+            from srl_agents.engines.vllm_answers import look_at_server  # noqa: PLC0415 - an extra
+
+            gather(*(partial(look_at_server, url) for url in self.addresses))
 
     def require_versions(self, least: int) -> None:
         """See `EngineSettings`."""

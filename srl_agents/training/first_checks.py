@@ -12,15 +12,20 @@ from srl_envs.errors import gather
 
 
 def look_at(recipe: LeagueRecipe, folder: Path) -> None:
-    """Refuse adapters that are missing or do not fit, and servers that do not listen, all at once.
+    """Refuse adapters that are missing or do not fit, and servers that do not listen or cannot be used, all
+    at once.
 
     Args:
         recipe: of the run.
         folder: of the run; adapters that it holds a copy of are not looked at again.
 
     Raises:
-        SRLError: see `check_init_adapters` and `first_look`.
+        SRLError: see `check_init_adapters`, `first_look` and `EngineSettings.look`.
     """
     guests = [(name, game.env_id) for name in recipe.guests for game in recipe.games]
     servers = [url for base in recipe.bases for url in base.engine.addresses]
-    gather(partial(check_init_adapters, recipe, folder), partial(first_look, guests, servers))
+    gather(
+        partial(check_init_adapters, recipe, folder),
+        partial(first_look, guests, servers),
+        *(base.engine.look for base in recipe.bases),
+    )

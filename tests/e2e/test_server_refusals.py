@@ -8,12 +8,13 @@ prints the table of docs/guides/serve.md.
 from __future__ import annotations
 
 import os
-import re
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,8 @@ def fake_server(*faults: str) -> Iterator[str]:
             server.kill()
 
 
-def train(url: str, folder: Path, *settings: str) -> list[tuple[float, str]]:
-    """(seconds since the start, line) of all that the command prints."""
+def train(url: str, folder: Path, *settings: str) -> tuple[list[tuple[float, str]], int]:
+    """(seconds since the start, line) of all that the command prints, and its exit status."""
     path = folder / "recipe.yaml"
     path.write_text(RECIPE)
     command = [
@@ -68,32 +69,65 @@ def train(url: str, folder: Path, *settings: str) -> list[tuple[float, str]]:
         assert process.stdout is not None
         for line in process.stdout:
             said.append((time.monotonic() - begun, line.rstrip()))
-    return said
+        status = process.wait()
+    return said, status
 
 
-@pytest.mark.parametrize(
-    ("name", "faults", "settings", "words"),
-    [
-        ("other weights (15 % noise)", ["--noise", "0.15"], [], "serves another model"),
-        ("no token endpoints", ["--no-tokens"], [], "takes no tokens"),
-        ("an HTML page", ["--page"], [], "an HTML page"),
-        ("60 s before each answer", ["--delay", "60"], ["start_timeout_s: 100"], "waiting for"),
-        (
-            "ends in a version change",
-            ["--dies-at", "3"],
-            ["start_timeout_s: 70"],
-            "did not come back",
-        ),
-    ],
-)
-def test_a_run_says_what_is_wrong_with_its_server(
-    name: str, faults: list[str], settings: list[str], words: str, tmp_path: Path
-) -> None:
-    with fake_server(*faults) as url:
-        said = train(url, tmp_path, *settings)
-    about = [(at, line) for at, line in said if url in line]
+@dataclass(frozen=True)
+class Case:
+    """One faulty server, and what has to be said of it."""
+
+    faults: tuple[str, ...]
+    words: str
+    loads: bool = True
+    """Whether the refusal needs the trained base, so that it comes after its loading."""
+    settings: tuple[str, ...] = ()
+    trains: bool = False
+    """Whether the run goes on to its end."""
+
+
+CASES = {
+    "an HTML page": Case(("--page",), "an HTML page: a list of models was expected", loads=False),
+    "a model of another name": Case(("--name", "other"), "serves other, and", loads=False),
+    "no token endpoints": Case(("--no-tokens",), "so it takes no tokens", loads=False),
+    "other weights (15 % noise)": Case(("--noise", "0.15"), "serves another model"),
+    "answers after 60 s": Case(
+        ("--silent-s", "60"),
+        "its answer: 30 s since",
+        settings=("start_timeout_s: 200",),
+        trains=True,
+    ),
+    "ends in a version change": Case(
+        ("--dies-at", "3"), "did not come back within 40 s", settings=("start_timeout_s: 40",)
+    ),
+}
+
+
+def report(name: str, url: str, said: list[tuple[float, str]]) -> list[str]:
+    """Print what was said of a server, with its times."""
     print(f"\n{name}:")
-    for at, line in about:
-        print(f"  {at:5.0f} s  {line}")
-    assert any(words in line for _, line in about)
-    assert not any(re.match("Traceback", line) for _, line in said)
+    for at, line in said:
+        if url in line:
+            print(f"  {at:5.1f} s  {line}")
+    assert not any(line.startswith("Traceback") for _, line in said)
+    return [line for _, line in said if url in line]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_says_what_is_wrong_with_its_server(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    with fake_server(*case.faults) as url:
+        said, status = train(url, tmp_path, *case.settings)
+    lines = report(name, url, said)
+    assert any(case.words in line for line in lines)
+    assert any("loading tiny" in line for _, line in said) == case.loads
+    assert (status == 0) == case.trains
+
+
+def test_an_address_without_a_server_is_refused_at_once(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    said, status = train(url, tmp_path)
+    assert any("no server answers" in line for line in report("no server", url, said))
+    assert not any("loading tiny" in line for _, line in said)
+    assert status == 2

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from leaderboards.record import MatchRecord
-from leaderboards.replaying import replay_match
+from leaderboards.replaying import _Children, replay_all, replay_match
 from srl_agents.agents.players import ScriptedPolicy
 from srl_agents.records import Episode, MatchSpec
 from srl_agents.rollouts import Rollouts
 from srl_envs.episode import Transcript
+from srl_envs.errors import SandboxError
 
 WRAPPERS = [
     {"kind": "HistoryWindow", "turns": 1, "reply_chars": 300},
@@ -45,3 +48,36 @@ def test_a_wrapped_match_replays_and_its_wrappers_are_part_of_the_claim() -> Non
     assert replay_match(replace(record, spec=bare)).fault
     other = {"rows": 5, "wrappers": [{**WRAPPERS[0], "turns": 2}, WRAPPERS[1]]}
     assert "options" in replay_match(replace(record, spec=replace(spec, options=other))).fault
+
+
+def nim(seed: int) -> MatchRecord:
+    spec = MatchSpec(
+        env_id="nim-v0", options={}, seed=seed, split="eval", seats=("bot:random", "bot:strong")
+    )
+    return replace(recorded(spec), tokens={0: ()})
+
+
+def test_processes_replay_as_this_process_does_and_in_order() -> None:
+    sound = [nim(seed) for seed in range(4)]
+    other = replace(sound[0], transcript=sound[1].transcript)
+    records = [*sound, other]
+    here = list(replay_all(records, workers=0))
+    assert list(replay_all(records, workers=2)) == here
+    assert [bool(replay.fault) for _, replay in here] == [False] * 4 + [True]
+    assert all(replay.observations[0] for _, replay in here[:4])
+
+
+def test_a_reader_that_leaves_early_ends_the_processes() -> None:
+    replays = replay_all([nim(seed) for seed in range(6)], workers=1)
+    assert next(replays)[1].fault == ""
+    replays.close()
+
+
+def test_a_process_that_dies_is_no_verdict_on_a_match() -> None:
+    children = _Children(1)
+    try:
+        children._all[0][0].kill()
+        with pytest.raises(SandboxError, match="ended with exit code -9"):
+            children.replay(nim(0))
+    finally:
+        children.close()

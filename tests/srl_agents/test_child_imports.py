@@ -17,12 +17,14 @@ from leaderboards.replaying import replay_all
 from srl_agents.engines import vllm_server
 from srl_agents.exports.inspect_run import interpreter
 from srl_agents.models import smollm2
+from srl_agents.records import MatchSpec
 from srl_agents.training.population_workers import WorkerPool
 from srl_agents.training.supervised import Supervised
 from srl_envs.child_imports import safe_children, same_imports
 from srl_envs.errors import ConfigError, ModelError
 from srl_envs.sandbox import CodeExecutor
 from srl_envs.testing.determinism import check_subprocess
+from tests.leaderboards.test_replaying import recorded
 
 NAMES = ("random", "csv", "tempfile", "pickle", "inspect_ai", "ray", "vllm")
 TRAP = "import os\nopen(os.path.join({folder!r}, 'IMPORTED'), 'a').write({name!r} + '\\n')\n"
@@ -66,8 +68,9 @@ def watched_child(folder: Path) -> None:
 
 
 def match_replay(_: Path) -> None:
-    with pytest.raises(AttributeError):  # in the process that replays
-        list(replay_all([None], workers=1))  # type: ignore[list-item]
+    spec = MatchSpec(env_id="nim-v0", options={}, seed=1, split="eval", seats=("bot:random",) * 2)
+    ((_, replay),) = replay_all([recorded(spec)], workers=1)
+    assert replay.fault == ""
 
 
 def population_worker(_: Path) -> None:

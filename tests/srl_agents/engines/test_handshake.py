@@ -187,14 +187,60 @@ def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path)
         engine(url, base, tmp_path, [])
 
 
+def test_a_server_that_accepts_connections_and_is_silent_is_waited_for(
+    base: BaseModel, opened: ExitStack, tmp_path: Path
+) -> None:
+    fake = served(VLLMFake(answers_at=time.monotonic() + 6.0), opened)
+    play(engine(fake.url, base, tmp_path, []), published(base, "alice", tmp_path))
+    fake.answers_at = time.monotonic() + 3.0
+    with pytest.raises(ConfigError, match=r"accepts connections and listed no models within 1 s"):
+        engine(fake.url, base, tmp_path, [], start_timeout_s=1.0)
+
+
+class Fixed(VLLMFake):
+    """Loads no adapters."""
+
+    def answer(self, path: str, request: Any) -> tuple[int, Any]:
+        missing = path == "/v1/load_lora_adapter"
+        return (404, {"detail": "Not Found"}) if missing else super().answer(path, request)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "words"),
+    [
+        (VLLMFake, {"page": True}, "an HTML page: a list of models was expected"),
+        (
+            VLLMFake,
+            {"name": "other"},
+            "serves other, and the model without adapter has to be called",
+        ),
+        (VLLMFake, {"tokens": False}, "so it takes no tokens"),
+        (Fixed, {}, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"),
+    ],
+)
+def test_what_a_server_answers_refuses_it_before_the_base_is_loaded(
+    kind: type[VLLMFake], fault: dict[str, Any], words: str, base: BaseModel, opened: ExitStack
+) -> None:
+    url = served(kind(base=base, **fault), opened).url
+    settings = ENGINE.convert({"kind": "vllm", "url": url, "urls": [url]}, "engine")
+    with pytest.raises(ModelError) as refusal:
+        settings.look()
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_look_refuses_no_server_that_is_sound_or_slow(base: BaseModel, opened: ExitStack) -> None:
+    fake = served(VLLMFake(base=base), opened)
+    settings = ENGINE.convert({"kind": "vllm", "url": fake.url}, "engine")
+    settings.look()
+    assert not fake.loads
+    fake.answers_at = time.monotonic() + 3.0
+    settings.look()
+
+
 def test_a_server_that_takes_no_adapters_says_how_to_start_it(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:
-    class Fixed(VLLMFake):
-        def answer(self, path: str, request: Any) -> tuple[int, Any]:
-            missing = path == "/v1/load_lora_adapter"
-            return (404, {"detail": "Not Found"}) if missing else super().answer(path, request)
-
     fake = served(Fixed(), opened)
     with pytest.raises(ConfigError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"):
         engine(fake.url, base, tmp_path, [])
