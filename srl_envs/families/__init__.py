@@ -16,7 +16,7 @@ register(
     id="connect_four-v0",
     entry_point=f"{_BOARD}.connect_four:ConnectFour",
     mode="competitive",
-    summary="Drop pieces into columns; the first line of four wins.",
+    summary="Drop pieces into columns; the first line that is long enough wins.",
     bots={
         "random": f"{_BOARD}.connect_four_bots:random_bot",
         "middle": f"{_BOARD}.connect_four_bots:middle_bot",
@@ -148,7 +148,7 @@ register(
     id="nim-v0",
     entry_point=f"{_BOARD}.nim:Nim",
     mode="competitive",
-    summary="Take objects from heaps; who takes the last one wins.",
+    summary="Take objects from heaps; who takes the last one wins, or loses in misere play.",
     held_out=True,
     bots={
         "random": f"{_BOARD}.nim_bots:random_bot",

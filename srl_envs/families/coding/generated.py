@@ -38,7 +38,7 @@ class GeneratedTask(Task):
     def __init__(self, family: str, parameters: str) -> None:
         self.family = FAMILIES[family]
         self.parameters: Parameters = json.loads(parameters)
-        self.title = self.family.title
+        self.title = self.family.title(self.parameters)
         self.statement = self.family.statement(self.parameters)
 
     def answer(self, text: str) -> Any:

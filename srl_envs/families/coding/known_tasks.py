@@ -51,23 +51,28 @@ def known_task(text: str) -> KnownTask | None:
 @cache
 def all_tasks() -> dict[str, KnownTask]:
     """Statement -> task, for every variant of every family."""
-    return {
-        statement: task
-        for title in {family.title for family in FAMILIES.values()}
-        for statement, task in _by_statement(title).items()
-    }
+    return {task.family.statement(task.parameters): task for task in _every_task()}
 
 
 @cache
 def _by_statement(title: str) -> dict[str, KnownTask]:
-    """Statement -> task, for the family with this title."""
+    """Statement -> task, for the variants with this title."""
     return {
-        family.statement(parameters): KnownTask(family, parameters)
+        task.family.statement(task.parameters): task
+        for task in _every_task()
+        if task.family.title(task.parameters) == title
+    }
+
+
+@cache
+def _every_task() -> tuple[KnownTask, ...]:
+    """Every variant of every family, one of each statement or more."""
+    return tuple(
+        KnownTask(family, parameters)
         for family in FAMILIES.values()
-        if family.title == title
         for difficulty in DIFFICULTIES
         for parameters in family.variants(difficulty)
-    }
+    )
 
 
 def guess(rng: np.random.Generator) -> str:

@@ -130,10 +130,32 @@ def inputs_of(name: str, parameters: Any, small: int = 24, large: int = 3) -> li
     return drawn + list(family.edge_inputs(parameters))
 
 
+def titled(name: str) -> list[tuple[str, str]]:
+    """(title, statement) of every variant of a family."""
+    family = FAMILIES[name]
+    return [
+        (family.title(parameters), family.statement(parameters))
+        for difficulty in DIFFICULTIES
+        for parameters in family.variants(difficulty)
+    ]
+
+
 def test_there_are_twelve_families_with_their_own_titles() -> None:
     assert len(FAMILIES) == 12
-    assert len({family.title for family in FAMILIES.values()}) == 12
     assert all(name == family.name for name, family in FAMILIES.items())
+    titles = [{title for title, _ in titled(name)} for name in NAMES]
+    assert len(set.union(*titles)) == sum(map(len, titles))
+
+
+def test_titles_of_runs_say_what_the_reference_computes() -> None:
+    """Of two numbers both are kept in one order: 2 of them, their sum 9, or 3 ways."""
+    family, goals = FAMILIES["increasing_run"], {2: "Longest", 9: "Greatest", 3: "Number"}
+    for difficulty in DIFFICULTIES:
+        for parameters in family.variants(difficulty):
+            rising, falling = (family.reference(parameters, x) for x in ([4, 5], [5, 4]))
+            words = family.title(parameters).split()
+            assert words[0] == goals[max(rising, falling)]
+            assert ("rising" in words, "falling" in words) == (rising > falling, falling > rising)
 
 
 @pytest.mark.parametrize("name", NAMES)

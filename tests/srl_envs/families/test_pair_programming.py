@@ -159,7 +159,7 @@ def test_the_driver_sees_no_example_and_nothing_of_the_task(seed: int) -> None:
     positions.append(say(game, state, "hi", ZERO, "again"))
     for position in positions:
         seen = game.observe(position, DRIVER)
-        assert task.family.title not in seen
+        assert task.family.title(task.parameters) not in seen
         for line in task.family.statement(task.parameters).splitlines():
             assert line not in seen
         assert not [

@@ -167,7 +167,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="base_conversion",
-    title="Number bases",
+    title=lambda p: "Number bases",
     variants=_variants,
     statement=_statement,
     reference=_reference,

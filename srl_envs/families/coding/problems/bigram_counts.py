@@ -189,7 +189,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="bigram_counts",
-    title="Pair counts",
+    title=lambda p: "Pair counts",
     variants=_variants,
     statement=_statement,
     reference=_reference,

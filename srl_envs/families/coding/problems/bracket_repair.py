@@ -249,7 +249,7 @@ def _alternative(p: Parameters) -> str:
 
 FAMILY = ProblemFamily(
     name="bracket_repair",
-    title="Bracket repair",
+    title=lambda p: "Bracket repair",
     variants=_variants,
     statement=_statement,
     reference=_reference,

@@ -366,7 +366,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="calendar_arithmetic",
-    title="Calendar",
+    title=lambda p: "Calendar",
     variants=_variants,
     statement=_statement,
     reference=_reference,

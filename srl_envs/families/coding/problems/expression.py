@@ -268,7 +268,7 @@ def _order_matters(p: Parameters) -> bool:
 
 FAMILY = ProblemFamily(
     name="expression",
-    title="Expressions",
+    title=lambda p: "Expressions",
     variants=_variants,
     statement=_statement,
     reference=_reference,

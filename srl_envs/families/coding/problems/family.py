@@ -38,7 +38,8 @@ class ProblemFamily:
     """One kind of problem. Every function is pure; the random ones draw only from ``rng``."""
 
     name: str
-    title: str
+    title: Callable[[Parameters], str]
+    """What is asked, in few words; no other family has the same."""
     variants: Callable[[int], Sequence[Parameters]]
     """Difficulty (1 to 5) -> every variant of it; their statements differ."""
     statement: Callable[[Parameters], str]

@@ -246,7 +246,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="grid_paths",
-    title="Grid paths",
+    title=lambda p: "Grid paths",
     variants=_variants,
     statement=_statement,
     reference=_reference,

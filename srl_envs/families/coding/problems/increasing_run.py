@@ -1,4 +1,4 @@
-"""Longest rising subsequence, with variants of what may follow what."""
+"""Longest rising or falling subsequence, with variants of what may follow what."""
 
 from __future__ import annotations
 
@@ -48,6 +48,16 @@ def _variants(difficulty: int) -> list[Parameters]:
         for gap in (2, 3, 4, 6)
         for goal in ("sum", "ways")
     ]
+
+
+def _title(p: Parameters) -> str:
+    way = "rising" if p["relation"][0] == "<" else "falling"
+    titles = {
+        "length": f"Longest {way} choice",
+        "sum": f"Greatest {way} sum",
+        "ways": f"Number of {way} choices",
+    }
+    return titles[p["goal"]]
 
 
 def _statement(p: Parameters) -> str:
@@ -158,7 +168,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="increasing_run",
-    title="Longest rising choice",
+    title=_title,
     variants=_variants,
     statement=_statement,
     reference=_reference,

@@ -169,7 +169,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="interval_merge",
-    title="Merge intervals",
+    title=lambda p: "Merge intervals",
     variants=_variants,
     statement=_statement,
     reference=_reference,

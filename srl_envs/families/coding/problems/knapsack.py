@@ -189,7 +189,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="knapsack",
-    title="Small knapsack",
+    title=lambda p: "Small knapsack",
     variants=_variants,
     statement=_statement,
     reference=_reference,

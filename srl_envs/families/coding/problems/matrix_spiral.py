@@ -161,7 +161,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="matrix_spiral",
-    title="Matrix spiral",
+    title=lambda p: "Matrix spiral",
     variants=_variants,
     statement=_statement,
     reference=_reference,

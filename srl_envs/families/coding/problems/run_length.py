@@ -145,7 +145,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="run_length",
-    title="Run lengths",
+    title=lambda p: "Run lengths",
     variants=_variants,
     statement=_statement,
     reference=_reference,

@@ -239,7 +239,7 @@ def _fields(p: Parameters) -> dict[str, Any]:
 
 FAMILY = ProblemFamily(
     name="topological_order",
-    title="Order of tasks",
+    title=lambda p: "Order of tasks",
     variants=_variants,
     statement=_statement,
     reference=_reference,
