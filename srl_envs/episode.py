@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_envs.errors import PolicyError, SRLError, TranscriptError, file_fault
 from srl_envs.making import make
-from srl_envs.registry import Policy
+from srl_envs.registry import Policy, names_code
 from srl_envs.seating import require_seated, seat_policies
 from srl_envs.wrapper_kinds import code_named_by
 
@@ -189,15 +189,15 @@ def remake(transcript: Transcript) -> GameEnv:
     """The environment of a transcript, wrappers included.
 
     Raises:
-        TranscriptError: a wrapper is code that the transcript only names. A file may have been written
-            by anybody, so nothing that it names is imported.
+        TranscriptError: the environment or a wrapper is code that the transcript only names. A file may
+            come from anywhere, so nothing that it names is imported.
         ConfigError: the options make no environment here.
     """
-    code = code_named_by(transcript.options)
+    code = (*filter(names_code, [transcript.env_id]), *code_named_by(transcript.options))
     if code:
         raise TranscriptError(
-            f"recorded through {', '.join(code)}, which a record may name but not run: put the same "
-            "around the environment and call replay(transcript, env)."
+            f"recorded through {', '.join(code)}, which a record may name but not run: make the "
+            "same environment and call replay(transcript, env)."
         )
     return make(transcript.env_id, **transcript.options)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.registry import EnvSpec, Policy, load_entry_point, spec
+from srl_envs.registry import EnvSpec, Policy, adopt, load_entry_point, spec
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
     from srl_envs.aec import GameAEC
@@ -20,7 +20,8 @@ def make(env_id: str, *, wrappers: Sequence[Mapping[str, Any]] = (), **options: 
     """Make an environment as a PettingZoo ParallelEnv.
 
     Args:
-        env_id: a registered id such as ``code_duel-v0``.
+        env_id: a registered id such as ``code_duel-v0``, or ``package.module:Class`` of a
+            `srl_envs.core.Game`, which is imported.
         wrappers: to put around it, from the inside out: ``{"kind": "TurnLimit", "steps": 30}``; see
             `srl_envs.wrappers`.
         **options: ``split`` ("train" or "eval"), ``invalid`` ("retry", "forfeit" or
@@ -34,7 +35,7 @@ def make(env_id: str, *, wrappers: Sequence[Mapping[str, Any]] = (), **options: 
         UnknownEnvironmentError: no such id.
         ConfigError: an option is unknown or impossible, or a wrapper is unknown or does not fit.
     """
-    bare = _make_bare(spec(env_id), options)
+    bare = _make_bare(spec(adopt(env_id)), options)
     if not wrappers:
         return bare
     from srl_envs.wrappers.applying import wrapped  # noqa: PLC0415 - keeps `import srl_envs` light
@@ -96,7 +97,7 @@ def make_bot(env_id: str, name: str, seed: int = 0) -> Bot:
     """
     from srl_envs.bots import bot_of  # noqa: PLC0415 - keeps `import srl_envs` light
 
-    return bot_of(spec(env_id), name, seed)
+    return bot_of(spec(adopt(env_id)), name, seed)
 
 
 def _make_bare(found: EnvSpec, options: Mapping[str, Any]) -> GameEnv:

@@ -1,12 +1,18 @@
-"""Register environments by name; listing loads none of them. `srl_envs.making` makes them."""
+"""Register environments by name; listing loads none of them. `srl_envs.making` makes them.
+
+A `srl_envs.core.Game` that is not registered is named by its entry point, ``package.module:Class``. Only
+`adopt` imports it, so looking up an id runs no code.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import pkgutil
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +30,7 @@ BOT_TIERS = ("random", "middle", "strong", "held_out")
 Policy = Callable[[str], str]
 
 _ID = re.compile(r"(?P<name>(?:[a-z0-9_.]+/)?[a-z0-9]+(?:_[a-z0-9]+)*)-v(?P<version>\d+)")
+_ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _SPECS: dict[str, EnvSpec] = {}
 _plugins_loaded = False
 
@@ -33,7 +40,8 @@ class EnvSpec:
     """What is known of an environment before it is made."""
 
     id: str
-    """``snake_case-vN``; third-party packages may put ``package/`` in front."""
+    """``snake_case-vN``; third-party packages may put ``package/`` in front. The entry point where none is
+    registered (`adopt`)."""
     entry_point: str
     """``package.module:Name`` of a `Game` subclass, or of a callable returning a ParallelEnv."""
     mode: Mode
@@ -57,12 +65,12 @@ class EnvSpec:
     @property
     def name(self) -> str:
         """The id without its version."""
-        return self.id.rpartition("-v")[0]
+        return self.id.rpartition("-v")[0] or self.id
 
     @property
     def version(self) -> int:
-        """The number after ``-v``."""
-        return int(self.id.rpartition("-v")[2])
+        """The number after ``-v``; 0 where the id is an entry point."""
+        return 0 if names_code(self.id) else int(self.id.rpartition("-v")[2])
 
 
 def register(
@@ -86,7 +94,7 @@ def register(
         ConfigError: the id is malformed or already taken, the mode or the number of seats is
             impossible, or an entry point is not ``package.module:Name``.
     """
-    if not _ID.fullmatch(id):
+    if not _ID.fullmatch(id) and not (id == entry_point and names_code(id)):
         raise ConfigError(
             f"environment id {id!r}: write snake_case with a version, like 'code_duel-v0'."
         )
@@ -100,7 +108,7 @@ def register(
     if isinstance(seats, bool) or not isinstance(seats, int) or seats < 1:
         raise ConfigError(f"{id}: seats={seats!r}; give the number of seats, 1 or more.")
     for target in (entry_point, *(bots or {}).values(), *((numeric,) if numeric else ())):
-        if not re.fullmatch(r"[\w.]+:[\w.]+", target):
+        if not names_code(target):
             raise ConfigError(
                 f"{id}: entry point {target!r} is not of the form 'package.module:Name'."
             )
@@ -113,7 +121,33 @@ def register(
             f"{id} is already registered for {_SPECS[id].entry_point}; a change of rules needs a new version."
         )
     _SPECS[id] = spec
-    gymnasium_ids.add(id)
+    if not names_code(id):
+        gymnasium_ids.add(id)
+
+
+def names_code(text: str) -> bool:
+    """Whether a text has the form ``package.module:Name``."""
+    return _ENTRY_POINT.fullmatch(text) is not None
+
+
+def adopt(env_id: str) -> str:
+    """Import the game of an id that is an entry point, so that `spec` finds it under that id.
+
+    It has the bots and options that it is registered with, if it is. Else the options are the arguments
+    of the class, and it has no bots. The module's code runs, so the id must not come from a stranger.
+
+    Args:
+        env_id: ``package.module:Class``; every other id is left as it is.
+
+    Returns:
+        The same id.
+
+    Raises:
+        ConfigError: it cannot be imported, or is not a `srl_envs.core.Game`.
+    """
+    if names_code(env_id) and env_id not in _SPECS:
+        register(**asdict(_spec_of_class(env_id)))
+    return env_id
 
 
 def spec(env_id: str) -> EnvSpec:
@@ -155,12 +189,70 @@ def no_bot(found: EnvSpec, name: str) -> str:
 
 
 def load_entry_point(target: str) -> Any:
-    """Import ``package.module:Name``."""
+    """Import ``package.module:Name``.
+
+    Raises:
+        ModuleNotFoundError, AttributeError: there is no such module or name; gives the nearest. Beside them
+            what the module itself raises.
+    """
     module, _, name = target.partition(":")
-    value: Any = importlib.import_module(module)
+    try:
+        value: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not f"{module}.".startswith(f"{missing}."):  # the module is there, and lacks another
+            raise
+        message = f"no module {missing!r}{_nearest_module(missing)}"
+        raise ModuleNotFoundError(message, name=missing) from None
     for part in name.split("."):
+        if not hasattr(value, part):
+            hint = _in_brackets(nearest(part, dir(value)))
+            raise AttributeError(f"{module} has no {part!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def _nearest_module(missing: str) -> str:
+    parent, _, last = missing.rpartition(".")
+    folders = getattr(importlib.import_module(parent), "__path__", []) if parent else None
+    return _in_brackets(nearest(last, (found.name for found in pkgutil.iter_modules(folders))))
+
+
+def _in_brackets(hint: str) -> str:
+    return f" ({hint.strip()})" if hint else ""
+
+
+def _spec_of_class(target: str) -> EnvSpec:
+    """See `adopt`."""
+    from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
+
+    try:
+        game = load_entry_point(target)
+    except Exception as error:  # foreign code: its fault is told with its place
+        raise ConfigError(
+            f"environment {target!r}: it cannot be imported, {type(error).__name__}: {error}. Install the "
+            "package that holds it, or set PYTHONPATH to its folder."
+        ) from error
+    if not (isinstance(game, type) and issubclass(game, Game)):
+        raise ConfigError(
+            f"environment {target!r}: it is not a subclass of srl_envs.core.Game. Give one, or register it "
+            "under an id with srl_envs.register."
+        )
+    registered = [found for found in _SPECS.values() if found.entry_point == target]
+    if registered:
+        return replace(max(registered, key=lambda found: found.version), id=target)
+    return EnvSpec(
+        id=target,
+        entry_point=target,
+        mode=game.mode,
+        seats=game.seats,
+        summary=(inspect.getdoc(game) or "").partition("\n")[0],
+        options={
+            name: f"argument of {game.__name__} ({parameter.default!r})"
+            for name, parameter in inspect.signature(game).parameters.items()
+            if parameter.default is not parameter.empty
+        },
+    )
 
 
 def _load_plugins() -> None:

@@ -14,7 +14,7 @@ import srl_envs
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.core import seat_name
-from srl_envs.registry import EnvSpec
+from srl_envs.registry import EnvSpec, adopt
 
 DESCRIPTION = """List every environment that is installed, or explain one of them.
 
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         else:
             _list(specs)
         return 0
-    spec = srl_envs.spec(options.env)
+    spec = srl_envs.spec(adopt(options.env))
     seat, observation, reply = sample_turn(spec)
     if options.json:
         sample = {"seat": seat, "observation": observation, "reply": reply}

@@ -179,7 +179,7 @@ def planned(options: EvalOptions) -> Plan:
     from srl_envs import spec
     from srl_envs.errors import UnknownEnvironmentError
     from srl_envs.questions import COLLECTIONS, find_file, read_questions
-    from srl_envs.registry import no_bot
+    from srl_envs.registry import adopt, no_bot
 
     trained = set[str]() if options.run is None else _trained_on(options.run)
     plan: list[dict[str, Any]] = []
@@ -201,7 +201,7 @@ def planned(options: EvalOptions) -> Plan:
             )
             continue
         try:
-            known = spec(name)
+            known = spec(adopt(name))
         except UnknownEnvironmentError as error:
             raise ConfigError(f"{error} Collections: {', '.join(COLLECTIONS)}.") from None
         if options.opponents and options.opponents not in known.bots:
@@ -301,7 +301,9 @@ def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPol
     from srl_agents.engines.protocol import SamplingSettings
 
     # agents' names are read for an environment, whose bots they could be
-    env_id = next((t.strip() for t in options.tasks.split(",") if "-v" in t), "math_duel-v0")
+    env_id = next(
+        (t.strip() for t in options.tasks.split(",") if "-v" in t or ":" in t), "math_duel-v0"
+    )
     sampling = SamplingSettings(
         max_new_tokens=options.max_new_tokens, temperature=options.temperature
     )

@@ -24,7 +24,7 @@ from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript
 from srl_envs.errors import ConfigError, nearest
 from srl_envs.grammar import body_of
-from srl_envs.registry import EnvSpec
+from srl_envs.registry import EnvSpec, adopt
 
 DESCRIPTION = """Play episodes of one environment and watch them live.
 
@@ -112,7 +112,7 @@ def play(options: PlayOptions, view: TranscriptView) -> None:
         SRLError: the user has something to fix.
     """
     options.check()
-    spec = srl_envs.spec(options.env)
+    spec = srl_envs.spec(adopt(options.env))
     env: Any = srl_envs.make(spec.id, **options_of(options.option))
     with ExitStack() as closing:
         closing.callback(env.close)
@@ -147,7 +147,7 @@ def recorded_game(
     options = PlayOptions(env=env_id, policies=agents, seed=seed, max_new_tokens=max_new_tokens)
     options.check()
     view = TranscriptView(live=False)
-    spec = srl_envs.spec(env_id)
+    spec = srl_envs.spec(adopt(env_id))
     with ExitStack() as closing:
         env: Any = srl_envs.make(spec.id)
         closing.callback(env.close)

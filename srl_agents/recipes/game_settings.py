@@ -21,7 +21,7 @@ from srl_agents.rewards.settings import RewardSettings
 from srl_envs import spec
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, SRLError
-from srl_envs.registry import no_bot
+from srl_envs.registry import adopt, no_bot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +143,7 @@ def resolved(entry: GameSettings, shared: Shared) -> Game:
         ConfigError: an option, a wrapper, a bot, a team or a reward does not fit the game.
         UnknownEnvironmentError: no such game.
     """
-    known = spec(entry.env)
+    known = spec(adopt(entry.env))
     around = _around(entry.env, entry.env_options, entry.wrappers)
     seats = around.seats
     mode: Mode = known.mode if seats > 1 else "cooperative"  # a task: nobody is paid otherwise

@@ -20,7 +20,7 @@ from srl_envs.errors import (
     SRLError,
     VectorError,
 )
-from srl_envs.registry import spec
+from srl_envs.registry import adopt, spec
 from srl_envs.vector.batch import TERMINATED, TRUNCATED, VOID, EnvBatch, Infos, Report
 from srl_envs.vector.worker import factory
 from srl_envs.vector.worker_process import WorkerProcess
@@ -132,7 +132,7 @@ class VectorEnv:
                 f"make_vec: workers={workers!r}; give 0 (this process plays) to n={n}."
             )
         processors = _processors(workers) if pin_workers else []
-        self.spec = spec(env_id)
+        self.spec = spec(adopt(env_id))
         self.n = n
         self.workers: list[WorkerProcess] = []
         self._batch: EnvBatch | None = None

@@ -1,5 +1,7 @@
+import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,13 @@ import pytest
 
 import srl_envs
 from srl_envs import making, registry
-from srl_envs.errors import ConfigError, SRLError, UnknownEnvironmentError, UnknownPolicyError
+from srl_envs.errors import (
+    ConfigError,
+    SRLError,
+    TranscriptError,
+    UnknownEnvironmentError,
+    UnknownPolicyError,
+)
 
 GAME = "srl_envs.families.board.connect_four:ConnectFour"
 
@@ -163,3 +171,93 @@ def test_bots_of_one_seed_are_the_same_and_of_two_are_not() -> None:
         return [bot(seen) for _ in range(20)]
 
     assert moves(1) == moves(1) != moves(2)
+
+
+# --- games that are not registered --------------------------------------------------------------
+
+OUTSIDE = """
+from srl_envs.families.board.connect_four import ConnectFour
+
+class Small(ConnectFour):
+    '''Drop pieces on a small board.'''
+    mode = "mixed"
+    def __init__(self, *, rows=4):
+        super().__init__(rows=rows, cols=4, k=3)
+
+SIZE = 4
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module on the path that registers nothing."""
+    (tmp_path / "outside_board.py").write_text(OUTSIDE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "outside_board"
+    sys.modules.pop("outside_board", None)
+
+
+def test_a_class_is_an_environment_by_its_entry_point(outside: str) -> None:
+    env_id = f"{outside}:Small"
+    env = srl_envs.make(env_id, rows=5)
+    found = srl_envs.spec(env_id)
+    assert (found.id, found.name, found.version) == (env_id, env_id, 0)
+    assert (found.mode, found.seats, found.bots) == ("mixed", 2, {})
+    assert found.summary == "Drop pieces on a small board."
+    assert [*found.options] == ["rows"]
+    wordless = dict.fromkeys((0, 1), lambda _: "no move")
+    assert srl_envs.play(env, wordless, seed=1).env_id == env_id
+    with pytest.raises(ConfigError, match="Did you mean 'rows'"):
+        srl_envs.make(env_id, row=5)
+
+
+def test_a_registered_class_keeps_its_bots_and_options_under_its_entry_point() -> None:
+    srl_envs.make(GAME, rows=5).close()
+    ours, named = srl_envs.spec("connect_four-v0"), srl_envs.spec(GAME)
+    assert (named.bots, named.options, named.numeric) == (ours.bots, ours.options, ours.numeric)
+    assert srl_envs.make_bot(GAME, "random") is not None
+
+
+def test_looking_up_an_entry_point_runs_no_code(outside: str) -> None:
+    with pytest.raises(UnknownEnvironmentError):
+        srl_envs.spec(f"{outside}:Small")
+    assert outside not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("outside_board:Smal", "Did you mean 'Small'"),
+        ("outside_bord:Small", "Did you mean 'outside_board'"),
+        ("srl_envs.familes.board.nim:Nim", "Did you mean 'families'"),
+        ("srl_envs.families.board.nym:Nim", "Did you mean 'nim'"),
+        ("srl_envs.families.board.nim.deep:Nim", "no module 'srl_envs.families.board.nim.deep'"),
+        ("outside_board:SIZE", "not a subclass of srl_envs.core.Game"),
+        ("outside_board:Small.nothing", "has no 'nothing'"),
+    ],
+)
+def test_a_wrong_entry_point_leads_to_the_right_one(outside: str, target: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(target)) as caught:
+        srl_envs.make(target)
+    assert hint in str(caught.value)
+
+
+def test_what_a_module_lacks_is_named_as_it_is(outside: str, tmp_path: Path) -> None:
+    (tmp_path / "lacking.py").write_text("import a_package_that_is_not_there")
+    with pytest.raises(ConfigError, match="No module named 'a_package_that_is_not_there'"):
+        srl_envs.make("lacking:Small")
+
+
+def test_a_record_of_an_entry_point_imports_nothing(outside: str) -> None:
+    own = srl_envs.make("connect_four-v0")
+    bots = {seat: srl_envs.make_bot("connect_four-v0", "random", seat) for seat in (0, 1)}
+    transcript = replace(srl_envs.play(own, bots, seed=1), env_id=f"{outside}:Small")
+    with pytest.raises(TranscriptError, match="may name but not run"):
+        srl_envs.replay(transcript)
+    assert outside not in sys.modules
+
+
+def test_vectors_with_workers_play_an_entry_point(outside: str) -> None:
+    with srl_envs.make_vec(f"{outside}:Small", 2, workers=1) as vec:
+        seen = vec.reset(seed=1)
+    assert seen is not None

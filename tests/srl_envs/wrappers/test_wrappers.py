@@ -115,7 +115,7 @@ def test_a_transcript_replays_with_the_same_wrappers_and_no_others(stack: str) -
     if stack in BY_NAME:
         assert srl_envs.replay(transcript) == transcript
     else:
-        with pytest.raises(TranscriptError, match=r"recorded through .*put the same around"):
+        with pytest.raises(TranscriptError, match=r"recorded through .*make the same environment"):
             srl_envs.replay(transcript)
     with pytest.raises(TranscriptError, match=r"options|recording"):
         srl_envs.replay(transcript, srl_envs.make("connect_four-v0"))
