@@ -6,9 +6,9 @@ A run of math duel trains two coordinated learners that remember what they can: 
 weights, a shared adapter, 8-bit moments, snapshots as opponents. It is killed (SIGKILL) over and over,
 each time at a random number of stored matches and a random while later, or as soon as a checkpoint or
 snapshot is being written, so that every part of an update is hit, and continued by the same call. In
-the end the matches, the metrics of every update, the requests, the transcripts, all snapshots, the last
-checkpoint's tensors and its state must be those of a run that was left alone, bit for bit. Runs are forked
-from a process that has imported torch, so that a start takes a second.
+the end the matches, the metrics of every update, the requests, the transcripts, the phases in the memory
+trace, all snapshots, the last checkpoint's tensors and its state must be those of a run that was left
+alone, bit for bit. Runs are forked from a process that has imported torch, so that a start takes a second.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.league.store import LeagueStore
+from srl_agents.memory.phase_manager import TRACE
 from srl_agents.metrics.names import WALL_CLOCK
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.records import digest
@@ -130,6 +131,7 @@ def left_behind(run: Path) -> dict[str, str]:
         "metrics": digest(metrics),
         "requests": digest([{**json.loads(line), "timestamp": 0} for line in requests]),
         "transcripts": _sha256(run / "transcripts.jsonl"),
+        "memory": digest([[line["update"], line["phase"]] for line in read_lines(run / TRACE)]),
         "tensors": digest([[str(p.relative_to(run)), _sha256(p)] for p in tensors]),
         "state": digest(state),
     }

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srl_envs.errors import ConfigError
+from srl_agents.added_lines import add_lines
+from srl_envs.errors import ConfigError, file_fault
 
 TOKENS_PER_BLOCK = 512
 """Tokens of a block in Mooncake's traces; recorded traces name their own (`Trace.tokens_per_block`)."""
@@ -106,10 +107,9 @@ def append_requests(path: Path, requests: Iterable[Request]) -> None:
     """
     text = "".join(f"{_line(request)}\n" for request in requests)
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        add_lines(path, text)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error}).") from error
+        raise ConfigError(f"{file_fault(error, path)}.") from error
 
 
 def _line(request: Request) -> str:

@@ -14,6 +14,7 @@ import re
 import shutil
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def save(
     keep: int = 3,
     score: float | None = None,
     keep_best: int = 0,
+    whole: Callable[[], object] = lambda: None,
 ) -> Path:
     """Write checkpoint `step`, then remove all but the newest `keep` and the best `keep_best`.
 
@@ -66,6 +68,7 @@ def save(
         keep: 1 or more.
         score: how good what it holds is, if that was measured; more is better.
         keep_best: how many of the highest scores stay besides; of equal ones the newest.
+        whole: called when all is written, just before the checkpoint can be found.
 
     Returns:
         The checkpoint's folder.
@@ -83,7 +86,9 @@ def save(
             raise ConfigError(f"tensor group {name!r}: use letters, digits and _@.- only.")
     with _SAVING:
         folder.mkdir(parents=True, exist_ok=True)
-        final = _written(folder, step, tensors, state, score)
+        work = _written(folder, step, tensors, state, score)
+        whole()
+        final = _named(folder, step, work)
         stay = {*_numbered(folder)[-keep:], *_by_score(folder)[:keep_best]}
         for old in set(_numbered(folder)) - stay:
             old.rename(folder / f"{_TEMPORARY}old-{old.name}")
@@ -98,10 +103,9 @@ def _written(
     state: dict[str, Any],
     score: float | None,
 ) -> Path:
-    """Write one checkpoint; it gets its name last."""
+    """Write one checkpoint, which has no name yet; returns where it is."""
     _remove_temporary(folder)
-    final = folder / _folder_name(step)
-    work = folder / f"{_TEMPORARY}{final.name}"
+    work = folder / f"{_TEMPORARY}{_folder_name(step)}"
     work.mkdir()
     for name, group in tensors.items():
         save_tensors({key: t.contiguous() for key, t in group.items()}, _group_file(work, name))
@@ -119,6 +123,12 @@ def _written(
     (work / _MANIFEST).write_text(json.dumps(manifest | {"seal": seal_of(manifest)}, indent=1))
     _flush(work / _MANIFEST)
     _flush(work)
+    return work
+
+
+def _named(folder: Path, step: int, work: Path) -> Path:
+    """Give a written checkpoint its name."""
+    final = folder / _folder_name(step)
     if final.exists():  # a damaged one that was skipped on resume
         final.rename(folder / f"{_TEMPORARY}old-{final.name}")
     work.rename(final)

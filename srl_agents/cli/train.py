@@ -117,15 +117,13 @@ def train(options: TrainOptions) -> int:
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_go_on(str(stop), folder, options)) from stop
     except FaultError as error:
-        print(f"srl train: {error}", file=sys.stderr)
+        print(f"srl train: {_how_to_go_on(str(error), folder, options)}", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # the reader of the output left
         raise
     except (OSError, SafetensorError) as error:
         fault = file_fault(error, folder) if isinstance(error, OSError) else f"{folder}: {error}"
-        raise StoreError(
-            f"{fault}. Mend that and give the same command: a run continues from its last checkpoint."
-        ) from None
+        raise StoreError(_how_to_go_on(f"{fault}. Mend that.", folder, options)) from None
     if first:
         from srl_agents.training.adapter_export import FOLDERS
 
@@ -143,7 +141,7 @@ def train(options: TrainOptions) -> int:
 
 
 def _how_to_go_on(stopped: str, folder: Path, options: TrainOptions) -> str:
-    """What Ctrl-C or SIGTERM left, with the command that goes on from there.
+    """What an end before the end left, with the command that goes on from there.
 
     Args:
         stopped: what was being done and what was kept; empty before the first attempt began.

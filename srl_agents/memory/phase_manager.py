@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from srl_agents.added_lines import add_lines
 from srl_envs.errors import MemoryLimitError
 
 TRACE = "memory.jsonl"
@@ -49,6 +50,19 @@ class PhaseMemory:
     """Less than before, by what roles gave back on entering; negative where more came."""
     roles: tuple[str, ...]
     """Roles that were meant to be there."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Open:
+    """A phase that is open."""
+
+    name: str
+    entered: int
+    freed: int
+    highest: int
+    """Most bytes so far."""
+    traced: bool
+    """Whether it still gets a line."""
 
 
 class Gauge(Protocol):
@@ -105,16 +119,20 @@ class PhaseManager:
         self._roles, self._needs, self._gauge = roles, needs, gauge
         self._budget, self._trace = budget, trace
         self._present = frozenset(roles)
-        self._highest: list[int] = []
-        """Most bytes so far, of each phase that is open."""
+        self._open: list[_Open] = []
+        """Outermost first."""
         self.update = 0
         """Number of the update that is made."""
         self.peaks: dict[str, int] = {}
         """Phase -> most bytes in the last update that had it."""
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str, *, traced: bool = True) -> Iterator[None]:
         """Inside, the roles of a phase are there; phases may lie in phases, which end with the inner.
+
+        Args:
+            name: of the phase.
+            traced: whether it gets a line in the trace.
 
         Raises:
             MemoryLimitError: the phase took more than the budget.
@@ -124,25 +142,17 @@ class PhaseManager:
         self._move(name)
         self._gauge.restart()
         entered = self._gauge.now()
-        self._highest.append(entered)
+        own = _Open(
+            name=name, entered=entered, freed=before - entered, highest=entered, traced=traced
+        )
+        self._open.append(own)
         try:
             yield
         finally:
             self._look()
-            peak = self._highest.pop()
-        told = PhaseMemory(
-            update=self.update,
-            phase=name,
-            entered=entered,
-            peak=peak,
-            left=self._gauge.now(),
-            freed=before - entered,
-            roles=tuple(sorted(self._present)),
-        )
+            self._open.pop()
+        told = self._write(own)
         self.peaks[name] = told.peak
-        if self._trace is not None:
-            with self._trace.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(told)) + "\n")
         if self._budget is not None and told.peak > self._budget:
             raise MemoryLimitError(
                 f"phase {name!r} of update {self.update} took {told.peak / _GIB:.2f} GiB, more than "
@@ -151,10 +161,33 @@ class PhaseManager:
                 "rollout.batch_rows or rollout.max_new_tokens, or raise the budget."
             )
 
+    def write_down(self) -> None:
+        """Write the line of the innermost open phase now, because the run may go on from what follows."""
+        if self._open:
+            self._look()
+            self._write(self._open[-1])
+
+    def _write(self, phase: _Open) -> PhaseMemory:
+        """Measure a phase as far as it is, and give it its line if it still gets one."""
+        told = PhaseMemory(
+            update=self.update,
+            phase=phase.name,
+            entered=phase.entered,
+            peak=phase.highest,
+            left=self._gauge.now(),
+            freed=phase.freed,
+            roles=tuple(sorted(self._present)),
+        )
+        if self._trace is not None and phase.traced:
+            add_lines(self._trace, json.dumps(asdict(told)) + "\n")
+            phase.traced = False
+        return told
+
     def _look(self) -> None:
         """Let the peak so far count for all open phases, and begin a new one."""
         peak = self._gauge.peak()
-        self._highest = [max(highest, peak) for highest in self._highest]
+        for phase in self._open:
+            phase.highest = max(phase.highest, peak)
         self._gauge.restart()
 
     def _move(self, phase: str) -> None:

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
+from srl_agents.added_lines import add_lines
 from srl_agents.metrics.names import Record
 from srl_agents.records import plain_json
 
@@ -40,8 +41,7 @@ class JSONLines:
 
     def write(self, record: Record) -> None:
         """Append the record."""
-        with self._path.open("a") as file:
-            file.write(plain_json(record.as_json()) + "\n")
+        add_lines(self._path, plain_json(record.as_json()) + "\n")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from srl_agents.added_lines import add_lines
 from srl_agents.records import Episode, MatchResult, MatchSpec
 from srl_agents.rollouts.record_lines import read_record
 from srl_envs.episode import Transcript
@@ -39,8 +40,7 @@ class TranscriptLog:
             line = json.dumps(
                 {"match_id": episode.spec.match_id, "match": match, **transcript.data()}
             )
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            add_lines(self._path, line + "\n")
 
 
 def read_transcripts(path: Path, wanted: Collection[str] | None = None) -> dict[str, Transcript]:

@@ -101,6 +101,5 @@ class Matches:
         if len(void) > most_void * len(episodes):
             raise SandboxError(
                 f"{len(void)} of {len(episodes)} episodes could not be finished, the first with: "
-                f"{void[0].fault}. Fix the cause and give the same command: the run continues from its "
-                "checkpoint."
+                f"{void[0].fault}."
             )

@@ -234,7 +234,8 @@ def checkpoint(parts: Parts, update: Update) -> None:
     """Write what the run can go on from, where it is time."""
     last = update.number == parts.recipe.updates
     if last or update.number % parts.recipe.checkpoint_every == 0:
-        state.gather(parts, update.number, update.score).write(parts.recipe, parts.folder)
+        gathered = state.gather(parts, update.number, update.score)
+        gathered.write(parts.recipe, parts.folder, whole=parts.memory.write_down)
         if parts.ahead is not None:
             parts.ahead.acknowledge(update.number)
 

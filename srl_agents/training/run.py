@@ -214,7 +214,7 @@ class LeagueTraining:
             return held
         if self._stepping:
             return None
-        with self.parts.memory.phase("hold"):
+        with self.parts.memory.phase("hold", traced=False):  # the run that nothing ended has none
             return replace(held, tensors=state.gather(self.parts, held.done, held.score).tensors)
 
     def keep_last(self, *, before: int) -> str:

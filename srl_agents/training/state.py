@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,16 @@ class Gathered:
             }
         return replace(self, tensors=own, state=copy.deepcopy(self.state))
 
-    def write(self, recipe: LeagueRecipe, folder: Path) -> Path:
-        """Make it a checkpoint of the run in a folder; returns the checkpoint's."""
+    def write(
+        self, recipe: LeagueRecipe, folder: Path, whole: Callable[[], object] = lambda: None
+    ) -> Path:
+        """Make it a checkpoint of the run in a folder; returns the checkpoint's.
+
+        Args:
+            recipe: of the run.
+            folder: of the run.
+            whole: called when all is written, just before the checkpoint can be found.
+        """
         return checkpoints.save(
             folder / CHECKPOINTS,
             self.done,
@@ -68,6 +77,7 @@ class Gathered:
             keep=recipe.keep_checkpoints,
             score=self.score,
             keep_best=recipe.keep_best_checkpoints,
+            whole=whole,
         )
 
 

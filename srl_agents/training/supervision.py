@@ -165,8 +165,7 @@ def _stop(training: LeagueTraining, finding: Finding) -> str:
     except OSError:  # a full disk is told below, and cannot be written down
         pass
     return (
-        f"stopped in update {training.done + 1} by {in_words(finding)} {kept} Nothing was exported; "
-        "the same command continues."
+        f"stopped in update {training.done + 1} by {in_words(finding)} {kept} Nothing was exported."
     )
 
 

@@ -117,7 +117,6 @@ def contents(run: Path) -> dict[str, Any]:
         "memory": [
             (line["update"], line["phase"])
             for line in map(json.loads, (run / TRACE).read_text().splitlines())
-            if line["phase"] not in ("checkpoint", "hold")  # emergency ones are beside the schedule
         ],
         "metrics": metrics_of(run),
         "weights": [path.read_bytes() for path in adapters],

@@ -122,6 +122,31 @@ def work(arguments):
     assert ran(work) == (0, "equal\n")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_program_that_calls_a_command_keeps_its_handlers_after_a_signal(
+    number: int, code: int
+) -> None:
+    caller = f"""
+def own(*_):
+    raise KeyboardInterrupt("mine.")
+
+for number in interrupts.SIGNALS:
+    signal.signal(number, own)
+
+def work(arguments):
+    with interrupts.finished_first(lambda: None):
+        send({int(number)})
+
+assert cli.main(["probe"]) == {code}
+assert [signal.getsignal(number) for number in interrupts.SIGNALS] == [own, own]
+"""
+    then = """
+def work(arguments):
+    print("again")
+"""
+    assert ran(caller + then) == (0, "again\nsrl probe: mine.\n")
+
+
 def test_children_ignore_ctrl_c() -> None:
     work = """
 def work(arguments):

@@ -77,6 +77,21 @@ def test_no_phase_has_more_than_its_roles_where_there_is_a_budget(tmp_path: Path
     assert [line["freed"] for line in told] == [80, -30, 40, -10]
 
 
+def test_a_phase_that_is_written_down_early_has_one_line(tmp_path: Path) -> None:
+    trace = tmp_path / "memory.jsonl"
+    _, manager = managed(None, trace)
+
+    with manager.phase("play"):
+        manager.write_down()
+        assert [json.loads(line)["phase"] for line in trace.read_text().splitlines()] == ["play"]
+    with manager.phase("learn"), manager.phase("judge", traced=False):
+        manager.write_down()  # of the innermost phase, which gets no line
+    manager.write_down()
+
+    told = [json.loads(line)["phase"] for line in trace.read_text().splitlines()]
+    assert told == ["play", "learn"]
+
+
 def test_without_a_budget_nothing_is_refused_and_all_is_measured() -> None:
     machine, manager = managed(None)
 
