@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from srl_agents.engines.memory_share import BESIDE_TRAINER, share_of
 from srl_agents.engines.settings import TransformersSettings
@@ -27,8 +29,12 @@ from srl_agents.records import canonical_json
 from srl_agents.trainers.dpo_settings import DPOSettings
 from srl_agents.trainers.grpo_settings import GRPOSettings
 from srl_agents.trainers.ppo_settings import PPOSettings
-from srl_envs import make, play, spec
+from srl_envs import action, make, play, spec
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.registry import Policy
+
+if TYPE_CHECKING:
+    from srl_envs.parallel import GameEnv
 
 _EPISODES = 2
 """Played by a bot to see how long prompts and matches are."""
@@ -233,15 +239,14 @@ def _together(games: Sequence[Traffic], weights: Sequence[float]) -> Traffic:
 
 
 def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Traffic:
-    """What a bot reads in a few episodes; the most turns of a seat make the rows."""
+    """What a bot reads in a few episodes; most turns of a seat make the rows. Without bots: random play."""
     tokens_of, told = _counter(base)
     known = spec(game.env_id)
-    bot = next((name for name in ("middle", *known.bots) if name in known.bots), None)
-    if bot is None:
-        raise ConfigError(f"{game.env_id} has no bot that shows how long its prompts are.")
+    bot = next((name for name in ("middle", *known.bots) if name in known.bots), "")
     texts, turns = _read_by(bot, game.env_id, canonical_json(game.options), game.seats)
     prompts = [tokens_of(text) for text in texts]
     reply = recipe.rollout.max_new_tokens
+    player = f"bot:{bot}" if bot else "random legal play"
     return Traffic(
         rows=matches * max(1, round(turns)),
         prompt_tokens=max(prompts),
@@ -249,7 +254,7 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
         mean_prompt_tokens=sum(prompts) / len(prompts),
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
-        source=f"{_EPISODES} episodes of bot:{bot}, {told}; every reply at its limit",
+        source=f"{_EPISODES} episodes of {player}, {told}; every reply at its limit",
     )
 
 
@@ -260,7 +265,7 @@ def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str
     Played once in a process, as games may start sandboxes.
 
     Args:
-        bot: of the environment.
+        bot: of the environment; empty for random legal moves.
         env_id: of the environment.
         options: of the environment, as JSON.
         seats: how many there are.
@@ -278,9 +283,17 @@ def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str
                     texts.append(text)
                     asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
 
-            play(env, dict.fromkeys(range(seats), bot), seed=number, on_step=note)
+            players: dict[int, str | Policy] = {
+                seat: bot or _random_legal(env.unwrapped, seat, number) for seat in range(seats)
+            }
+            play(env, players, seed=number, on_step=note)
             turns.append(max(asked.values(), default=1))
     return tuple(texts), sum(turns) / len(turns)
+
+
+def _random_legal(env: GameEnv, seat: int, seed: int) -> Policy:
+    rng = np.random.default_rng([seed, seat])
+    return lambda _text: action(env.sample_legal(seat, rng))
 
 
 def _counter(base: Base) -> tuple[Count, str]:

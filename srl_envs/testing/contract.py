@@ -26,11 +26,14 @@ from srl_envs.testing.episodes import (
 def check_contract(env_id: str, *, episodes: int = 4) -> None:
     """Spaces, infos, flags and bounds hold at every step, in every mode of invalid replies.
 
+    Seats and mode of the game are those that it is registered with.
+
     Raises:
         ConformanceError: the first thing that does not hold.
     """
     for mode in INVALID_MODES:
         with game_env(env_id, invalid=mode) as env, game_env(env_id, invalid=mode) as other:
+            _require_registered(env)
             statistics = env.statistic_names
             for seed in range(episodes):
                 where = f"{env_id}: seed {seed}, invalid={mode!r}"
@@ -41,6 +44,18 @@ def check_contract(env_id: str, *, episodes: int = 4) -> None:
                     _require_step(f"{where}, step {number}", env, results[0], results[-1], live)
                     _require_flags(f"{where}, step {number}", results, live, statistics)
                 _require_others_ignored(where, other, seed, recording)
+
+
+def _require_registered(env: GameEnv) -> None:
+    """The game and its registration agree with the default options."""
+    registered, game = env.env_spec, env.game
+    for name in ("seats", "mode"):
+        given, own = getattr(registered, name), getattr(game, name)
+        require(
+            given == own,
+            f"{registered.id}: registered with {name}={given!r}, and {type(game).__name__} has {own!r} with "
+            f"its default options; write {name}={own!r} in register, or change the class.",
+        )
 
 
 def _require_step(

@@ -2,7 +2,9 @@
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import broken_games
 import pytest
@@ -217,3 +219,11 @@ def foreign() -> object:
             return *told, {agent: {} for agent in agents}
 
     return Foreign()
+
+
+@pytest.mark.parametrize("wrong", [{"seats": 3}, {"mode": "mixed"}])
+def test_a_registration_that_differs_from_the_class_is_found(wrong: dict[str, Any]) -> None:
+    found = asdict(registry.spec(register(Pennies)))
+    registry.register(**{**found, "id": "other_pennies-v0", **wrong})
+    with pytest.raises(ConformanceError, match=rf"registered with {next(iter(wrong))}="):
+        CHECKS["contract"]("other_pennies-v0", 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from srl_agents.cli.eval import EvalOptions, planned
 from srl_agents.cli.plan_run import plan_of
 from srl_agents.cli.train import main as train
 from srl_agents.memory.architecture import from_config, shipped
@@ -16,6 +17,7 @@ from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.loading import SHIPPED, find_recipe, load
 from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_envs import registry
 from srl_envs.errors import ConfigError
 
 NEEDS = re.compile(
@@ -138,3 +140,30 @@ def test_widths_are_the_models_where_memory_allows_and_heads_stay_whole() -> Non
         assert narrow.heads % narrow.kv_heads == 0
         assert narrow.head_size == whole.head_size
         assert narrow.parameters < whole.parameters
+
+
+OUTSIDE = """
+from srl_envs.families.board.nim import Nim
+
+class Piles(Nim):
+    '''Nim that is not registered.'''
+"""
+
+
+def test_a_game_that_is_only_a_class_is_planned_and_measured_without_bots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "piles_of_this_test.py").write_text(OUTSIDE)
+    path = tmp_path / "mine.yaml"
+    recipe = "name: mine\nmodel: tiny\nlearners: [a, b]\nevaluation: {bots: []}\nenv: "
+    path.write_text(f"{recipe}piles_of_this_test:Piles")
+    described = describe(load(LeagueRecipe, path), accelerator=False)
+    assert "random legal play" in described.traffic.source
+    assert described.traffic.prompt_tokens > 10
+    (found,) = planned(EvalOptions(agents=("tiny",), tasks="piles_of_this_test:Piles"))
+    assert found["env_id"] == "piles_of_this_test:Piles"
+    path.write_text(f"{recipe}piles_of_this_test:Pile")
+    with pytest.raises(ConfigError, match="Did you mean 'Piles'"):
+        _ = load(LeagueRecipe, path).games
