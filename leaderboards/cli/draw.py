@@ -57,8 +57,8 @@ class DrawOptions:
     """Folder of the board."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for the tickets; beside the requests if absent."""
-    limits: bool = True
-    """Refuse what a key registers beyond the limits of a day."""
+    no_limits: bool = False
+    """Draw also what a key registers beyond the limits of a day."""
     json: bool = False
     """Print JSON."""
 
@@ -100,7 +100,7 @@ def _draw(path: Path, target: Path, options: DrawOptions) -> Drawn:
 
     try:
         request = read_request(path)
-        ticket = register(options.board, request, limits=LIMITS if options.limits else None)
+        ticket = register(options.board, request, limits=None if options.no_limits else LIMITS)
     except TicketError as error:
         return Drawn(str(path), reason=str(error))
     try:

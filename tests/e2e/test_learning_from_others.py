@@ -126,7 +126,7 @@ def test_sharing_that_cannot_be_is_refused(tmp_path: Path, setting: str, word: s
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        (["sharing={kind: sft}", "learners=[alice]"], "nobody"),
+        (["sharing={kind: sft}", "learners=[alice]"], "no other to share with"),
         (["sharing={kind: sft}", "coordination={kind: synchronized}"], "equal for ever"),
         ([DPO, "coordination={kind: distillation}"], "pairs"),
         ([DPO, "credit={importance_cap: 2.0}"], "pairs"),

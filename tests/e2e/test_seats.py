@@ -204,7 +204,7 @@ def test_an_endpoint_whose_model_changed_is_refused(
         ("tiny+{adapter}", "an adapter of another model: it reads 64 values per token"),
         ("{shallow}+{adapter}", "an adapter of another model: it changes block"),
         ("openai:m", "write openai:MODEL@URL"),
-        ("openai:m@http://127.0.0.1:9/v1", "does not answer"),
+        ("openai:m@http://127.0.0.1:9/v1", "no server answers"),
         ("{base}", "is what learners start as"),
     ],
 )

@@ -111,7 +111,7 @@ def test_no_other_way_of_reading_options_is_left() -> None:
     for package in (srl_agents, leaderboards):
         for path in Path(package.__path__[0]).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
-            assert "argparse" not in text, path
+            assert "argparse" not in text or path.name == "minimal.py", path  # one file, no tyro
             assert "tyro.cli(" not in text or path.name == "command_line.py", path
 
 
