@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from leaderboards.protocol import ROOT_SEED, Protocol
 from leaderboards.roster import catalog_fault, roster
 from srl_agents.agents import ModelPolicy, Policy
 from srl_agents.agents.contents import SHOWN
+from srl_agents.agents.first_look import first_look
 from srl_agents.agents.grammar import BotName, EndpointName, ModelName
 from srl_agents.agents.prompt_file import NO_PROMPT, Examples, shown
 from srl_agents.agents.resolver import (
@@ -27,7 +29,7 @@ from srl_agents.agents.resolver import (
 )
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.league.agents import AgentVersion
-from srl_envs.errors import ConfigError
+from srl_envs.errors import ConfigError, gather
 
 if TYPE_CHECKING:  # torch comes with it
     from srl_agents.engines.transformers_engine import TransformersEngine
@@ -90,12 +92,16 @@ def parse_entrants(
 
     Raises:
         ConfigError: a name is taken, used twice or unfit; an agent is a person; a prompt or an adapter
-            cannot be read.
-        UnknownPolicyError: nothing answers to an agent's name.
+            cannot be read; or several agents have such mistakes, which are all named.
+        ModelError: no server listens at an endpoint's address.
+        UnknownPolicyError: no agent has the name.
     """
-    entrants = sorted((_entrant(text, protocol) for text in texts), key=lambda e: e.name)
-    for entrant in entrants:
-        refuse_human(entrant.candidate.name, "on a board")
+    entrants: list[Entrant] = []
+    gather(
+        *(partial(_enter, entrants, text, protocol, maker=maker, when=when) for text in texts),
+        partial(first_look, [(_split(text)[1], protocol.env) for text in texts]),
+    )
+    entrants.sort(key=lambda entrant: entrant.name)
     names = [entrant.name for entrant in entrants]
     for name in names:
         if name in protocol.references:
@@ -107,14 +113,21 @@ def parse_entrants(
             raise ConfigError(
                 f"agent {name!r} is given twice; write NAME=AGENT to tell them apart."
             )
-    for entrant in entrants:
-        if not entrant.is_bot and (wrong := name_fault(entrant.name, maker=maker, when=when)):
-            raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
     if pair := confused([*protocol.references, *names]):
         raise ConfigError(
             f"agents {pair[0]!r} and {pair[1]!r}: their names read alike; rename one."
         )
     return entrants
+
+
+def _enter(
+    entrants: list[Entrant], text: str, protocol: Protocol, *, maker: str, when: str
+) -> None:
+    entrant = _entrant(text, protocol)
+    refuse_human(entrant.candidate.name, "on a board")
+    if not entrant.is_bot and (wrong := name_fault(entrant.name, maker=maker, when=when)):
+        raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
+    entrants.append(entrant)
 
 
 def _entrant(text: str, protocol: Protocol) -> Entrant:

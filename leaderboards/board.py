@@ -21,14 +21,14 @@ from leaderboards.bases import read_bases
 from leaderboards.bundle import Bundle, open_bundle
 from leaderboards.charter import read_charter
 from leaderboards.fields import shown
-from leaderboards.intake import BUNDLE_NAME, BundleError, open_regular
+from leaderboards.intake import BUNDLE_NAME, MANIFEST, BundleError, open_regular, read_json
 from leaderboards.keys import fingerprint
 from leaderboards.names import name_key
-from leaderboards.protocol import Protocol
+from leaderboards.protocol import Protocol, load_protocol
 from leaderboards.registration import Ticket
 from leaderboards.reserved import skeleton
 from leaderboards.roster import parent_among, version
-from leaderboards.schemas import CHANGE, checked
+from leaderboards.schemas import CHANGE, MANIFEST_FILE, checked
 from leaderboards.verification import VERIFIED, read_verified
 from leaderboards.verify import Level
 from srl_agents.league.agents import AgentVersion
@@ -151,6 +151,20 @@ def read_board(folder: Path = PUBLISHED, *, former_keys: bool = False) -> Board:
         changes=tuple(changes),
         fingerprint=charter.fingerprint if charter is not None else "",
     )
+
+
+def mentioned_names(folder: Path) -> dict[str, set[str]]:
+    """Names of agents by protocol, as manifests have them; no signature or hash is checked."""
+    names: dict[str, set[str]] = {}
+    for path in _candidates(folder, []):
+        own = names.setdefault(path.parent.name, set())
+        try:
+            own.update(load_protocol(path.parent.name).references)
+            manifest = checked(MANIFEST_FILE, read_json(path, MANIFEST), MANIFEST)
+        except SRLError:  # `read_board` sets it aside, with the reason
+            continue
+        own.update(agent["agent_id"] for agent in manifest["claim"]["agents"])
+    return names
 
 
 @contextmanager

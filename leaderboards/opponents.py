@@ -8,7 +8,7 @@ from typing import Any
 
 from leaderboards.agent_specs import is_model, is_served
 from leaderboards.bases import base_source
-from leaderboards.board import Board, Entry
+from leaderboards.board import Board, Entry, mentioned_names
 from leaderboards.bundle import adapter_folder
 from leaderboards.intake import ADAPTER_WEIGHTS
 from srl_agents.agents.contents import SHOWN
@@ -52,24 +52,45 @@ def published(board: Board, name: str, protocol: str = "") -> Published:
                 if agent.agent_id == name and protocol in ("", group.protocol.name):
                     found[group.protocol.name] = Published(agent, entry)
     if not found:
-        names = sorted(
-            {a.agent_id for g in board.groups for e in g.entries for a in e.bundle.agents}
-        )
+        names = {a.agent_id for g in board.groups for e in g.entries for a in e.bundle.agents}
         aside = f" {len(board.set_aside)} bundles are set aside." if board.set_aside else ""
         if not names:
             raise ConfigError(
                 f"no bundle of a board is there, so nobody is called {name!r}.{aside}"
             )
-        raise ConfigError(
-            f"no agent {name!r} on this board{' by ' + protocol if protocol else ''}."
-            f"{nearest(name, names)} It has: {', '.join(names)}.{aside}"
-        )
+        raise _unknown(name, protocol, names, aside)
     first, *others = found.values()
     if any(_weights(first.agent) != _weights(other.agent) for other in others):
         raise ConfigError(
             f"{name!r} is another agent under each of {', '.join(found)}: choose one with --protocol."
         )
     return max(found.values(), key=lambda one: one.entry.level)
+
+
+def check_mentioned(folder: Path, name: str, protocol: str = "") -> None:
+    """Refuse a name that no bundle mentions, before a board's signatures and schedules are checked.
+
+    A name that passes may still be of a bundle that does not count; `published` decides that.
+
+    Args:
+        folder: of the board.
+        name: of the agent there.
+        protocol: that it was rated by; empty for any.
+
+    Raises:
+        ConfigError: names the agents that are mentioned.
+    """
+    by_protocol = mentioned_names(folder)
+    allowed = [by_protocol.get(protocol, set())] if protocol else by_protocol.values()
+    if by_protocol and not any(name in names for names in allowed):
+        raise _unknown(name, protocol, set().union(*by_protocol.values()))
+
+
+def _unknown(name: str, protocol: str, names: set[str], aside: str = "") -> ConfigError:
+    return ConfigError(
+        f"no agent {name!r} on this board{' by ' + protocol if protocol else ''}."
+        f"{nearest(name, names)} It has: {', '.join(sorted(names))}.{aside}"
+    )
 
 
 def opponent_settings(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaderboards.cli.entrants import entrants_from
-from srl_agents.agents.first_look import first_look
 from srl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,11 +58,6 @@ def admitted(
         )
         for protocol, t in zip(protocols, tickets, strict=True)
     ]
-    first_look(
-        (entrant.source, protocol.env)
-        for protocol, found in zip(protocols, entrants, strict=True)
-        for entrant in found
-    )
     open_ = [
         k
         for k, protocol in enumerate(protocols)

@@ -54,13 +54,14 @@ def main(argv: list[str]) -> int:
     import yaml
 
     from leaderboards.board import read_board
-    from leaderboards.opponents import opponent_settings, published
+    from leaderboards.opponents import check_mentioned, opponent_settings, published
     from srl_agents.agents.contents import SHOWN
 
     if not options.board.is_dir():
         raise ConfigError(f"{options.board} is no board: give the folder that `publish` writes to.")
     if not options.weight > 0:
         raise ConfigError(f"--weight {options.weight:g}: use more than 0.")
+    check_mentioned(options.board, options.agent, options.protocol)
     board = read_board(options.board)
     if options.key and options.key != board.fingerprint:
         raise ConfigError(

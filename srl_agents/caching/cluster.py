@@ -60,8 +60,8 @@ class Cluster:
     def __post_init__(self) -> None:
         if not 1 <= self.nodes <= MOST_NODES:
             raise ConfigError(f"nodes={self.nodes}: expected 1 to {MOST_NODES}.")
-        if not self.patience >= 0:
-            raise ConfigError(f"patience={self.patience}: expected 0 or more.")
+        if not 0 <= self.patience < math.inf:
+            raise ConfigError(f"patience={self.patience}: expected a number of 0 or more.")
         if self.admission not in get_args(By):
             raise ConfigError(
                 f"admission={self.admission!r}: expected one of {', '.join(get_args(By))}."
@@ -81,7 +81,7 @@ class Cluster:
                 f"minimum_mfu={self.minimum_mfu}: expected above 0 and at most mfu={self.device.mfu}."
             )
         for node, second in self.failures:
-            if not (0 <= node < self.nodes and second >= 0):
+            if not (0 <= node < self.nodes and 0 <= second < math.inf):
                 raise ConfigError(
                     f"fail={node}@{second:g}: expected a node from 0 to {self.nodes - 1} and a second "
                     "of 0 or more."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,8 +67,8 @@ class Placement:
         patience: float = PATIENCE,
         policy: Callable[[int], CachePolicy[Hashable, bool]] = LRU,
     ) -> None:
-        if not patience >= 0:
-            raise ConfigError(f"patience={patience}: use 0 or more.")
+        if not 0 <= patience < math.inf:
+            raise ConfigError(f"patience={patience}: use a number of 0 or more.")
         if min(capacities) < 1:
             raise ConfigError(f"capacity={[*capacities]}: use 1 or more blocks for each instance.")
         self._sites = [_Site(policy(blocks)) for blocks in capacities]

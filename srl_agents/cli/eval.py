@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from srl_agents.agents.first_look import first_look
 from srl_agents.cli.command_line import read_options
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
@@ -95,6 +96,7 @@ def main(argv: list[str]) -> int:
         if not value >= least:
             raise ConfigError(f"--{name.replace('_', '-')} {value}: use {least} or more.")
     plan = planned(options)
+    first_look((agent, _env_of_names(options)) for agent in agents)
     for task in plan:
         if task.get("held_out"):
             print(
@@ -300,10 +302,7 @@ def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPol
     from srl_agents.agents.resolver import Playing, find, seat
     from srl_agents.engines.protocol import SamplingSettings
 
-    # agents' names are read for an environment, whose bots they could be
-    env_id = next(
-        (t.strip() for t in options.tasks.split(",") if "-v" in t or ":" in t), "math_duel-v0"
-    )
+    env_id = _env_of_names(options)
     sampling = SamplingSettings(
         max_new_tokens=options.max_new_tokens, temperature=options.temperature
     )
@@ -318,6 +317,13 @@ def _policies(agents: Sequence[str], options: EvalOptions) -> dict[str, ModelPol
             )
         policies[agent] = found.policy
     return policies
+
+
+def _env_of_names(options: EvalOptions) -> str:
+    """The environment whose bots agents' names could be."""
+    return next(
+        (t.strip() for t in options.tasks.split(",") if "-v" in t or ":" in t), "math_duel-v0"
+    )
 
 
 def _show(rows: Sequence[dict[str, Any]]) -> None:

@@ -24,6 +24,7 @@ Examples:
   srl plan qwen2.5-7b-80gb --device a100-80gb
   srl plan my_recipe.yaml --device 40GB --set training.gradient_checkpointing=true --json
   srl plan my_recipe.yaml --plot plan.svg
+  srl plan my_recipe.yaml --set memory.sharded=true --processes 4
 """
 
 
@@ -41,6 +42,8 @@ class PlanOptions:
     """Folder with the files of collections that the recipe calls by name (`tasks: gsm8k`); data if absent."""
     prompt_tokens: int | None = None
     """Longest prompt, instead of what a bot reads in a few episodes."""
+    processes: int | None = None
+    """Processes that torchrun starts, each with such a device; for recipes with memory.sharded."""
     json: bool = False
     """Print JSON instead of tables."""
     plot: Path | None = None
@@ -58,6 +61,7 @@ def main(argv: list[str]) -> int:
         options.set,
         options.prompt_tokens,
         rows=options.data,
+        processes=options.processes,
     )
     if options.plot is not None:
         from srl_agents.cli.phase_figure import figure
@@ -77,6 +81,7 @@ def plan_of(
     prompt_tokens: int | None = None,
     *,
     rows: Path | None = None,
+    processes: int | None = None,
 ) -> Plan:
     """Plan a recipe file.
 
@@ -93,7 +98,12 @@ def plan_of(
     recipe = read_recipe(find_recipe(name), overrides, rows=rows)
     if not isinstance(recipe, LeagueRecipe):
         raise ConfigError(f"{name} has agents that play and no learners: there is nothing to plan.")
-    described = describe(recipe, accelerator=target.accelerator)
+    if processes is not None and not recipe.memory.sharded:
+        raise ConfigError(
+            f"--processes {processes}: only processes that divide a base are planned. Add --set "
+            "memory.sharded=true, or leave it out."
+        )
+    described = describe(recipe, accelerator=target.accelerator, processes=processes or 1)
     if prompt_tokens is not None:
         context = min(base.model.context for base in described.bases)
         room = context - described.traffic.reply_tokens
@@ -106,6 +116,7 @@ def plan_of(
             described.traffic,
             prompt_tokens=prompt_tokens,
             mean_prompt_tokens=float(prompt_tokens),
+            mean_new_tokens=None,
             source="the command's --prompt-tokens; every reply at its limit",
         )
         others = tuple(replace(other, traffic=longer) for other in described.others)
@@ -124,7 +135,8 @@ def show(made: Plan) -> None:
         f"{base.model.name} ({base.model.parameters / 1e9:.2f} billion weights, {base.base_type})"
         for base in described.bases
     ]
-    table = Table(title=f"GB by phase: {described.name}, {' and '.join(sizes)}")
+    each = f" in each of {described.processes} processes" if described.processes > 1 else ""
+    table = Table(title=f"GB by phase{each}: {described.name}, {' and '.join(sizes)}")
     table.add_column("")
     for phase in made.phases:
         table.add_column(phase.name, justify="right")
@@ -150,6 +162,8 @@ def show(made: Plan) -> None:
         f"the "
         f"update; model FLOP utilisation {pace.mfu:.1%}."
     )
+    if described.processes > 1:
+        print("The time in which layers travel between processes is not counted.")
     print(f"{made.target.name}: {made.target.source}.")
     print(made.line)
     if made.advice:

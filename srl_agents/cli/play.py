@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 import srl_envs
+from srl_agents.agents.first_look import first_look
 from srl_agents.agents.grammar import HUMAN, HumanName
 from srl_agents.agents.resolver import find
 from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
@@ -232,6 +233,7 @@ class Table:
                 f"{self.spec.id} has {seats} seats, one policy each; {given}."
                 f" Try: srl play {self.spec.id} {example}"
             )
+        first_look((name, self.spec.id) for name in policies)
         candidates = [find(name, self.spec.id) for name in policies]
         if any(isinstance(candidate.name, HumanName) for candidate in candidates):
             require_terminal()

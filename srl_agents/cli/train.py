@@ -170,13 +170,14 @@ def _train_here(recipe: LeagueRecipe, folder: Path, options: TrainOptions) -> tu
 
     from rich.console import Console
 
-    from srl_agents.coordination.processes import Processes
+    from srl_agents.coordination.processes import Processes, started_processes
     from srl_agents.metrics import ConsoleView
     from srl_agents.training.first_plan import plan_first
     from srl_agents.training.process_folders import own_folder
     from srl_agents.training.supervision import train as train_supervised
 
-    plan_first(recipe, partial(print, file=sys.stderr), force=options.force)
+    say = partial(print, file=sys.stderr)
+    plan_first(recipe, say, force=options.force, processes=started_processes())
     processes = Processes.join(recipe.device)
     console = None if processes.first else Console(quiet=True)
     view = ConsoleView(title_of(recipe), recipe.updates, console)

@@ -218,6 +218,21 @@ def take_own_gpu(device: str, number: int) -> None:
         torch.cuda.set_device(number % torch.cuda.device_count())
 
 
+def started_processes() -> int:
+    """How many processes ``torchrun`` started with this one, before `Processes.join`.
+
+    Raises:
+        ConfigError: the environment has something else than a number there.
+    """
+    text = os.environ.get("WORLD_SIZE", "1")
+    if not (text.isdecimal() and int(text) > 0):
+        raise ConfigError(
+            f"the environment has WORLD_SIZE={text!r}: expected a whole number of processes. Start them with "
+            "torchrun, or unset WORLD_SIZE."
+        )
+    return int(text)
+
+
 def _forget() -> None:
     for name in _TOLD:
         os.environ.pop(name, None)

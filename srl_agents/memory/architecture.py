@@ -96,6 +96,12 @@ class Architecture:
         return self.layers * sum(math.prod(shape) for shape in self.linear().values())
 
     @property
+    def layer_parameters(self) -> int:
+        """All weights of one block."""
+        outside = self.hidden * (self.vocabulary * (1 if self.tied else 2) + 1)
+        return (self.parameters - outside) // self.layers
+
+    @property
     def multiplied_parameters(self) -> int:
         """Those that every token is multiplied with where it is scored: blocks and output head."""
         return self.linear_parameters + self.vocabulary * self.hidden

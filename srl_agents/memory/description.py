@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ class Traffic:
     mean_reply_tokens: float
     own_prompt_tokens: int = 0
     """By how much prompts differ: where rows share what they begin with, each has so many of its own."""
+    mean_new_tokens: float | None = None
+    """Of a prompt, those that no other prompt of the update begins with; None: every prompt is new."""
     source: str
     """Where the lengths come from."""
 
@@ -120,13 +123,29 @@ class Description:
     """Where versions are sampled, and why; for the reader."""
     engine_base: bool = False
     """The engine has a copy of the base of its own on this device."""
+    processes: int = 1
+    """Processes that divide the layers of the base and the rows of an update (`memory.sharded`), each with a
+    device of its own; the plan is that of one of them."""
+    plays_whole: bool = True
+    """The layers that processes divide are whole in each of them while it plays."""
 
     def __post_init__(self) -> None:
-        for name in ("learners", "rank", "micro_batch_rows", "batch_rows", "iterations"):
+        for name in (
+            "learners",
+            "rank",
+            "micro_batch_rows",
+            "batch_rows",
+            "iterations",
+            "processes",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
         if self.parameters == "full" and self.base_type != "float32":
             raise ConfigError(f"base_type={self.base_type!r}: whole weights learn in float32.")
+        if self.processes > 1 and (self.parameters == "full" or self.base_type == "nf4"):
+            raise ConfigError(
+                f"processes={self.processes}: only a frozen base in float32 or bfloat16 can be divided."
+            )
 
     @property
     def bases(self) -> tuple[Description, ...]:
@@ -140,9 +159,19 @@ class Description:
         return own if self.written_replies is None else self.written_replies
 
     @property
+    def own_replies(self) -> float:
+        """Those of them that one process writes."""
+        return self.replies / self.processes
+
+    @property
+    def own_rows(self) -> int:
+        """Rows of one learner that one process learns from."""
+        return math.ceil(self.traffic.rows / self.processes)
+
+    @property
     def pass_rows(self) -> int:
         """Rows among which passes are divided: one learner's, or those of all."""
-        return self.traffic.rows * (self.learners if self.mixes else 1)
+        return self.own_rows * (self.learners if self.mixes else 1)
 
     @property
     def micro_rows(self) -> int:

@@ -36,6 +36,8 @@ class Target:
     accelerator: bool = True
     mfu: float = 0.4
     """Share of the peak that training and reading prompts reach."""
+    half_speed: float = 1.0
+    """Times the peak that products of a bfloat16 base reach, where the peak is that of float32."""
     host_s_per_layer: float = 0.0
     """Least time of one layer in one decoding step: what the host needs to start its kernels."""
     source: str = ""
@@ -81,8 +83,12 @@ kernels and of the optimizer's code. ``after_first_step_mib`` in the last case o
 `benchmarks.memory.planned_peaks` measures it."""
 _CPU_SLACK = 0.02
 """glibc returns large blocks at once; small ones and fragments stay (benchmarks.memory.planned_peaks)."""
+_HALF_SPEED = 1.5
+"""An instruction for products of bfloat16 pairs (AVX512_BF16) takes twice the factors of one for float32.
+Casts for LoRA's factors, norms and softmax stay float32."""
 _UNITS = {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
           "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}  # fmt: skip
+_MOST_BYTES = 1e15
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([KMGT]?I?B?)", re.IGNORECASE)
 
 
@@ -97,11 +103,11 @@ def target_of(name: str) -> Target:
     if name == "cpu":
         return this_machine()
     found = _SIZE.fullmatch(name.strip())
-    if found is None or found[2].upper() not in _UNITS or float(found[1]) <= 0:
+    if found is None or found[2].upper() not in _UNITS or not _sized(found):
         known = (*DEVICES, "cpu")
         raise ConfigError(
             f"device={name!r}: no such device.{nearest(name, known)} Use {', '.join(known)}, or a size such "
-            "as 48GB or 40GiB."
+            "as 48GB or 40GiB, 1000TB at most."
         )
     like = DEVICES["a100-80gb"]
     return Target(
@@ -114,6 +120,10 @@ def target_of(name: str) -> Target:
         host_s_per_layer=like.host_s_per_layer,
         source=f"the size that was given, with the rates of {like.name}",
     )
+
+
+def _sized(found: re.Match[str]) -> bool:
+    return 0 < float(found[1]) * _UNITS[found[2].upper()] <= _MOST_BYTES
 
 
 def this_machine(memory_bytes: float | None = None) -> Target:
@@ -132,6 +142,7 @@ def this_machine(memory_bytes: float | None = None) -> Target:
         slack=_CPU_SLACK,
         accelerator=False,
         mfu=0.5,
+        half_speed=_HALF_SPEED if _has_half_products() else 1.0,
         host_s_per_layer=0.5e-3,
         source="available memory; rates of numpy's float32 product and copy, measured now",
     )
@@ -154,6 +165,15 @@ def available_bytes() -> float:
     except OSError:
         return free
     return min(free, float(limit) - float(used)) if limit.isdigit() and used.isdigit() else free
+
+
+def _has_half_products() -> bool:
+    """Whether this CPU multiplies bfloat16 itself, as Linux lists its instructions."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:  # not Linux
+        return False
+    return "bf16" in text
 
 
 def _measured_rates() -> tuple[float, float]:

@@ -62,9 +62,9 @@ def pace(plan: Description, target: Target) -> Pace:
 def _alone(plan: Description, target: Target) -> Pace:
     traffic, model = plan.traffic, plan.model
     width = traffic.mean_prompt_tokens + traffic.mean_reply_tokens
-    rows = plan.learners * traffic.rows
-    forward = flops(model, width) * rows
-    rate = target.peak_flops * target.mfu
+    rows = plan.learners * plan.own_rows
+    forward = flops(model, width) * rows * _read_share(plan)
+    rate = _rate(plan, target)
     seconds = {"rollout": _rollout(plan, target)}
     passes = forward * ((1 if plan.reference else 0) + (1 if plan.critic else 0))
     if plan.reward_model:  # it judges, and learns: three times a pass
@@ -75,17 +75,50 @@ def _alone(plan: Description, target: Target) -> Pace:
     again = 1.0 if plan.checkpointing else 0.0
     seconds["train"] = plan.iterations * forward * (1 + backward + again) / rate
     if plan.base_type == "nf4":  # every pass unpacks all weights: reads 4 bits and writes 16
-        passes_made = plan.iterations * (2 + again) * math.ceil(traffic.rows / plan.micro_rows)
+        passes_made = plan.iterations * (2 + again) * math.ceil(plan.own_rows / plan.micro_rows)
         moved = 2.5 * model.linear_parameters * plan.learners * passes_made
         seconds["train"] += moved / target.memory_bytes_per_s
     useful = plan.iterations * forward * (1 + backward) + passes
-    useful += flops(model, width) * plan.replies
+    prompt = flops(model, traffic.mean_prompt_tokens)
+    useful += _prompts_read(plan) * prompt + plan.own_replies * (flops(model, width) - prompt)
     total = sum(seconds.values())
     return Pace(
         seconds=seconds,
         written_tokens=plan.replies * traffic.mean_reply_tokens,
-        mfu=useful / (total * target.peak_flops),
+        mfu=useful * target.mfu / (total * rate),
     )
+
+
+def _rate(plan: Description, target: Target) -> float:
+    """Operations per second that passes of the base reach."""
+    return (
+        target.peak_flops * target.mfu * (1 if plan.base_type == "float32" else target.half_speed)
+    )
+
+
+def _read_share(plan: Description) -> float:
+    """Of the tokens of all rows, those that training reads: a pass may read once what its rows begin with."""
+    traffic, rows = plan.traffic, plan.micro_rows
+    if plan.shared_by == 1 or traffic.mean_new_tokens is None:
+        return 1.0
+    whole = rows * (traffic.mean_prompt_tokens + traffic.mean_reply_tokens)
+    shared = traffic.mean_prompt_tokens + rows * (
+        traffic.mean_new_tokens + traffic.mean_reply_tokens
+    )
+    return min(1.0, shared / whole)
+
+
+def _prompts_read(plan: Description) -> float:
+    """How many whole prompts one process reads while it plays.
+
+    What prompts begin with is read once by each version, as adapters change with every update; the engine's
+    prefix cache has it from then on.
+    """
+    traffic, own = plan.traffic, plan.own_replies
+    if traffic.mean_new_tokens is None:
+        return own
+    versions = plan.learners * max(1.0, plan.replies / (plan.learners * traffic.rows))
+    return min(own, versions + own * traffic.mean_new_tokens / traffic.mean_prompt_tokens)
 
 
 def flops(model: Architecture, tokens: float) -> float:
@@ -96,15 +129,14 @@ def flops(model: Architecture, tokens: float) -> float:
 def _rollout(plan: Description, target: Target) -> float:
     """Reading prompts, then one step per token of a batch of replies."""
     traffic, model = plan.traffic, plan.model
-    read = (
-        plan.replies * flops(model, traffic.mean_prompt_tokens) / (target.peak_flops * target.mfu)
-    )
-    at_once = min(float(plan.batch_rows), max(1.0, plan.replies))
-    steps = math.ceil(plan.replies / at_once) * traffic.mean_reply_tokens
+    rate = _rate(plan, target)
+    read = _prompts_read(plan) * flops(model, traffic.mean_prompt_tokens) / rate
+    at_once = min(float(plan.batch_rows), max(1.0, plan.own_replies))
+    steps = math.ceil(plan.own_replies / at_once) * traffic.mean_reply_tokens
     context = at_once * (traffic.mean_prompt_tokens + traffic.mean_reply_tokens / 2)
     moved = base_bytes(model, plan.base_type) + context * kv_bytes_per_token(model, plan.base_type)
     step = max(
-        2.0 * model.multiplied_parameters * at_once / (target.peak_flops * target.mfu),
+        2.0 * model.multiplied_parameters * at_once / rate,
         moved / target.memory_bytes_per_s,
         target.host_s_per_layer * model.layers,
     )

@@ -91,23 +91,28 @@ def _alone(plan: Description, target: Target) -> list[Phase]:
     tokens = plan.pass_tokens
     kv = _kv(plan, target, sum(held.values()))
     kept = {"prefixes kept": kv["prefixes kept"]} if plan.keeps_cache else {}
-    found = [Phase(name="rollout", parts=held | kv | _engine(plan))]
-    forward = {
+    found = [Phase(name="rollout", parts=held | _whole_layers(plan) | kv | _engine(plan))]
+    gathered = _gathered(plan)
+    forward = gathered | {
         "activations": size.forward_bytes_per_token(plan) * tokens,
         "logits": size.head_bytes(plan, rows, accelerator, learns=False),
     }
     judge = _judging(plan, target)
     if plan.critic or plan.reward_model:
-        parts = judge | {"activations": max(forward["activations"], judge.get("activations", 0.0))}
+        parts = (
+            gathered
+            | judge
+            | {"activations": max(forward["activations"], judge.get("activations", 0.0))}
+        )
         found.append(Phase(name="judge", parts=held | kept | parts))
     if plan.reference:
         found.append(Phase(name="reference", parts=held | kept | forward))
-    found.append(Phase(name="train", parts=held | kept | training(plan, accelerator=accelerator)))
+    learning = gathered | training(plan, accelerator=accelerator)
+    found.append(Phase(name="train", parts=held | kept | learning))
     found.append(Phase(name="step", parts=held | kept | _step(plan, accelerator=accelerator)))
     if plan.reward_model:
-        found.append(
-            Phase(name="reward learning", parts=held | kept | judge | _judge_learning(plan))
-        )
+        parts = gathered | judge | _judge_learning(plan)
+        found.append(Phase(name="reward learning", parts=held | kept | parts))
     if not accelerator:
         copied = held["adapters"] + held["optimizer"]
         found.append(Phase(name="checkpoint", parts=held | kept | {"copies": copied}))
@@ -125,7 +130,8 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
         "process": target.overhead_bytes,
         "base": size.base_bytes(model, plan.base_type)
         + size.island_bytes(model, plan.base_type, plan.islands)
-        - _unread(plan, target),
+        - _unread(plan, target)
+        - _elsewhere(plan),
         "adapters": plan.learners * each,
         "optimizer": plan.learners * size.optimizer_bytes(own, plan.optimizer),
     }
@@ -145,9 +151,31 @@ def resident(plan: Description, target: Target) -> dict[str, float]:
     return held
 
 
+def _elsewhere(plan: Description) -> float:
+    """Of the base's layers, what other processes keep."""
+    if plan.processes == 1:
+        return 0.0
+    layers = plan.model.layers * size.layer_bytes(plan.model, plan.base_type)
+    return layers * (1 - 1 / plan.processes)
+
+
+def _whole_layers(plan: Description) -> dict[str, float]:
+    """Layers that processes divide, as an engine reads them: beside this process's part."""
+    if plan.processes == 1 or not plan.plays_whole:
+        return {}
+    return {"gathered layers": plan.model.layers * size.layer_bytes(plan.model, plan.base_type)}
+
+
+def _gathered(plan: Description) -> dict[str, float]:
+    """The layer that a pass goes through, and the buffer in which it, or on a GPU the next one, arrives."""
+    if plan.processes == 1:
+        return {}
+    return {"gathered layers": 2 * size.layer_bytes(plan.model, plan.base_type)}
+
+
 def _as_judge(plan: Description) -> Description:
     """The run of the reward model: one learner that scores whole rows, with no head over the vocabulary."""
-    settings: dict[str, Any] = {"learners": 1, "critic": "", "mixes": False}
+    settings: dict[str, Any] = {"learners": 1, "critic": "", "mixes": False, "processes": 1}
     if plan.judge is not None:
         settings |= {"model": plan.judge, "base_type": plan.judge_type, "rank": plan.judge_rank,
                      "targets": "all-linear", "parameters": "lora"}  # fmt: skip
@@ -277,9 +305,10 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
     cache_limit = CACHE_SHARE * free if plan.keeps_cache else exact
     if plan.cache_bytes is not None:
         cache_limit = plan.cache_bytes
-    at_once = min(plan.batch_rows, max(1.0, plan.replies))
+    at_once = min(plan.batch_rows, max(1.0, plan.own_replies))
     one = each * plan.traffic.width
-    prompts = plan.replies if plan.keeps_cache else min(plan.replies, plan.concurrency)
+    written = plan.own_replies
+    prompts = written if plan.keeps_cache else min(written, plan.concurrency)
     each_kept = size.kept_bytes_per_token(plan.model, plan.base_type, eight_bits=plan.eight_bits)
     kept = prompts * plan.traffic.mean_prompt_tokens * each_kept
     return {
@@ -291,7 +320,7 @@ def _kv(plan: Description, target: Target, held: float) -> dict[str, float]:
 def _engine(plan: Description) -> dict[str, float]:
     if plan.reserved_share:
         return {}
-    at_once = min(plan.batch_rows, max(1.0, plan.replies))
+    at_once = min(plan.batch_rows, max(1.0, plan.own_replies))
     read = min(plan.step_tokens, at_once * plan.traffic.prompt_tokens)
     return {
         "activations": size.forward_bytes_per_token(plan) * read,

@@ -41,9 +41,10 @@ class Plan:
         """The plan in one line."""
         d, peak, room = self.description, self.peak, self.target.memory_bytes
         verdict = "fits" if self.fits else "does NOT fit"
+        each = "" if d.processes == 1 else f" in each of {d.processes} processes"
         return (
-            f"plan: {d.name} {verdict} {self.target.name}: {peak.bytes / 1e9:.1f} of {room / 1e9:.1f} GB, "
-            f"in phase {peak.name!r}; about {self.pace.total_s:.3g} s per update"
+            f"plan: {d.name} {verdict} {self.target.name}: {peak.bytes / 1e9:.1f} of {room / 1e9:.1f} GB"
+            f"{each}, in phase {peak.name!r}; about {self.pace.total_s:.3g} s per update"
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -54,6 +55,7 @@ class Plan:
             "model": d.model.name,
             "parameters": d.model.parameters,
             "base_type": d.base_type,
+            "processes": d.processes,
             "learners": sum(base.learners for base in d.bases),
             "bases": {
                 base.base or base.model.name: {
@@ -91,11 +93,17 @@ class Plan:
 
 
 def plan(description: Description, target: Target) -> Plan:
-    """Plan a run.
+    """Plan a run; where processes divide the base's layers, one of them.
+
+    On a CPU they share the memory of one machine.
 
     Raises:
         ConfigError: the run has an optimizer or layers that the planner does not know.
     """
+    if description.processes > 1 and not target.accelerator:
+        each = f"{target.source}; each of {description.processes} processes has an equal part"
+        own = target.memory_bytes / description.processes
+        target = replace(target, memory_bytes=own, source=each)
     made = _without_advice(description, target)
     if not made.fits and _by_plan(description):
         description = _checkpointed(description)
@@ -140,7 +148,8 @@ def changes() -> list[Change]:
         ("dtype=bfloat16", _if(lambda d: d.base_type == "float32" and d.parameters == "lora",
                                base_type="bfloat16", autocast=False)),
         ("rollout.batch_rows=8", _if(lambda d: d.batch_rows > 8, batch_rows=8)),
-        ("quantization=nf4", _if(lambda d: d.base_type == "bfloat16", base_type="nf4")),
+        ("quantization=nf4", _if(lambda d: d.base_type == "bfloat16" and d.processes == 1,
+                                 base_type="nf4")),
         ("parameters=lora", _if(lambda d: d.parameters == "full", parameters="lora")),
     ]  # fmt: skip
 

@@ -41,6 +41,11 @@ def base_bytes(model: Architecture, base_type: BaseType) -> float:
     return packed * NF4_BYTES + (model.parameters - packed) * BYTES["bfloat16"]
 
 
+def layer_bytes(model: Architecture, base_type: BaseType) -> float:
+    """One block of a base that processes divide, which is not in 4 bits."""
+    return model.layer_parameters * BYTES[base_type]
+
+
 def island_bytes(model: Architecture, base_type: BaseType, islands: Iterable[str]) -> float:
     """What parts in float32 take beyond the base's type; a head that was the embedding is one more tensor."""
     if base_type == "float32":

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +77,11 @@ def architecture_of(model: str) -> Architecture:
 
 
 def describe(
-    recipe: LeagueRecipe, *, accelerator: bool, traffic: Traffic | None = None
+    recipe: LeagueRecipe,
+    *,
+    accelerator: bool,
+    traffic: Traffic | None = None,
+    processes: int = 1,
 ) -> Description:
     """A recipe as the planner sees it.
 
@@ -84,17 +89,30 @@ def describe(
         recipe: what is to run.
         accelerator: whether it runs on a GPU, which decides what scores tokens.
         traffic: how much learners read and write; what bots read in the environment if absent.
+        processes: that ``torchrun`` starts; they divide the base where the recipe has ``memory.sharded``.
 
     Raises:
-        ConfigError: the numbers of a model are not known.
+        ConfigError: the numbers of a model are not known, or one process has to divide a base.
     """
+    if recipe.memory.sharded and processes < 2:
+        raise ConfigError(
+            f"memory.sharded, processes={processes}: a base is divided among 2 or more processes, as many as "
+            "torchrun starts. Plan it with `srl plan RECIPE --processes N`."
+        )
     if recipe.device == "auto":  # placements differ between devices
         recipe = replace(recipe, device="cuda" if accelerator else "cpu")
     first, *others = (
         _described(recipe, base, accelerator=accelerator, traffic=traffic) for base in recipe.bases
     )
     turns = recipe.memory.budget_gib is not None
-    return replace(first, others=tuple(others), takes_turns=turns and bool(others))
+    run = replace(first, others=tuple(others), takes_turns=turns and bool(others))
+    return _divided(run, processes) if recipe.memory.sharded else run
+
+
+def _divided(run: Description, processes: int) -> Description:
+    """The part of one of the processes that divide all bases; none of them mixes learners in a pass."""
+    others = tuple(_divided(other, processes) for other in run.others)
+    return replace(run, processes=processes, mixes=False, others=others)
 
 
 def _described(
@@ -162,6 +180,7 @@ def _described(
         mixes=_mixes(base, traffic.rows),
         placement=base.placement + (f" ({base.placed_by})" if base.placed_by else ""),
         engine_base=base.copied or (base.placement == "disaggregated" and embedded is not None),
+        plays_whole=engine.samples_base,
     )
 
 
@@ -233,6 +252,7 @@ def _together(games: Sequence[Traffic], weights: Sequence[float]) -> Traffic:
         rows=max(1, round(mean("rows"))),
         prompt_tokens=max(own.prompt_tokens for own in games),
         mean_prompt_tokens=mean("mean_prompt_tokens"),
+        mean_new_tokens=mean("mean_new_tokens"),
         own_prompt_tokens=max(own.own_prompt_tokens for own in games),
         source="; ".join(dict.fromkeys(own.source for own in games)),
     )
@@ -244,7 +264,7 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
     known = spec(game.env_id)
     bot = next((name for name in ("middle", *known.bots) if name in known.bots), "")
     texts, turns = _read_by(bot, game.env_id, canonical_json(game.options), game.seats)
-    prompts = [tokens_of(text) for text in texts]
+    prompts = [tokens_of(text) for _, text in texts]
     reply = recipe.rollout.max_new_tokens
     player = f"bot:{bot}" if bot else "random legal play"
     return Traffic(
@@ -254,13 +274,34 @@ def _measured(recipe: LeagueRecipe, base: Base, game: Game, matches: int) -> Tra
         mean_prompt_tokens=sum(prompts) / len(prompts),
         mean_reply_tokens=reply,
         own_prompt_tokens=max(prompts) - min(prompts),
+        mean_new_tokens=_new_tokens(texts, tokens_of, recipe.rollout.group_size),
         source=f"{_EPISODES} episodes of {player}, {told}; every reply at its limit",
     )
 
 
+def _new_tokens(texts: Sequence[tuple[int, str]], tokens_of: Count, group_size: int) -> float:
+    """Mean tokens of a prompt that none before it begins with; attempts of a group open with one prompt.
+
+    Args:
+        texts: turns of a seat, from 1, and what it reads then.
+        tokens_of: counts tokens of a prompt with what stands before it.
+        group_size: attempts per start state.
+    """
+    before, new = tokens_of(""), 0.0
+    ordered = sorted((text, turn) for turn, text in texts)
+    for (last, _), (text, turn) in pairwise(ordered):
+        pairs = enumerate(zip(last, text, strict=False))
+        known = next((place for place, (one, other) in pairs if one != other), len(last))
+        tokens = (tokens_of(text) - before) * (1 - known / max(1, len(text)))
+        new += tokens / (group_size if turn == 1 else 1)
+    return new / max(1, len(texts) - 1)
+
+
 @functools.cache
-def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str, ...], float]:
-    """What a bot reads in all seats of a few episodes, and the mean of most turns of a seat.
+def _read_by(
+    bot: str, env_id: str, options: str, seats: int
+) -> tuple[tuple[tuple[int, str], ...], float]:
+    """What a bot reads in all seats of a few episodes, with turns; and the mean of most turns of a seat.
 
     Played once in a process, as games may start sandboxes.
 
@@ -270,7 +311,7 @@ def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str
         options: of the environment, as JSON.
         seats: how many there are.
     """
-    texts: list[str] = []
+    texts: list[tuple[int, str]] = []
     turns: list[int] = []
     env: Any = make(env_id, **json.loads(options))
     with closing(env):
@@ -280,8 +321,8 @@ def _read_by(bot: str, env_id: str, options: str, seats: int) -> tuple[tuple[str
             def note(observed: Mapping[str, Mapping[str, Any]], _step: Any) -> None:
                 for seat, seen in observed.items():
                     text = str(seen.get("text", seen)) if isinstance(seen, Mapping) else str(seen)
-                    texts.append(text)
                     asked[seat] = asked.get(seat, 0) + 1  # noqa: B023 - called within this episode
+                    texts.append((asked[seat], text))  # noqa: B023
 
             players: dict[int, str | Policy] = {
                 seat: bot or _random_legal(env.unwrapped, seat, number) for seat in range(seats)

@@ -242,7 +242,7 @@ def _on_ground(
             f"moves of a person: answer at {desk}; `srl watch {folder}` says when they are waited for"
         )
     view.phase(f"loading {', '.join(dict.fromkeys(base.model for base in recipe.bases))}")
-    checkpointing = checkpointing_by_plan(recipe)
+    checkpointing = checkpointing_by_plan(recipe, processes.size)
     mesh = processes.mesh(device_named(recipe.device).type) if recipe.memory.sharded else None
     bases = load_bases(recipe, mesh=mesh)
     if told := said_of_groups(recipe):

@@ -33,8 +33,12 @@ def target_for(device: str) -> Target:
     return replace(target_of(f"{free}B"), name=name)
 
 
-def checkpointing_by_plan(recipe: LeagueRecipe) -> bool:
+def checkpointing_by_plan(recipe: LeagueRecipe, processes: int) -> bool:
     """Whether a recipe with ``gradient_checkpointing: auto`` needs it here and now.
+
+    Args:
+        recipe: what is trained.
+        processes: that share the run.
 
     Raises:
         ConfigError: a model is of a kind that cannot be planned.
@@ -42,5 +46,6 @@ def checkpointing_by_plan(recipe: LeagueRecipe) -> bool:
     if all(base.training.gradient_checkpointing != "auto" for base in recipe.bases):
         return False
     target = target_for(recipe.bases[0].device)
-    made = plan(describe(recipe, accelerator=target.accelerator), target).description
+    described = describe(recipe, accelerator=target.accelerator, processes=processes)
+    made = plan(described, target).description
     return made.checkpointing or any(other.checkpointing for other in made.others)

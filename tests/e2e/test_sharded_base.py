@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
+from srl_agents.cli.plan_run import plan_of
 from srl_agents.coordination.processes import Processes
+from srl_agents.memory.devices import target_of
 from srl_agents.metrics.sinks import read_lines
 from srl_agents.models.base_model import BaseModel
 from srl_agents.models.catalog import TINY
@@ -103,7 +107,49 @@ def check_halves() -> None:
         assert torch.equal(playing, whole._weights._tree.model.layers[0].mlp.up_proj.weight)
     assert playing.numel() == 0
     assert abs(layers.local_bytes / (full - adapters) - 0.5) < 0.01
+    check_plan(base, processes.size)
     print("halves")
+
+
+def check_plan(base: BaseModel, processes: int) -> None:
+    """Compare what `srl plan` counts for a process with the tensors that it has."""
+    parts = planned(processes)
+    model = base.model.get_base_model()
+    layers = model.model.layers
+
+    def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+        local = (t.to_local() if isinstance(t, DTensor) else t for t in tensors)
+        return sum(tensor.nbytes for tensor in local)
+
+    frozen = [p for name, p in model.named_parameters() if ".lora_" not in name]
+    assert bytes_of(frozen) == pytest.approx(parts["train"]["base"], rel=0.01)
+    with base.whole():
+        gathered = bytes_of(base._sharded.tree.model.layers.parameters())
+        assert gathered == pytest.approx(parts["rollout"]["gathered layers"], rel=0.01)
+    seen: list[int] = []
+
+    def count_gathered(*_: object) -> None:
+        weights = [layer.mlp.up_proj.base_layer.weight for layer in layers]
+        seen.append(sum(not isinstance(weight, DTensor) for weight in weights))
+
+    for layer in layers:
+        layer.mlp.up_proj.register_forward_hook(count_gathered)
+        layer.mlp.up_proj.register_full_backward_hook(count_gathered)
+    base.model(input_ids=torch.arange(3, 9)[None]).logits.square().mean().backward()
+    one_layer = gathered / len(layers)
+    assert len(seen) == 2 * len(layers)
+    assert max(seen) * one_layer <= parts["train"]["gathered layers"] * 1.001
+
+
+def planned(processes: int) -> dict[str, dict[str, float]]:
+    """Parts of each phase that `srl plan` counts for one process."""
+    override = ("model=tiny", "lora.rank=2", "memory.sharded=true", "updates=1")
+    return {
+        phase.name: phase.parts
+        for phase in plan_of(
+            "quickstart-tiny", target_of("cpu"), override, processes=processes
+        ).phases
+    }
 
 
 def test_each_process_holds_half_and_its_own_gradients_are_whole(tmp_path: Path) -> None:

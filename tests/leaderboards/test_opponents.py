@@ -13,7 +13,7 @@ import yaml
 
 from leaderboards.board import PUBLISHED, Entry, read_board
 from leaderboards.cli.main import main
-from leaderboards.opponents import Published, opponent_settings, published
+from leaderboards.opponents import Published, check_mentioned, opponent_settings, published
 from srl_agents.agents.contents import ENDPOINT
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import SHIPPED, load
@@ -126,6 +126,11 @@ def test_who_cannot_be_proven_or_found_is_refused_by_name(alice: Published, tmp_
     assert list(settings["opponents"]["agents"]) == [f"tiny+x?prompt={tmp_path}/p.json"]
     with pytest.raises(ConfigError, match="Did you mean 'alice@30'"):
         published(read_board(), "alice@3")
+    for mentioned in ("alice@30", "bot:random"):
+        check_mentioned(PUBLISHED, mentioned)
+    for name, protocol in (("alice@3", ""), ("alice@30", "nim-v0")):
+        with pytest.raises(ConfigError, match=f"no agent '{name}' on this board"):
+            check_mentioned(PUBLISHED, name, protocol)
 
 
 def test_the_command_writes_the_settings_of_a_recipe(

@@ -294,7 +294,7 @@ def test_a_provider_that_changes_the_model_midway_ends_the_run(
         (["--agent", "openai:m@host"], "give an address"),
         (["--agent", "openai:m@http://a:b@host/v1"], API_KEY),
         (["--agent", "openai:m@http://127.0.0.1:9/v1"], "no server answers"),
-        (["--agent", "openai:_a@http://127.0.0.1:9/v1"], "agent name '_a'"),
+        (["--agent", "_a=tiny"], "agent name '_a'"),
         (["--agent", "openai:m@http://127.0.0.1:9/v1", "--concurrency", "0"], "concurrency"),
         (["--agent", "human"], "nobody is asked for moves on a board"),
     ],
@@ -308,6 +308,18 @@ def test_what_cannot_work_is_said_in_one_line(
     assert words in told
     assert told.count("\n") == 1
     assert not (tmp_path / "run/kuhn_poker-v0/run.json").exists()
+
+
+def test_all_agents_that_cannot_enter_are_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents = ["tinny", "_a=tiny", "tiny+nowhere", "openai:m@http://127.0.0.1:9/v1"]
+    given = [part for agent in agents for part in ("--agent", agent)]
+    command = ["run", "kuhn_poker-v0", "nim-v0", "--out", str(tmp_path / "run"), "--unregistered"]
+    assert main([*command, *given]) == 2
+    told = capsys.readouterr().err
+    for words in ("'tiny'", "agent name '_a'", "no adapter folder", "no server answers"):
+        assert words in told
 
 
 def test_a_server_that_was_not_up_yet_does_not_spoil_the_folder(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,6 +15,13 @@ import pytest
 from srl_agents.caching.traces import Request, write_trace
 from srl_agents.cli.main import _run
 from srl_agents.cli.plan import main
+from srl_agents.cli.plan_run import show
+from srl_agents.memory.devices import DEVICES, target_of
+from srl_agents.memory.planner import plan
+from srl_agents.recipes.loading import find_recipe
+from srl_agents.recipes.plan_description import describe
+from srl_agents.recipes.recipe_kinds import read_recipe
+from srl_agents.recipes.settings import LeagueRecipe
 
 
 @pytest.fixture
@@ -122,3 +132,42 @@ def test_no_plan_of_cards_prints_a_time_without_end(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "does not" in text
     assert not re.search(r"\b(inf|nan)\b", text)
+
+
+RECIPES = sorted(path.stem for path in find_recipe("quickstart-tiny").parent.glob("*.yaml"))
+
+
+def every_number(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from every_number(item)
+    elif isinstance(value, int | float):
+        yield value
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_number_of_a_plan_is_finite_and_possible(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = read_recipe(find_recipe(name))
+    if not isinstance(recipe, LeagueRecipe):
+        return
+    for device in (*DEVICES, "cpu", "1B", "1000TB"):
+        target = target_of(device)
+        made = plan(describe(recipe, accelerator=target.accelerator), target)
+        numbers = made.numbers()
+        assert all(math.isfinite(number) and number >= 0 for number in every_number(numbers))
+        assert 0 < numbers["model_flop_utilisation"] <= 1
+        assert not target.accelerator or 0 < numbers["seconds_per_update"] < 86_400
+        show(made)
+        assert not re.search(
+            r"\b(inf|nan)\b| -\d", capsys.readouterr().out.partition("Expected")[2]
+        )
+
+
+@pytest.mark.parametrize("size", ["1e400GB", "1e16B", "2000TB"])
+def test_no_size_beyond_all_devices_is_planned(
+    size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["plan", "quickstart-tiny", "--device", size]) == 2
+    assert "1000TB at most" in capsys.readouterr().err

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from srl_agents.memory import seed_budgets
 from srl_agents.memory.architecture import Architecture, published, shipped
 from srl_agents.memory.description import Description, Traffic
-from srl_agents.memory.devices import DEVICES, GIB, target_of
+from srl_agents.memory.devices import DEVICES, GIB, target_of, this_machine
 from srl_agents.memory.parallel_sizing import PLACEMENTS, size_up
+from srl_agents.memory.phase_peaks import phases
 from srl_agents.memory.planner import changes, plan
+from srl_agents.memory.tensor_bytes import layer_bytes
 from srl_envs.errors import ConfigError
 
 MODELS: dict[str, Architecture] = {name: published(name) for name in shipped()}  # type: ignore[misc]
@@ -78,6 +80,36 @@ def test_what_is_advised_fits(run: Description, gigabytes: float) -> None:
         run = run if changed is None else changed
     if made.advice:
         assert plan(run, target).fits
+
+
+@settings(max_examples=40, deadline=None)
+@given(runs, st.integers(2, 64), st.sampled_from([*DEVICES, "2GB"]), st.booleans())
+def test_processes_that_divide_a_base_hold_a_part_and_gather_a_layer(
+    run: Description, processes: int, device: str, plays_whole: bool
+) -> None:
+    if run.base_type == "nf4":
+        with pytest.raises(ConfigError, match="divided"):
+            replace(run, processes=processes)
+        return
+    target = target_of(device)
+    own = replace(run, processes=processes, plays_whole=plays_whole)
+    one, part = ({phase.name: phase.parts for phase in phases(each, target)} for each in (run, own))
+    layers = run.model.layers * layer_bytes(run.model, run.base_type)
+    for name, parts in part.items():
+        gone = one[name]["base"] - parts["base"]
+        assert gone == pytest.approx(layers * (1 - 1 / processes))
+        assert parts["adapters"] == one[name]["adapters"]
+    assert part["train"]["gathered layers"] == pytest.approx(2 * layers / run.model.layers)
+    assert part["rollout"].get("gathered layers", 0) == (layers if plays_whole else 0)
+    assert plan(own, target).pace.total_s <= plan(run, target).pace.total_s
+    assert all("nf4" not in name for name in plan(own, target).advice)
+
+
+def test_processes_of_one_machine_share_its_memory() -> None:
+    cpu = this_machine(32e9)
+    own = described("smollm2-135m", processes=2)
+    assert plan(own, cpu).target.memory_bytes == 16e9
+    assert "each of 2 processes" in plan(own, cpu).line
 
 
 def test_the_default_settings_do_not_fit_a_7b_model_and_checkpointing_does() -> None:
