@@ -29,6 +29,8 @@ class ChatServer:
     key: str | None = None
     """Wanted of every request."""
     models: tuple[str, ...] = (MODEL,)
+    listed: tuple[str, ...] | None = None
+    """Names in its list of models; None: those of `models`."""
     refusals: list[tuple[int, str]] = field(default_factory=list)
     """(status, message) of the next requests, before any reply."""
     breaks: list[str] = field(default_factory=list)
@@ -105,7 +107,9 @@ def chat_server(**settings: Any) -> Iterator[ChatServer]:
 
         def do_GET(self) -> None:
             known = self.path == "/v1/models"
-            listed = [{"id": name} for name in chat.models]
+            listed = [
+                {"id": name} for name in (chat.models if chat.listed is None else chat.listed)
+            ]
             self._send(200 if known else 404, {"object": "list", "data": listed})
 
         def do_POST(self) -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.vllm_fake --port 8000 --noise 0.15
 
-serves ``tiny`` from a process of its own, with faults: noise on its weights, silence after its start, no
-token endpoints, pages in place of JSON, an end while a version is loaded.
+serves ``tiny`` from a process of its own, with faults: noise on its weights, a wait before its lists of
+models, no token endpoints, pages in place of JSON, an end while a version is loaded.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class VLLMFake(VLLMStub):
     """Stop texts end replies, as the base's tokenizer reads them."""
     tokens: bool = True
     """It has token endpoints."""
-    answers_at: float = 0.0
-    """Monotonic time before which it accepts connections and answers nothing."""
+    lists_after_s: float = 0.0
+    """Before each list of its models."""
     page: bool = False
     """It answers everything with a page."""
     loads: list[str] = field(default_factory=list)
@@ -58,7 +58,8 @@ class VLLMFake(VLLMStub):
 
     def answer(self, path: str, request: Any) -> tuple[int, Any]:
         """See `VLLMStub`."""
-        time.sleep(max(self.answers_at - time.monotonic(), 0.0))
+        if path == "/v1/models":
+            time.sleep(self.lists_after_s)
         if self.page:
             return (200 if path == "/v1/models" else 404), "<html><body>Hello</body></html>"
         if path.startswith("/inference") and not self.tokens:
@@ -155,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--noise", type=float, default=0.0)
-    parser.add_argument("--silent-s", type=float, default=0.0)
+    parser.add_argument("--lists-after-s", type=float, default=0.0)
     parser.add_argument("--dies-at", type=int)
     parser.add_argument("--no-tokens", action="store_true")
     parser.add_argument("--page", action="store_true")
@@ -164,7 +165,7 @@ def main() -> None:
     base = BaseModel.load(TINY, lora_rank=4)
     fake = VLLMFake(
         base=noisy(base, options.noise) if options.noise else base,
-        answers_at=time.monotonic() + options.silent_s, dies_at=options.dies_at, tokens=not options.no_tokens,
+        lists_after_s=options.lists_after_s, dies_at=options.dies_at, tokens=not options.no_tokens,
         page=options.page, name=options.name, exits=True,
     )  # fmt: skip
     with vllm_stub(fake, options.port):

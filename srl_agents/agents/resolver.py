@@ -30,6 +30,7 @@ from srl_agents.agents.prompt_file import NO_PROMPT, PromptSettings, find_prompt
 from srl_agents.engines.endpoint_settings import EndpointSettings
 from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.engines.providers import find_model
+from srl_agents.engines.waiting import Say, to_stderr
 from srl_agents.memory import architecture
 from srl_agents.models.prompt import Example, Prompt
 from srl_agents.records import WeightVersion
@@ -70,6 +71,8 @@ class Asking:
     """Answers what it has; whoever opened it closes it, after the engines."""
     sent: SentRequests | None = None
     """Is told what is asked, by the names that candidates get; closed like the journal."""
+    say: Say = to_stderr
+    """Shows a line while no reply comes."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "in_flight"):
@@ -512,6 +515,7 @@ def endpoint_settings(name: EndpointName, playing: Playing) -> EndpointSettings:
         deadline_s=found.provider.deadline_s or asking.deadline_s,
         concurrency=asking.concurrency,
         price=found.price,
+        listed=name.model not in found.provider.models,
     )
 
 
@@ -532,6 +536,7 @@ def _endpoint(label: str, name: EndpointName, prompt: PromptSettings, playing: P
         journal=asking.journal,
         sent=None if asking.sent is None else partial(asking.sent.add, label),
         in_flight=asking.in_flight,
+        say=asking.say,
     )
     engine.check()
     return Seated(

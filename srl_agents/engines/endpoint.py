@@ -13,10 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-import httpx2
-
 from srl_agents.engines.completions import Completion, likely_tokens
 from srl_agents.engines.endpoint_line import Counter, Line, Secret, leave_line, take_line
+from srl_agents.engines.endpoint_models import listed_models, not_served, require_listed
 from srl_agents.engines.endpoint_settings import EndpointSettings
 from srl_agents.engines.endpoint_tries import RefusalError, Tries
 from srl_agents.engines.protocol import (
@@ -26,6 +25,7 @@ from srl_agents.engines.protocol import (
     SamplingSettings,
 )
 from srl_agents.engines.reply_journal import JournaledReply, ReplyJournal
+from srl_agents.engines.waiting import EVERY_S, Say, SilenceWatch, to_stderr
 from srl_agents.records import Served, WeightUpdate, WeightVersion, digest
 from srl_envs.errors import (
     ConfigError,
@@ -33,7 +33,6 @@ from srl_envs.errors import (
     LostReplyError,
     ModelError,
     UnknownVersionError,
-    nearest,
 )
 
 Message = dict[str, str]
@@ -50,7 +49,6 @@ _MOST_LOST = 5
 """Replies lost in a row, with none in between, after which the endpoint is given up."""
 _MOST_TEXTLESS = 32
 """First replies without any text after which the endpoint is given up."""
-_LISTING_S = 10.0
 _DRAIN_S = 10.0
 """Seconds that replies under way get when an engine with a journal is closed: they are paid for."""
 
@@ -67,6 +65,8 @@ class _Asked:
     future: Future[JournaledReply] | None = None
     tell: Callable[[str], object] | None = None
     """Hears of it before it is sent for the first time."""
+    first: bool = False
+    """Whether the list of models is looked at before."""
     sent: bool = False
     """Whether a server may be working on it."""
 
@@ -90,6 +90,8 @@ class EndpointEngine:
             keys, so equal prompts of two matches are two requests.
         sent: hears of every request, but that of `check`, before it is sent; not of further tries.
         in_flight: most requests at once, of all engines of the process that name this number.
+        say: shows a line while no reply comes; called in the process's thread for endpoints.
+        say_every_s: of silence before such a line, and between two.
 
     Raises:
         ConfigError: the key cannot be sent, or is missing.
@@ -109,11 +111,15 @@ class EndpointEngine:
         journal: ReplyJournal | None = None,
         sent: Callable[[str], object] | None = None,
         in_flight: int = MOST_IN_FLIGHT,
+        say: Say = to_stderr,
+        say_every_s: float = EVERY_S,
     ) -> None:
         if in_flight < 1:
             raise ConfigError(f"in_flight={in_flight}: use 1 or more.")
         self.settings, self.system = settings, system
         self._journal, self._sent, self._in_flight = journal, sent, in_flight
+        self._silence = SilenceWatch(settings.url, say, say_every_s)
+        """Of the line's thread."""
         self._secret = Secret(settings.account.key_env)
         self._line: Line | None = None
         self._joined: Future[Counter] | None = None
@@ -128,7 +134,8 @@ class EndpointEngine:
         self.reported = None
 
     def check(self) -> None:
-        """Ask for one token, with one retry, so that what cannot work fails before anything slow.
+        """Compare the list of models, where there is one, and ask for one token, with one retry, so that what
+        cannot work fails before anything slow.
 
         Raises:
             ModelError: nobody answers there, the key is refused, or the model is not served.
@@ -137,7 +144,7 @@ class EndpointEngine:
         sampling = SamplingSettings(temperature=self.settings.temperature, max_new_tokens=1)
         found = self._journaled(request := self._digest(chat, sampling, ()))
         if found is None:
-            asked = _Asked(request, chat, sampling, min(1, self.settings.retries))
+            asked = _Asked(request, chat, sampling, min(1, self.settings.retries), first=True)
             try:
                 _future(self._start(asked)).result()
             except BaseException:
@@ -342,7 +349,10 @@ class EndpointEngine:
             awake=self._awake,
             closing=lambda: self._closed,
         )
-        async with self._places:
+        async with self._silence.request(self.settings.deadline_s), self._places:
+            if asked.first:
+                listed = await listed_models(counter.client, self.settings, self._secret)
+                require_listed(self.settings, listed)
             found = await self._complete(tries, counter, asked)
         served, price = found.served, self.settings.price
         if price is not None:
@@ -440,29 +450,14 @@ class EndpointEngine:
                 f"{url} refuses {given} ({status}): put the right one into {secret.variable}."
             )
         if status == 404:
-            served = await self._served(counter)
+            served = await listed_models(counter.client, self.settings, secret)
             if self.settings.model in served or not served:
                 return ModelError(
                     f"{url} is no address of a chat API, or serves no model {self.settings.model!r} "
                     f"(404: {error.said}). Most addresses end in /v1, for example http://host:8000/v1."
                 )
-            return ModelError(
-                f"{url} serves no model {self.settings.model!r}."
-                f"{nearest(self.settings.model, served)} It serves: {', '.join(served)}."
-            )
+            return not_served(self.settings, served)
         return ModelError(f"{url} answered {status}: {error.said}")
-
-    async def _served(self, counter: Counter) -> list[str]:
-        """Models that the server lists; none if it lists nothing."""
-        try:
-            listed = await counter.client.get(
-                self.settings.url.rstrip("/") + "/models",
-                headers=self._secret.headers,
-                timeout=_LISTING_S,
-            )
-            return sorted(self._secret.hide(str(model["id"])) for model in listed.json()["data"])
-        except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-            return []
 
 
 def _future(asked: _Asked) -> Future[JournaledReply]:

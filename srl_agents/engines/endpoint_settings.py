@@ -98,6 +98,8 @@ class EndpointSettings:
     """Requests to this model at once."""
     price: Price | None = None
     """None: unknown."""
+    listed: bool = True
+    """Whether the model has to be in the server's list of models, where the server gives one."""
 
     def __post_init__(self) -> None:
         if not self.model:

@@ -230,7 +230,8 @@ def _on_ground(
         for tracker in begin_trackers(recipe, folder, own):
             opened.callback(tracker.close)
             trackers.append(tracker)
-    asking = open_journal(recipe.guests, folder / REPLIES, opened, folder / SENT)
+    journaled = open_journal(recipe.guests, folder / REPLIES, opened, folder / SENT)
+    asking = replace(journaled, say=view.say)
     served = seat_served(recipe, recipe.guests, asking)
     if set(served) & set(recipe.opponents.agents):
         view.say(

@@ -92,7 +92,7 @@ CASES = {
     "no token endpoints": Case(("--no-tokens",), "so it takes no tokens", loads=False),
     "other weights (15 % noise)": Case(("--noise", "0.15"), "serves another model"),
     "answers after 60 s": Case(
-        ("--silent-s", "60"),
+        ("--lists-after-s", "60"),
         "its answer: 30 s since",
         settings=("start_timeout_s: 200",),
         trains=True,

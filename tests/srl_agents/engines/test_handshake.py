@@ -190,9 +190,9 @@ def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path)
 def test_a_server_that_accepts_connections_and_is_silent_is_waited_for(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:
-    fake = served(VLLMFake(answers_at=time.monotonic() + 6.0), opened)
+    fake = served(VLLMFake(lists_after_s=6.0), opened)
     play(engine(fake.url, base, tmp_path, []), published(base, "alice", tmp_path))
-    fake.answers_at = time.monotonic() + 3.0
+    fake.lists_after_s = 3.0
     with pytest.raises(ConfigError, match=r"accepts connections and listed no models within 1 s"):
         engine(fake.url, base, tmp_path, [], start_timeout_s=1.0)
 
@@ -234,7 +234,7 @@ def test_a_look_refuses_no_server_that_is_sound_or_slow(base: BaseModel, opened:
     settings = ENGINE.convert({"kind": "vllm", "url": fake.url}, "engine")
     settings.look()
     assert not fake.loads
-    fake.answers_at = time.monotonic() + 3.0
+    fake.lists_after_s = 3.0
     settings.look()
 
 
