@@ -24,6 +24,7 @@ from srl_agents.records import MatchSpec, digest
 from srl_envs import make, spec
 from srl_envs.core import Mode
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.foreign_code import left_out, may_import
 from srl_envs.settings import build, dump
 
 FOLDER = Path(__file__).parent / "protocols"
@@ -186,6 +187,7 @@ def load_protocol(name: str, folder: Path | None = None) -> Protocol:
     if name not in paths:
         raise ConfigError(
             f"no protocol for {name!r}.{nearest(name, paths)} There are: {', '.join(sorted(paths))}."
+            f"{left_out(PROTOCOL_GROUP)}"
         )
     path = paths[name]
     protocol = _read(path, path.stat().st_mtime_ns)
@@ -229,6 +231,8 @@ def _folders() -> list[Path]:
     """Ours, and those of installed packages."""
     found = [FOLDER]
     for name, value in _installed(tuple(sys.path)):
+        if not may_import(value):
+            continue
         try:
             package = importlib.util.find_spec(value)
             if package is None or package.submodule_search_locations is None:

@@ -15,8 +15,8 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar, cast
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.foreign_code import load_entry_point, require_known
 from srl_envs.recovery import Reading
-from srl_envs.registry import load_entry_point
 from srl_envs.settings import build, describe, hint_for
 
 K = TypeVar("K")
@@ -46,8 +46,10 @@ class Kinds(Generic[K]):
 
         Raises:
             ConfigError: there is none, it cannot be imported, or it is not of this family.
+            ForeignCodeError: it is not SRL's own, and the process refuses such code.
         """
         target = name if _TARGET.fullmatch(name) else self._target(name)
+        require_known(f"{self.what} {name!r}", target, self.built_in.values())
         try:
             found = load_entry_point(target)
         except Exception as error:  # foreign code: its fault is told with its place

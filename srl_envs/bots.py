@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import UnknownPolicyError
-from srl_envs.registry import EnvSpec, load_entry_point, no_bot
+from srl_envs.foreign_code import load_entry_point
+from srl_envs.registry import EnvSpec, no_bot
 
 
 class Bot:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from srl_envs.errors import SRLError
-from srl_envs.registry import load_entry_point
+from srl_envs.foreign_code import load_entry_point
 from srl_envs.task_rows import TaskReport, read_source
 
 FORMATS = {

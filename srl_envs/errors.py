@@ -31,6 +31,10 @@ class ConfigError(SRLError, ValueError):
         return tuple(map(str, self.args))
 
 
+class ForeignCodeError(ConfigError):
+    """A file names code from outside SRL, and the process refuses such code."""
+
+
 def within(place: str, error: SRLError) -> ConfigError:
     """The mistakes of a part, each with its place in front."""
     return ConfigError(*(f"{place}: {fault}" for fault in error.faults))

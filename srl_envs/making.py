@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.errors import ConfigError, nearest
-from srl_envs.registry import EnvSpec, Policy, adopt, load_entry_point, spec
+from srl_envs.foreign_code import load_entry_point
+from srl_envs.registry import EnvSpec, Policy, adopt, spec
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
     from srl_envs.aec import GameAEC

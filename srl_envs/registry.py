@@ -6,18 +6,17 @@ A `srl_envs.core.Game` that is not registered is named by its entry point, ``pac
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from srl_envs import gymnasium_ids
 from srl_envs.errors import ConfigError, UnknownEnvironmentError, nearest
+from srl_envs.foreign_code import left_out, load_entry_point, may_import, require_known
 
 if TYPE_CHECKING:  # imported when first made, so that `import srl_envs` stays light
     from srl_envs.core import Mode
@@ -167,6 +166,7 @@ def spec(env_id: str) -> EnvSpec:
     hint = nearest(ours, _SPECS) or nearest(f"{ours}-v0", _SPECS)
     raise UnknownEnvironmentError(
         f"no environment {env_id!r}.{hint} `srl envs` lists all {len(_SPECS)}."
+        f"{left_out(PLUGIN_GROUP)}"
     )
 
 
@@ -188,44 +188,12 @@ def no_bot(found: EnvSpec, name: str) -> str:
     return f"{found.id} has no bot {name!r}.{advice}"
 
 
-def load_entry_point(target: str) -> Any:
-    """Import ``package.module:Name``.
-
-    Raises:
-        ModuleNotFoundError, AttributeError: there is no such module or name; gives the nearest. Beside them
-            what the module itself raises.
-    """
-    module, _, name = target.partition(":")
-    try:
-        value: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if not f"{module}.".startswith(f"{missing}."):  # the module is there, and lacks another
-            raise
-        message = f"no module {missing!r}{_nearest_module(missing)}"
-        raise ModuleNotFoundError(message, name=missing) from None
-    for part in name.split("."):
-        if not hasattr(value, part):
-            hint = _in_brackets(nearest(part, dir(value)))
-            raise AttributeError(f"{module} has no {part!r}{hint}")
-        value = getattr(value, part)
-    return value
-
-
-def _nearest_module(missing: str) -> str:
-    parent, _, last = missing.rpartition(".")
-    folders = getattr(importlib.import_module(parent), "__path__", []) if parent else None
-    return _in_brackets(nearest(last, (found.name for found in pkgutil.iter_modules(folders))))
-
-
-def _in_brackets(hint: str) -> str:
-    return f" ({hint.strip()})" if hint else ""
-
-
 def _spec_of_class(target: str) -> EnvSpec:
     """See `adopt`."""
     from srl_envs.core import Game  # noqa: PLC0415 - keeps `import srl_envs` light
 
+    own = {found.entry_point for found in _SPECS.values()}
+    require_known(f"environment {target!r}", target, own)
     try:
         game = load_entry_point(target)
     except Exception as error:  # foreign code: its fault is told with its place
@@ -261,6 +229,8 @@ def _load_plugins() -> None:
         return
     _plugins_loaded = True
     for entry in metadata.entry_points(group=PLUGIN_GROUP):
+        if not may_import(entry.value):
+            continue
         try:
             entry.load()
         except Exception as error:  # noqa: BLE001 - foreign code: one broken package must not hide the others

@@ -20,12 +20,15 @@ from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from srl_envs.core import Split
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.foreign_code import refuse
 
 EVAL_ONE_IN = 5
 """One text in so many is kept for the eval split."""
 _SAID = re.compile(r"\w+")
 _WARNED = 5
 """Rows that a warning names; the report holds all."""
+_WITHOUT_SCRIPTS = 4
+"""Version of `datasets` from which on it runs no script of a repository. Source: its release notes."""
 
 
 class UnusableTaskWarning(UserWarning):
@@ -293,6 +296,10 @@ def _repository_rows(path: str) -> Iterator[Row]:
             f"{path}: there is no such file. To load a repository of that id, install the "
             "`datasets` package; else name a JSONL file."
         ) from None
+    if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
+        refuse(
+            f"{path}: `datasets` {datasets.__version__}", "Update `datasets`, or name a JSONL file."
+        )
     try:
         splits = datasets.load_dataset("/".join(parts[:2]), *parts[2:])
     except Exception as error:  # noqa: BLE001 - foreign code, which raises what its network raises

@@ -319,7 +319,7 @@ def require_plain_lora(folder: Path, config: Mapping[str, Any]) -> None:
 def reply_budget(env_id: str) -> int:
     """Tokens that a reply to this environment may take when nobody says otherwise."""
     from srl_envs.core import Game  # noqa: PLC0415 - gymnasium comes with it
-    from srl_envs.registry import load_entry_point  # noqa: PLC0415
+    from srl_envs.foreign_code import load_entry_point  # noqa: PLC0415
 
     game = load_entry_point(spec(env_id).entry_point)
     long = isinstance(game, type) and issubclass(game, Game) and game.max_action_chars > 4096

@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 import tyro
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.foreign_code import OPTION
 
 T = TypeVar("T")
 _HELP = ("-h", "--help")
 _SET = "set"
 """The option with which a command changes settings of a recipe."""
+_EVERYWHERE = f"{OPTION}: refuse files that name code from outside SRL; any command takes it."
 _RULE = re.compile(r"[─-]{3,}")
 _PREFIX = re.compile(r"^Error parsing (?:\w*Options: )?")
 _NARROW, _WIDE = 4, "4000"
@@ -45,7 +47,7 @@ def read_options(kind: type[T], *, command: str, description: str, argv: Sequenc
             return tyro.cli(
                 kind,
                 prog=command,
-                description=description,
+                description=f"{description}\n\n{_EVERYWHERE}",
                 args=argv,
                 config=(tyro.conf.FlagCreatePairsOff,),
             )

@@ -9,12 +9,14 @@ import importlib.util
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import srl_envs
 from srl_agents.interrupts import Terminated, terminable
 from srl_agents.process_end import run_process
+from srl_envs import foreign_code
 from srl_envs.distribution import extra_with, install_command
 from srl_envs.errors import SRLError, file_fault, nearest
 
@@ -38,8 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     with contextlib.suppress(AttributeError, ValueError):  # a test's stream, or one already used
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        with terminable():
-            code = _dispatch(argv)
+        with terminable(), _switch(argv) as arguments:
+            code = _dispatch(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt as stop:
         own_line = "\n" * sys.stderr.isatty()  # behind the terminal's ^C
@@ -52,6 +54,14 @@ def main(argv: list[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     return code
+
+
+@contextlib.contextmanager
+def _switch(arguments: list[str]) -> Iterator[list[str]]:
+    """Take ``--no-foreign-code`` from the arguments of any command, and refuse such code until it ends."""
+    rest = [word for word in arguments if word != foreign_code.OPTION]
+    with contextlib.nullcontext() if rest == arguments else foreign_code.refusing():
+        yield rest
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -112,6 +122,9 @@ def _help(commands: dict[str, metadata.EntryPoint]) -> str:
             "Multi-agent text games for language models: play them, train on them, rate the players.",
             "",
             *lines,
+            "",
+            f"{foreign_code.OPTION}, of every command: refuse recipes, rubrics, models and other files that",
+            "name code from outside SRL (docs/guides/strangers_files.md).",
             "",
             "`srl COMMAND --help` explains one, with examples. For a first look:",
             "  srl play connect_four-v0 human middle",

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from srl_agents.credit.estimators import ESTIMATORS
-from srl_agents.credit.shaping import find_potential
 from srl_envs.errors import ConfigError
+from srl_envs.potentials import find_potential
 from srl_envs.settings import refuse_unread
 
 Mode = Literal["individual", "cooperative", "competitive", "mixed", "adaptive"]

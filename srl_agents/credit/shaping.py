@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.credit.shapes import same_shape
-from srl_envs.errors import ConfigError
-from srl_envs.registry import load_entry_point
-
-Potential = Callable[[str, int], float]
-"""(text that the seat reads, seat) -> how good its position is; as for the wrapper of `srl_envs`."""
-
-
-def find_potential(target: str) -> Potential:
-    """The function that ``package.module:function`` names.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    try:
-        potential: Potential = load_entry_point(target)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"potential={target!r}: {type(error).__name__}: {error}. Write package.module:function."
-        ) from None
-    if not callable(potential):
-        raise ConfigError(f"potential={target!r} is no function but {potential!r}.")
-    return potential
 
 
 def shaping_rewards(

@@ -19,6 +19,7 @@ from srl_agents.engines.settings import EngineSettings, EngineSite, Transformers
 from srl_agents.engines.vllm_cache import VLLMCache
 from srl_agents.records import TensorHeader
 from srl_envs.errors import ConfigError, DeadlineError, ModelError, gather
+from srl_envs.foreign_code import refuse
 
 if TYPE_CHECKING:
     from srl_agents.engines.protocol import Engine, GenerationRequest
@@ -97,6 +98,15 @@ class VLLMSettings(EngineSettings):
                 raise ConfigError(f"{name}={getattr(self, name)}: use 1 or more.")
         require_bound(self.logprob_bound)
         require_share(self.memory_share)
+        if self.python:
+            refuse(
+                f"python={self.python!r}",
+                "Give vLLM's interpreter as SRL_VLLM_PYTHON in the environment.",
+            )
+        if self.arguments:
+            refuse(
+                f"arguments={list(self.arguments)}", "Start the server yourself and give its url."
+            )
         if self.url and self.python:
             raise ConfigError("url, python: a server at an address is not started; leave out one.")
         if self.urls and not self.url:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from srl_agents.models import hub
+from srl_agents.models.pretrained import require_data
 from srl_agents.models.shallow import without_layers
 from srl_envs.errors import ModelError, UnknownPolicyError, nearest
 
@@ -25,6 +26,7 @@ def resolve(name: str) -> Path:
 
     Raises:
         ModelError: the model cannot be fetched, or its folder is incomplete.
+        ForeignCodeError: the folder names code, and the process refuses foreign code.
         UnknownPolicyError: the name is none of these.
     """
     if name in _NAMED:
@@ -33,9 +35,12 @@ def resolve(name: str) -> Path:
     if folder.is_dir():
         if not hub.is_complete(folder):
             raise ModelError(f"{folder} holds no config.json with safetensors weights.")
+        require_data(folder)
         return folder
     if _HUB_ID.fullmatch(name):
-        return hub.fetched(name)
+        fetched = hub.fetched(name)
+        require_data(fetched)
+        return fetched
     raise UnknownPolicyError(
         f"no model {name!r}.{nearest(name, _NAMED)} Use one of {', '.join(_NAMED)}, an existing "
         "folder, or a hub id such as HuggingFaceTB/SmolLM2-135M-Instruct."

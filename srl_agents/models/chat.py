@@ -9,8 +9,8 @@ from typing import Any
 
 import jinja2
 import jinja2.meta
-from transformers import AutoTokenizer
 
+from srl_agents.models import pretrained
 from srl_agents.models.prompt import EarlierTurn, Example, Prompt
 from srl_agents.models.quiet import quiet_libraries
 from srl_envs.errors import ConfigError, ModelError, nearest
@@ -60,7 +60,7 @@ class ChatTokenizer:
         """
         try:
             with quiet_libraries():
-                tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+                tokenizer = pretrained.tokenizer(folder, padding_side="left")
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"{folder} does not hold a loadable tokenizer: {error}") from error
         if not tokenizer.chat_template:

@@ -8,6 +8,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 
+from srl_agents.models.pretrained import INDEX
 from srl_envs.errors import ModelError
 
 _HUB_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
@@ -19,7 +20,7 @@ _HUB_TIMEOUT_S = 5.0
 
 def is_complete(folder: Path) -> bool:
     """Whether the folder has a configuration and all of its weight files."""
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     if not (folder / "config.json").is_file():
         return False
     if index.is_file():

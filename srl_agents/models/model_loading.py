@@ -11,8 +11,9 @@ import torch
 from accelerate import init_empty_weights
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
+from transformers import BitsAndBytesConfig, GenerationConfig
 
+from srl_agents.models import pretrained
 from srl_agents.models.device_memory import memory_limit
 from srl_agents.models.float32_islands import Island, keep_in_float32
 from srl_agents.models.installed import require_installed
@@ -76,7 +77,7 @@ def load_model(folder: Path, form: LoadingForm, device: torch.device, *, whole: 
             more |= _four_bits(dtype, device)
         less = "the size of the model, set dtype to bfloat16, or quantization to nf4"
         with quiet_libraries(), memory_limit(f"loading {folder} on {device}", less):
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **more)
+            model = pretrained.causal_model(folder, dtype=dtype, **more)
             if form.quantization != "nf4":
                 model = model.to(device)
             keep_in_float32(model, form.float32_islands)
@@ -116,11 +117,8 @@ def map_model(folder: Path, form: LoadingForm, weights: Path) -> Any:
     try:
         tensors = load_file(weights)
         with quiet_libraries(), init_empty_weights(include_buffers=False):
-            model: Any = AutoModelForCausalLM.from_config(
-                AutoConfig.from_pretrained(folder),
-                dtype=next(iter(tensors.values())).dtype,
-                **more,
-            )
+            dtype = next(iter(tensors.values())).dtype
+            model = pretrained.empty_model(folder, dtype=dtype, **more)
         model.load_state_dict(tensors, strict=False, assign=True)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"{weights} holds no weights of {folder}: {error}") from error
@@ -136,7 +134,7 @@ def map_model(folder: Path, form: LoadingForm, weights: Path) -> Any:
 def parameters_of(folder: Path) -> int:
     """Parameters of the model that a folder's configuration describes, tied ones once."""
     with quiet_libraries(), torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+        model = pretrained.empty_model(folder)
     model.tie_weights()
     return sum(parameter.numel() for parameter in model.parameters())
 

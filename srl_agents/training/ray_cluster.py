@@ -18,6 +18,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from srl_agents.own_folders import new_folder
+from srl_envs import foreign_code
 from srl_envs.errors import ConfigError
 
 ANSWER_S = 60.0
@@ -151,9 +152,11 @@ def end_process(node: str, pid: int) -> None:
 
 
 def threads(number: int) -> dict[str, str]:
-    """Variables that keep arithmetic of a process on its own processors; Ray leaves it the machine's."""
+    """Variables of a process on the cluster: its arithmetic keeps to its own processors, where Ray leaves it
+    the machine's, and it refuses foreign code where this process does."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "SRL_TORCH_THREADS")
-    return dict.fromkeys(names, str(number)) | {"TOKENIZERS_PARALLELISM": "false"}
+    own = {"TOKENIZERS_PARALLELISM": "false", **foreign_code.inherited()}
+    return dict.fromkeys(names, str(number)) | own
 
 
 def first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from importlib import metadata
 
 import srl_envs
 from srl_envs.errors import ConfigError
+from srl_envs.foreign_code import left_out, may_import
 from srl_envs.redteam import (
     answers,
     claims,
@@ -62,7 +63,8 @@ def targets() -> list[str]:
 
 
 def _added() -> dict[str, metadata.EntryPoint]:
-    return {entry.name: entry for entry in metadata.entry_points(group=PROBE_GROUP)}
+    added = metadata.entry_points(group=PROBE_GROUP)
+    return {entry.name: entry for entry in added if may_import(entry.value)}
 
 
 def attack(target: str, *, seed: int = 0, budget: Budget | None = None) -> Report:
@@ -143,6 +145,9 @@ def check_case(case: Case) -> Finding | None:
         return CHECKS[probe](case)
     added = _added()
     if probe not in added:
-        raise ConfigError(f"no probe {probe!r}; known: {', '.join([*CHECKS, *sorted(added)])}.")
+        raise ConfigError(
+            f"no probe {probe!r}; known: {', '.join([*CHECKS, *sorted(added)])}."
+            f"{left_out(PROBE_GROUP)}"
+        )
     found: Finding | None = added[probe].load().check(case)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.foreign_code import load_entry_point, require_known
 from srl_envs.rewards.score import Score
 from srl_envs.rewards.scorers import SCORERS, Scorer
 from srl_envs.settings import build
@@ -294,14 +294,14 @@ def _digest(part: str, reply: str, read: Mapping[str, Any]) -> bytes | None:
 def _kind(kind: str) -> Any:
     if kind in SCORERS:
         return SCORERS[kind]
-    module, colon, name = kind.partition(":")
-    if not colon:
+    if ":" not in kind:
         raise ConfigError(
             f"no scorer {kind!r}.{nearest(kind, SCORERS)} Known: {', '.join(SCORERS)}, "
             "or package.module:Class."
         )
+    require_known(f"scorer {kind!r}", kind, ())
     try:
-        return getattr(importlib.import_module(module), name)
+        return load_entry_point(kind)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"scorer {kind!r} cannot be loaded: {error}.") from None
 

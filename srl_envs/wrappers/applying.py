@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srl_envs.errors import ConfigError, nearest
+from srl_envs.errors import ConfigError, nearest, within
+from srl_envs.foreign_code import load_entry_point, require_known
 from srl_envs.parallel import GameEnv
-from srl_envs.registry import load_entry_point
 from srl_envs.settings import describe
 from srl_envs.wrapper_kinds import WRAPPERS
 from srl_envs.wrappers.base import Wrapper
@@ -52,7 +52,7 @@ def _around(env: Any, given: Mapping[str, Any], place: str) -> Wrapper:
     try:
         made = target(env, **arguments)
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise within(place, error) from None
     untold = [name for name, value in arguments.items() if _differs(made.config, name, value)]
     if untold:
         raise ConfigError(
@@ -69,6 +69,7 @@ def _target(kind: str, place: str) -> type[Wrapper]:
             f"{place} is no wrapper.{nearest(kind, WRAPPERS)} Known: {', '.join(WRAPPERS)}, or "
             "package.module:Class."
         )
+    require_known(place, entry_point, WRAPPERS.values())
     try:
         target = load_entry_point(entry_point)
     except (ImportError, AttributeError) as error:

@@ -7,16 +7,13 @@ several learners (equilibria stay) Devlin and Kudenko, AAMAS 2011.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from srl_envs.errors import ConfigError
 from srl_envs.parallel import GameEnv, Observation
-from srl_envs.registry import load_entry_point
+from srl_envs.potentials import Potential, find_potential
 from srl_envs.wrappers.base import Infos, Result, Wrapper
 
-Potential = Callable[[str, int], float]
-"""(text that the seat sees, seat) -> how good the seat's position is, in reward units."""
 COMPONENT = "shaping"
 """Name of the reward component that it adds."""
 
@@ -43,7 +40,9 @@ class PotentialShaping(Wrapper):
         if not 0 < gamma <= 1:
             raise ConfigError(f"PotentialShaping: gamma={gamma!r}; give a number in (0, 1].")
         super().__init__(env)
-        self.potential: Potential = _named(potential) if isinstance(potential, str) else potential
+        self.potential: Potential = (
+            find_potential(potential) if isinstance(potential, str) else potential
+        )
         self.gamma = gamma
         self._last: dict[str, float | None] = dict.fromkeys(env.possible_agents)
 
@@ -104,17 +103,3 @@ class PotentialShaping(Wrapper):
                 raise ConfigError(f"{self.describe()}: it gave {now}; give a finite number.")
         self._last[agent] = now
         return 0.0 if before is None else self.gamma * now - before
-
-
-def _named(target: str) -> Potential:
-    try:
-        found = load_entry_point(target)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"PotentialShaping: potential={target!r} cannot be loaded: {error}."
-        ) from None
-    if not callable(found) or isinstance(found, type):
-        raise ConfigError(
-            f"PotentialShaping: potential={target!r} is no function of (text, seat); name one."
-        )
-    return found  # type: ignore[no-any-return] # checked to be callable

@@ -23,6 +23,7 @@ from leaderboards.run import HEADER, JOURNAL, BoardRun, Declared, opened, read_j
 from srl_agents.agents.prompt_file import PROMPT, PromptSettings, write_prompt
 from srl_envs import registry
 from srl_envs.errors import ConfigError, SandboxError, SRLError, StoreError, UnknownPolicyError
+from srl_envs.foreign_code import load_entry_point
 
 KUHN = "kuhn_poker-v0"
 
@@ -239,7 +240,7 @@ calls = {"left": 0}
 
 def shaky(rng: np.random.Generator) -> Callable[[str], str]:
     """A bot that raises as often as ``calls`` says."""
-    bot = registry.load_entry_point(registry.spec(KUHN).bots["middle"])(rng)
+    bot = load_entry_point(registry.spec(KUHN).bots["middle"])(rng)
 
     def act(text: str) -> str:
         if calls["left"] > 0:
