@@ -198,7 +198,7 @@ PLACES = {
 }
 if sys.version_info >= (3, 12):
     PLACES |= {
-        "parameter of a type": "def f[{word}](x: {word}): pass\ndef solve(data): return 1",
+        "parameter of a type": "def f[{word}](data: {word}): pass\ndef solve(data): return 1",
         "parameters of a type": "def f[**{word}](): pass\ndef solve(data): return 1",
         "types of a type": "def f[*{word}](): pass\ndef solve(data): return 1",
     }

@@ -73,9 +73,10 @@ t = threading.Thread(target=main); t.start(); t.join()
     "a huge stack": """
 import functools, sys, threading
 sys.setrecursionlimit(10**6); threading.stack_size(512 << 20)
+deep = 20000 if sys.version_info < (3, 12) else 400  # later Pythons bound recursion through C
 @functools.lru_cache(None)
 def f(n): return 0 if n == 0 else 1 + f(n - 1)
-t = threading.Thread(target=lambda: print(sum(map(int, input().split())) + f(20000) - 20000)); t.start(); t.join()
+t = threading.Thread(target=lambda: print(sum(map(int, input().split())) + f(deep) - deep)); t.start(); t.join()
 assert threading.stack_size() == 512 << 20
 """,
     "its own source": "import inspect\ndef f(): return sum(map(int, input().split()))\nassert inspect.getsource(f).startswith('def f()')\nprint(f())",
@@ -113,6 +114,12 @@ async def main():
     writer.write(b"x" * 10**6); writer.write(input().encode()); writer.close()
     return sum(map(int, (await reader.read()).lstrip(b"x").split()))
 print(asyncio.run(main()))
+""",
+    "parts of a message": """
+import socket
+ours, theirs = socket.socketpair()
+assert ours.sendmsg([input().encode(), b"", memoryview(b" 0")]) == 5
+print(sum(map(int, theirs.recv(99).split())))
 """,
     "threads of the C library": """
 import ctypes
