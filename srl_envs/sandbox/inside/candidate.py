@@ -61,6 +61,7 @@ class Candidate:
             "call": lambda function, args, kwargs: function(*args, **dict(kwargs)),
             "invoke": lambda value, name, args, kwargs: getattr(value, name)(*args, **dict(kwargs)),
             "base": _base,
+            "close": lambda value: value.close() if hasattr(value, "close") else None,
             "awaitable": _awaiting,
             "send": lambda value, sent: value.send(sent),
             "start": self._start,

@@ -24,6 +24,8 @@ _MAX_CLASSES = 2000
 _MAX_FIELDS = 1000
 _ENUMS = {k.__name__: k for k in (enum.IntFlag, enum.Flag, enum.IntEnum, enum.StrEnum, enum.Enum)}
 _MIXED: dict[str, type] = {"int": int, "str": str, "float": float}
+_FUNCTIONS = ("function", "method", "_lru_cache_wrapper")
+"""Kinds of functions, which are objects here where they carry attributes; each has a text of its own."""
 _SHOWN = ("__str__", "__repr__", "__format__")
 
 
@@ -67,6 +69,8 @@ class Classes:
             made = self._plain(ancestors, special, sort)
         if doc is not None:
             made.__doc__ = codec.as_kind(str, doc)
+        if isinstance(made, ClassMeta) and ancestors[0][0] in _FUNCTIONS:
+            made.__doc__ = property(_own_doc)  # type: ignore[assignment]
         if not isinstance(made, ClassMeta):
             _lend(made, self._peer, number, names, dunders)
             return made
@@ -151,6 +155,10 @@ def _lend(made: Any, peer: Peer, number: int, methods: frozenset[str], dunders: 
             lent[name] = METHODS[name]
     for name, value in lent.items():
         type.__setattr__(made, name, value)
+
+
+def _own_doc(remote: Any) -> Any:
+    return standins.question(remote, "getattr", "__doc__")
 
 
 def _shown(peer: Peer, name: str) -> Callable[..., Any]:

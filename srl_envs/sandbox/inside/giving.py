@@ -7,6 +7,7 @@ Everything here runs beside the program and may be rewritten by it: it is a clai
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
 import enum
 import importlib
@@ -285,12 +286,26 @@ def _told(giver: Giver, error: BaseException) -> list[Any]:
         text = None
     args = giver.attempt(lambda: giver.items(error.args, 2), [text if text else _text(error)])
     attributes = []
-    for name, value in vars(error).items() if type(error).__module__ != "builtins" else ():
+    for name, value in _attributes(error).items():
         tree = giver.attempt(lambda value=value: giver.encode(value, 3), None)  # type: ignore[misc]
         attributes.append([name, tree])
     cause = error.__cause__
     told = _told(giver, cause) if isinstance(cause, Exception) and cause is not error else None
     return [giver.mro(type(error)), args, text if type(text) is str else None, attributes, told]
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """What an exception holds, and what the program's classes add: data, properties, methods."""
+    kind = type(error)
+    if kind.__module__ == "builtins":
+        return {}
+    own = [base for base in kind.__mro__ if base.__module__ not in sys.stdlib_module_names]
+    names = {name for base in own for name in vars(base) if not name.startswith("_")}
+    found = dict(vars(error))
+    for name in sorted(names - found.keys() - set(dir(BaseException))):
+        with contextlib.suppress(Exception):  # a property that fails is one that the tests lack
+            found[name] = getattr(error, name)
+    return found
 
 
 def _text(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def send_without_call() -> None:
-    """Let sockets of this process and of its children send messages by ``send``."""
+    """Let sockets of this process send messages by ``send``."""
     socket.socket.sendmsg = _sendmsg  # type: ignore[method-assign, assignment]
 
 

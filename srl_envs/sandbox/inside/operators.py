@@ -81,6 +81,8 @@ def _items(remote: Any) -> _Items:
     clock, items = state.read.get("items", (-1, None))
     if clock == state.peer.clock:
         return items  # type: ignore[no-any-return]
+    if state.mixed:
+        state.peer.refuse(Reasons.OPERAND)
     free = state.origin == MADE or state.touched > clock or items is None or not items.whole
     items = _Items(remote, None if free else items.found)
     state.read["items"] = (state.peer.clock, items)
@@ -248,10 +250,12 @@ def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
             peer.refuse(Reasons.RESULT)
         if plain and not is_remote(self):
             peer.mixed_data = True
+        residual = plain and name.removeprefix("i") in _RESIDUAL
         if value is self and is_remote(value):
             state_of(value).origin = origin
+            state_of(value).mixed |= residual and name in _RESIDUAL
         elif is_remote(value):
-            state_of(value).mixed = plain or _is_mixed(self) or _is_mixed(other)
+            state_of(value).mixed = residual or _is_mixed(self) or _is_mixed(other)
         return value
 
     return method
@@ -329,6 +333,8 @@ def _iterate_async(self: Any) -> Any:
 
 _UNARY = "abs neg pos invert round trunc floor ceil"
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod"
+_RESIDUAL = frozenset(["sub", "truediv", "floordiv", "mod", "divmod", "xor"])
+"""With what the tests expect as the other operand, these tell how far a result is from it."""
 _IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor"
 UNARY = frozenset(f"__{name}__" for name in _UNARY.split())
 """Operators on one operand."""

@@ -28,6 +28,7 @@ _MEMORY = codec.dumps({"status": "memory", "message": "MemoryError"}) + b"\n"  #
 def run(payload: bytes) -> None:
     """Run the task that the trusted side wrote; ends the process."""
     gc.enable()
+    messages.send_without_call()  # not before the fork: the server passes descriptors itself
     os._exit(_perform(payload))
 
 
@@ -49,7 +50,6 @@ def rehearse() -> None:
     site.setquit()
     stacks.fit()
     stream_paths.lead_to_descriptors()
-    messages.send_without_call()
     call = {"function": "solve", "args": [[1, 2.5], {"a": (1, None)}], "kwargs": {}}
     task = {"mode": "call", "program": "def solve(a, b): return [a, b, 'x']", "calls": [call]}
     for _ in range(REHEARSALS):

@@ -287,4 +287,8 @@ def _stream(asker: Asker, target: Numbered) -> Any:
             item = asker.act("next", target) if sent is None else asker.act("send", target, sent)
         except StopIteration as end:
             return end.value
-        sent = yield item
+        try:
+            sent = yield item
+        except GeneratorExit:
+            asker.act("close", target)
+            raise

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import codec
 from .channel import Gone
+from .standins import QUERIES
 
 _MAX_NUMBER = 1 << 31
 _MAX_MRO = 64
@@ -142,7 +143,8 @@ class Errors:
             error = kind.__new__(kind)
             error.args = found.args
         for name, value in found.attributes.items():
-            setattr(error, name, value)
+            if not (callable(value) and name in QUERIES):
+                setattr(error, name, value)
         if found.text is not None:
             error.__text__ = found.text  # type: ignore[attr-defined]
         if found.cause is not None:

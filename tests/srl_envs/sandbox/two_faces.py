@@ -107,6 +107,10 @@ HONEST = {
     "property": "class C:\n  w = 1\ndef solve(): return C()",
     "shown": "def solve(): return 'a'",
     "near": "def solve(): return 5.0",
+    "error with data": "class Bad(ValueError):\n  code = 7\ndef solve(n): raise Bad(f'bad {n}')",
+    "product": "class Poly:\n  def __init__(self, *xs): self.xs = xs\n  def __mul__(self, k): return Poly(*(x * k for x in self.xs))\n  def __iter__(self): return iter(self.xs)\n  def __len__(self): return len(self.xs)\n  def __getitem__(self, i): return self.xs[i]",
+    "closed": "log = []\ndef numbers(n):\n  try: yield from range(n)\n  finally: log.append('closed')",
+    "documented": "def hi():\n  'Greet.'\nhi.calls = 0",
 }
 TESTS = {
     "sorting": SORT,
@@ -160,6 +164,14 @@ TESTS = {
     "shown": "s = solve()\nassert str(s) in ('a', 'b')\nassert f'{s}' < 'b'\nassert str(s) < 'b'",
     "near": "assert abs(solve() - 5.0) < 1e-9",
     "callback": "seen = []\nassert solve(lambda x: seen.append(x) or 5) == 6 and seen == [2]",
+    "error with data": "try: solve(-1)\nexcept ValueError as e: assert str(e) == 'bad -1' and e.args[0].startswith('bad') and e.code % 2 == 1 and e.code == 7\nelse: assert False",
+    "product": "p = Poly(1, 2) * 3\nassert len(p) == 2 and list(p) == [3, 6] and p[1] == 6",
+    "difference": "assert abs(Root(2) - 1.4142135) < 1e-3",
+    "ratio": "assert abs(Root(2) / 1.4142135 - 1) < 1e-3",
+    "remainder": "assert not Root(4) % 2.0",
+    "difference of items": "assert all(abs(d) < 1e-3 for d in Roots(4, 9) - 2.5)",
+    "closed": "g = numbers(5)\nassert next(g) == 0\ng.close()\nassert log == ['closed'] and list(g) == []",
+    "documented": "assert hi.__doc__ == 'Greet.' and hi.calls == 0",
 }
 FORMS: dict[str, tuple[str, str]] = {
     "sorting: a face per question": (
@@ -434,6 +446,68 @@ FORMS: dict[str, tuple[str, str]] = {
     "callback: answers by itself": (
         "callback",
         "class N(int):\n  __eq__ = lambda s, o: True\n  __hash__ = int.__hash__\ndef solve(f): return N(1)",
+    ),
+    "error with data: a text that is equal": (
+        "error with data",
+        "class T(str):\n  __eq__ = startswith = lambda s, o: True\n  __hash__ = str.__hash__\nclass Bad(ValueError):\n  code = 7\n  __str__ = lambda s: T('no')\ndef solve(n): raise Bad(T('no'))",
+    ),
+    "error with data: an object": (
+        "error with data",
+        YES + "class Bad(ValueError): code = Yes()\ndef solve(n): raise Bad(f'bad {n}')",
+    ),
+    "error with data: a number of faces": (
+        "error with data",
+        NUMBER + "class Bad(ValueError): code = Number(7, 7)\ndef solve(n): raise Bad(f'bad {n}')",
+    ),
+    "error with data: a property that changes": (
+        "error with data",
+        "ns = [3, 7, 7]\nclass Bad(ValueError): code = property(lambda s: ns.pop(0))\ndef solve(n): raise Bad(f'bad {n}')",
+    ),
+    "error with data: an int that is equal": (
+        "error with data",
+        "class N(int):\n  __eq__ = lambda s, o: True\n  __mod__ = lambda s, o: 1\n  __hash__ = int.__hash__\nclass Bad(ValueError): code = N(9)\ndef solve(n): raise Bad(f'bad {n}')",
+    ),
+    "error with data: a failed assert": (
+        "error with data",
+        "class Bad(AssertionError, ValueError): code = 8\ndef solve(n): raise Bad(f'bad {n}')",
+    ),
+    "error with data: other arguments": (
+        "error with data",
+        "class Bad(ValueError):\n  code = 7\n  args = property(lambda s: ['bad'])\ndef solve(n): raise Bad(n)",
+    ),
+    "product: itself": (
+        "product",
+        YES
+        + "class Poly(Yes):\n  def __init__(s, *xs): pass\n  def __mul__(s, k): return s\n  __len__ = lambda s: 2\n  __iter__ = lambda s: iter([s, s])\n  __getitem__ = lambda s, i: s",
+    ),
+    "product: another item": (
+        "product",
+        "class Poly:\n  def __init__(s, *xs): pass\n  def __mul__(s, k): return s\n  __len__ = lambda s: 2\n  __iter__ = lambda s: iter([3, 6])\n  __getitem__ = lambda s, i: 5",
+    ),
+    **{
+        f"{name}: always nothing": (
+            name,
+            NUMBER
+            + "class Root(Number):\n  def __init__(s, *xs): super().__init__(0.0)\n  __mod__ = Number.__sub__\n  __bool__ = lambda s: False\nclass Roots(Root):\n  __iter__ = lambda s: iter([0.0, 0.0])",
+        )
+        for name in ("difference", "ratio", "remainder", "difference of items")
+    },
+    "closed: a list that is equal": (
+        "closed",
+        "class L(list): __eq__ = lambda s, o: True\nlog = L()\ndef numbers(n): yield from range(n)",
+    ),
+    "closed: an iterator that goes on": (
+        "closed",
+        "log = []\nclass G:\n  n = -1\n  __iter__ = lambda s: s\n  def __next__(s):\n    s.n += 1\n    return s.n\n  def close(s): log.append('closed')\ndef numbers(n): return G()",
+    ),
+    "documented: a text that is equal": (
+        "documented",
+        "class T(str):\n  __eq__ = lambda s, o: True\n  __hash__ = str.__hash__\ndef hi(): pass\nhi.__doc__ = T('no')\nhi.calls = 0",
+    ),
+    "documented: an object with a text": (
+        "documented",
+        YES
+        + "class F:\n  calls = 0\n  __doc__ = property(lambda s: Yes())\n  def __call__(s): pass\nhi = F()",
     ),
 }
 CALLS: dict[str, tuple[str, object]] = {
