@@ -104,11 +104,6 @@ def parse_entrants(
     entrants.sort(key=lambda entrant: entrant.name)
     names = [entrant.name for entrant in entrants]
     for name in names:
-        if name in protocol.references:
-            raise ConfigError(
-                f"{name} is a reference of {protocol.name} and plays in every run: leave it out, or "
-                "run without --agent for the references alone."
-            )
         if names.count(name) > 1:
             raise ConfigError(
                 f"agent {name!r} is given twice; write NAME=AGENT to tell them apart."
@@ -125,6 +120,11 @@ def _enter(
 ) -> None:
     entrant = _entrant(text, protocol)
     refuse_human(entrant.candidate.name, "on a board")
+    if entrant.name in protocol.references:
+        raise ConfigError(
+            f"{entrant.name} is a reference of {protocol.name} and plays in every run: leave it out, or "
+            "run without --agent for the references alone."
+        )
     if not entrant.is_bot and (wrong := name_fault(entrant.name, maker=maker, when=when)):
         raise ConfigError(f"agent name {entrant.name!r}: {wrong}.")
     entrants.append(entrant)
