@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from srl_agents.metrics.sinks import read_lines
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import SNAPSHOTS, snapshots_in
+from srl_agents.training.state import FILES
 
 
 class _Ending(ConsoleView):
@@ -76,3 +78,10 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
 def snapshot(run: Path, label: str) -> Path:
     """Folder of the frozen version that is called so, for example ``alice@2``."""
     return run / SNAPSHOTS / find_agent(label, snapshots_in(run))
+
+
+def state_of(checkpoint: Path) -> dict[str, Any]:
+    """What a checkpoint holds beside tensors, without the lengths of side files, in which are times."""
+    state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text())
+    assert state.pop(FILES)
+    return state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from safetensors.torch import load_file
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
-from tests.training_runs import metrics_of, train_run
+from tests.training_runs import metrics_of, state_of, train_run
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +120,7 @@ def state(run: Path) -> dict[str, Any]:
             path.name: {k: v.tolist() for k, v in load_file(path).items()}
             for path in sorted(last.glob("*.safetensors"))
         },
-        "state": json.loads((last / "state.json").read_text()),
+        "state": state_of(last),
     }
 
 

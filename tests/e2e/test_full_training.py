@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import snapshots_in
-from tests.training_runs import metrics_of, train_run
+from tests.training_runs import metrics_of, state_of, train_run
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +84,7 @@ def state(run: Path) -> dict[str, Any]:
             str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in tensors
         },
-        "state": json.loads((last / "state.json").read_text()),
+        "state": state_of(last),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import SandboxError
 from srl_envs.families.board.connect_four import ConnectFour
 from tests.forked_commands import finish_command, start_command
+from tests.training_runs import state_of
 
 # Snapshots between checkpoints and opponents from the past: a frozen version that moved with its
 # learner would show after a resume. Replies of `tiny` decide games, so other weights show too.
@@ -78,7 +78,7 @@ def state(run: Path) -> dict[str, Any]:
             for pattern in ("snapshots/**/*.safetensors", f"{LAST}/*.safetensors")
             for path in sorted(run.glob(pattern))
         },
-        "state": json.loads((run / LAST / "state.json").read_text()),
+        "state": state_of(run / LAST),
     }
 
 

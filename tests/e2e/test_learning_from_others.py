@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training.run import LeagueTraining
 from srl_envs.errors import ConfigError
-from tests.training_runs import metrics_of, train_run
+from tests.training_runs import metrics_of, state_of, train_run
 
 RECIPE = """
 name: others
@@ -64,7 +63,7 @@ def state(run: Path) -> dict[str, Any]:
             path.name: {k: v.tolist() for k, v in load_file(path).items()}
             for path in sorted(last.glob("*.safetensors"))
         },
-        "state": json.loads((last / "state.json").read_text()),
+        "state": state_of(last),
     }
 
 

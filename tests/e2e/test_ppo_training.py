@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from safetensors.torch import load_file
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
-from tests.training_runs import metrics_of, train_run
+from tests.training_runs import metrics_of, state_of, train_run
 
 UPDATES = 3
 RECIPE = f"""
@@ -48,7 +47,7 @@ def left_behind(run: Path) -> dict[str, Any]:
             path.name: {k: v.tolist() for k, v in load_file(path).items()}
             for path in sorted((run / LAST).glob("*.safetensors"))
         },
-        "state": json.loads((run / LAST / "state.json").read_text()),
+        "state": state_of(run / LAST),
     }
 
 
