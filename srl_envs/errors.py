@@ -124,6 +124,10 @@ class ModelError(SRLError, RuntimeError):
     """A language model cannot be found, fetched or loaded, or its weights are broken."""
 
 
+class CallbackError(SRLError, RuntimeError):
+    """A callback or a sink that the caller of a run gave raised; its exception is the cause."""
+
+
 class FaultError(ModelError):
     """Training has gone wrong in a way that has a name.
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 
 from srl_agents.agents.grammar import HumanName
 from srl_agents.agents.players import ModelPolicy, Policy, ScriptedPolicy
-from srl_agents.agents.resolver import Candidate, Playing, close_engines, reply_budget, seat
-from srl_agents.engines.protocol import Generation, SamplingSettings
+from srl_agents.agents.resolver import Candidate, Playing, close_engines, seat
+from srl_agents.engines.protocol import Generation
 from srl_agents.engines.tasks import within
 from srl_agents.models.prompt import EarlierTurn
-from srl_envs import spec
 
 Player = Callable[[str], str]
 _WAIT_S = 600.0
 """For one reply, and for the end."""
 
 
-class _ModelPlayer:
+class ModelPlayer:
     """A model for one game.
 
     Args:
@@ -41,7 +40,7 @@ class _ModelPlayer:
 
 def thoughts_of(player: Player) -> str:
     """What a player wrote before its last reply; bots and people write nothing."""
-    return player.thoughts if isinstance(player, _ModelPlayer) else ""
+    return player.thoughts if isinstance(player, ModelPlayer) else ""
 
 
 class TextPlayers:
@@ -49,9 +48,8 @@ class TextPlayers:
 
     Args:
         candidates: in the order of the command line.
-        env_id: the environment that is played.
+        playing: the environment, and how replies are sampled.
         seed: of all models' own randomness.
-        max_new_tokens: longest reply of a model; None takes 1024 for code games, else 128.
 
     Raises:
         ModelError: a model cannot be fetched or loaded, or an endpoint does not answer.
@@ -60,19 +58,17 @@ class TextPlayers:
     def __init__(
         self,
         candidates: Sequence[Candidate],
-        env_id: str,
+        playing: Playing,
         *,
         seed: int = 0,
-        max_new_tokens: int | None = None,
     ) -> None:
-        self._env_id, self._seed = spec(env_id).id, seed
-        sampling = SamplingSettings(max_new_tokens=max_new_tokens or reply_budget(env_id))
+        self._env_id, self._seed = playing.env_id, seed
         present = {
             str(place): candidate
             for place, candidate in enumerate(candidates)
             if not isinstance(candidate.name, HumanName)
         }
-        seated = seat(present, Playing(env_id=self._env_id, sampling=sampling))
+        seated = seat(present, playing)
         self._policies: dict[int, Policy] = {int(k): found.policy for k, found in seated.items()}
         self._turns = dict.fromkeys(self._policies, 0)
         self._loop = asyncio.Runner()
@@ -87,7 +83,7 @@ class TextPlayers:
         policy = self._policies[place]
         if isinstance(policy, ScriptedPolicy):
             return policy.player(self._env_id, 2 * seed + place)
-        return _ModelPlayer(lambda text, earlier: self._reply(place, policy, text, earlier))
+        return ModelPlayer(lambda text, earlier: self._reply(place, policy, text, earlier))
 
     def close(self) -> None:
         """Give back the engines."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,22 +16,14 @@ from rich.table import Table
 
 from srl_agents.cli.command_line import read_options
 from srl_agents.league.agent_names import labels
-from srl_agents.league.diagnostics import Diagnostics, diagnose
-from srl_agents.league.focal_returns import (
-    CrossPlay,
-    FocalReturn,
-    SeatedResult,
-    cross_play,
-    focal_returns,
-)
-from srl_agents.league.pairs import Pairs
-from srl_agents.league.ratings import Interval, RatingTable, head_to_head, rate, rate_teams
+from srl_agents.league.diagnostics import Diagnostics
+from srl_agents.league.focal_returns import CrossPlay, FocalReturn
+from srl_agents.league.ratings import Interval, RatingTable
+from srl_agents.league.standings import Status, gains_of, read_status
 from srl_agents.league.store import AgentVersion, LeagueStore
-from srl_agents.league.transfer import MeasuredGame, on_one_scale, transfer_table
 from srl_agents.records import plain_json
 from srl_agents.training.run_folder import STORE
-from srl_envs import spec as env_spec
-from srl_envs.errors import ConfigError, UnknownEnvironmentError
+from srl_envs.errors import ConfigError
 
 DESCRIPTION = """Show the ratings of a run, and how each learner does against the version it started as.
 
@@ -46,8 +37,6 @@ Examples:
   srl league status runs/quickstart-tiny-seed0 --diagnostics
   srl league status runs/population-connect-four-seed0 --watch 2
 """
-ALL_GAMES = "all games"
-"""In the place of an environment: one scale over all games with winners. A bot is another in each."""
 _PIPED_COLUMNS = 120
 Names = dict[str, str]
 """Agent id -> what is shown."""
@@ -65,30 +54,6 @@ class StatusOptions:
     """Show equilibrium, cyclic share and exploiters too."""
     watch: float = 0.0
     """Seconds between two looks at a run that goes on; 0 looks once."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """Ratings of one environment of a store."""
-
-    env_id: str
-    schedule: str
-    table: RatingTable | None
-    """None in games of one seat, which have no opponents."""
-    gains: dict[str, Interval]
-    """Learner's last version -> mean outcome difference to its start over mirrored pairs; in games of one
-    seat the difference of their returns over common seeds."""
-    without_errors: RatingTable | None = None
-    """The same without games that a forfeit ended; None where there is no such game, or no other."""
-    partners: CrossPlay | None = None
-    """Of cooperative games."""
-    focal: list[FocalReturn] = field(default_factory=list)
-    """Of mixed games, and of games of one seat from the best agent to the worst."""
-    diagnostics: Diagnostics | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    """Of the environment."""
-    title: str = ""
-    """The environment, with the options in which it differs from others of the same id."""
 
 
 def status(argv: list[str]) -> int:
@@ -135,118 +100,6 @@ def _look(path: Path, options: StatusOptions) -> RenderableType:
     return Group(*parts) if parts else "no evaluation matches yet"
 
 
-def read_status(store: LeagueStore, *, with_diagnostics: bool = False) -> list[Status]:
-    """Ratings per environment, from the last evaluation schedule of each; of a run of several, one over
-    all of them comes last."""
-    agents = store.agents()
-    anchors = [a.agent_id for a in agents if a.role == "anchor"]
-    statuses = []
-    with store.snapshot():
-        games: dict[str, Pairs] = {}
-        for env_id, options in store.environments():
-            schedule = store.last_schedule(env_id, options)
-            if schedule is None:
-                continue
-            pairs = store.pairs(env_id, options=options, schedule=schedule)
-            teams = store.team_results(env_id, options=options, schedule=schedule)
-            if not pairs.a_M.size:
-                seated = store.seated(env_id, options=options, schedule=schedule)
-                if any(len(result.seats) == 1 for result in seated):
-                    found = _alone(env_id, schedule, agents, seated)
-                    statuses.append(replace(found, options=options))
-                continue
-            table = rate_teams(teams, anchors=anchors) if teams else rate(pairs, anchors=anchors)
-            clean = store.pairs(env_id, options=options, schedule=schedule, errors=False)
-            mode = _mode(env_id)
-            if mode != "cooperative" and not teams:
-                games[f"{env_id} {options}" if env_id in games else env_id] = pairs
-            seated = (
-                store.seated(env_id, options=options, schedule=schedule)
-                if mode != "competitive"
-                else []
-            )
-            lineages = {a.agent_id: a.lineage for a in agents}
-            statuses.append(
-                Status(
-                    env_id,
-                    schedule,
-                    table,
-                    _gains(agents, pairs),
-                    without_errors=_without_errors(pairs, clean, anchors) if not teams else None,
-                    partners=cross_play(seated, lineages, _strangers(store, env_id, lineages))
-                    if mode == "cooperative"
-                    else None,
-                    focal=focal_returns(seated) if mode == "mixed" else [],
-                    diagnostics=diagnose(pairs, steps={a.agent_id: a.step for a in agents})
-                    if with_diagnostics
-                    else None,
-                    options=options,
-                )
-            )
-    if len(games) > 1 and store.count(split="train"):
-        together = rate(on_one_scale(games), anchors=anchors)
-        statuses.append(Status(ALL_GAMES, f"{len(games)} games", together, {}))
-    return [replace(status, title=_title(status, statuses)) for status in statuses]
-
-
-def _title(status: Status, statuses: list[Status]) -> str:
-    others = [other.options for other in statuses if other.env_id == status.env_id]
-    names = dict.fromkeys(name for options in others for name in options)
-    differing = [
-        f"{name}={status.options[name]}"
-        for name in names
-        if name in status.options and any(o.get(name) != status.options[name] for o in others)
-    ]
-    return f"{status.env_id} ({', '.join(differing)})" if differing else status.env_id
-
-
-def _alone(
-    env_id: str, schedule: str, agents: list[AgentVersion], seated: list[SeatedResult]
-) -> Status:
-    """Of a game of one seat."""
-    present = {result.seats[0] for result in seated}
-    begun = {a.agent_id: a.parent for a in agents if a.parent in present and a.agent_id in present}
-    measured = MeasuredGame(name=env_id, mode="cooperative", trained=True, results=seated)
-    gains = transfer_table([measured], {who: start for who, start in begun.items() if start})
-    returns = sorted(focal_returns(seated), key=lambda row: (-row.focal.estimate, row.agent))
-    return Status(env_id, schedule, None, {row.learner: row.gain for row in gains}, focal=returns)
-
-
-def _strangers(
-    store: LeagueStore, env_id: str, lineages: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Agent that was trained -> agents that its training never met; `bot:NAME` and such are their own."""
-    met = store.met(env_id)
-    return {
-        agent: [
-            other for other, theirs in lineages.items() if theirs not in {*met[lineage], lineage}
-        ]
-        for agent, lineage in lineages.items()
-        if lineage in met
-    }
-
-
-def _mode(env_id: str) -> str:
-    try:
-        return env_spec(env_id).mode
-    except UnknownEnvironmentError:  # a store from elsewhere
-        return "competitive"
-
-
-def _gains(agents: list[AgentVersion], pairs: Pairs) -> dict[str, Interval]:
-    return {
-        agent.agent_id: head_to_head(pairs, agent.agent_id, agent.parent)
-        for agent in agents
-        if agent.parent in pairs.agents and agent.agent_id in pairs.agents
-    }
-
-
-def _without_errors(pairs: Pairs, clean: Pairs, anchors: list[str]) -> RatingTable | None:
-    if clean.a_M.size in (0, pairs.a_M.size):
-        return None
-    return rate(clean, anchors=anchors)
-
-
 def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]:
     """Tables and lines about one environment."""
     parts: list[RenderableType] = []
@@ -261,14 +114,14 @@ def show(found: Status, agents: dict[str, AgentVersion]) -> list[RenderableType]
         parts.append(_focal_table(found.focal, names))
     if found.diagnostics is not None:
         parts += _diagnostic_parts(found.diagnostics, names)
-    for agent, gain in found.gains.items() if found.partners is None else ():
+    for gain in gains_of(found, agents):
+        by = gain.difference
         verdict = (
-            "better than its start" if gain.low > 0 else "not shown to be better than its start"
+            "better than its start" if gain.better else "not shown to be better than its start"
         )
         parts.append(
-            f"{names[agent]} against {agents[agent].parent}: "
-            f"{'return' if found.table is None else 'score'} difference {gain.estimate:+.3f} "
-            f"\\[{gain.low:+.3f}, {gain.high:+.3f}] over {gain.clusters} seeds: {verdict}"
+            f"{names[gain.agent]} against {gain.start}: {gain.unit} difference {by.estimate:+.3f} "
+            f"\\[{by.low:+.3f}, {by.high:+.3f}] over {by.clusters} seeds: {verdict}"
         )
     return parts
 

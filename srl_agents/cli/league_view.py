@@ -10,8 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from srl_agents.cli.league_status import read_status, show
+from srl_agents.cli.league_status import show
 from srl_agents.league.agent_names import labels
+from srl_agents.league.standings import read_status
 from srl_agents.training.population_run import PopulationRun
 
 _LEAST_S = 1.0

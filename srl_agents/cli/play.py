@@ -15,11 +15,12 @@ import tyro
 import srl_envs
 from srl_agents.agents.first_look import first_look
 from srl_agents.agents.grammar import HUMAN, HumanName
-from srl_agents.agents.resolver import find
+from srl_agents.agents.resolver import Playing, find, reply_budget
 from srl_agents.agents.text_players import Player, TextPlayers, thoughts_of
 from srl_agents.cli.command_line import read_options
 from srl_agents.cli.human import Human, LeaveGameError, require_terminal
 from srl_agents.cli.transcript_view import TranscriptView
+from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.records import plain_json
 from srl_envs.core import SPLITS
 from srl_envs.episode import Recorder, Transcript
@@ -238,12 +239,10 @@ class Table:
         if any(isinstance(candidate.name, HumanName) for candidate in candidates):
             require_terminal()
         with self.view.busy(f"loading {', '.join(policies)}"):
-            self.players = TextPlayers(
-                candidates,
-                self.spec.id,
-                seed=self.options.seed,
-                max_new_tokens=self.options.max_new_tokens,
-            )
+            longest = self.options.max_new_tokens or reply_budget(self.spec.id)
+            sampling = SamplingSettings(max_new_tokens=longest)
+            playing = Playing(env_id=self.spec.id, sampling=sampling)
+            self.players = TextPlayers(candidates, playing, seed=self.options.seed)
 
     def names(self, turn: int) -> dict[int, str]:
         """Seat -> policy name, everyone ``turn`` seats further."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from srl_agents.recipes.loading import load
+from srl_agents.recipes.loading import Overrides, read_values
 from srl_agents.recipes.population_settings import PopulationRecipe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.yaml_files import read_yaml
@@ -13,7 +13,7 @@ from srl_agents.yaml_files import read_yaml
 Recipe = LeagueRecipe | PopulationRecipe
 
 
-def read_recipe(path: Path, overrides: Sequence[str] = (), *, rows: Path | None = None) -> Recipe:
+def read_recipe(path: Path, overrides: Overrides = (), *, rows: Path | None = None) -> Recipe:
     """A recipe of either kind: one with ``agents`` is a population's, the others train.
 
     The arguments are those of `load`.
@@ -21,6 +21,17 @@ def read_recipe(path: Path, overrides: Sequence[str] = (), *, rows: Path | None 
     Raises:
         ConfigError: the file does not parse, or a key, type or value is wrong.
     """
-    if "agents" in read_yaml(path):
-        return load(PopulationRecipe, path, overrides, rows=rows)
-    return load(LeagueRecipe, path, overrides, rows=rows)
+    return recipe_of(read_yaml(path), path.name, overrides, rows=rows)
+
+
+def recipe_of(
+    data: dict[str, Any], place: str, overrides: Overrides = (), *, rows: Path | None = None
+) -> Recipe:
+    """`read_recipe` for plain values; the arguments are those of `read_values`.
+
+    Raises:
+        ConfigError: a key, type or value is wrong.
+    """
+    if "agents" in data:
+        return read_values(PopulationRecipe, data, place, overrides, rows=rows)
+    return read_values(LeagueRecipe, data, place, overrides, rows=rows)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How a run ended that came to its end."""
+    """How a run ended that came to its end, or that a callback stopped."""
 
     learned: bool
     """Somebody took a step."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Learner -> why it took none in the last update."""
+    stopped: str = ""
+    """Reason that a callback gave for stopping the run; empty where it came to its end."""

@@ -24,6 +24,7 @@ from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.training import state
 from srl_agents.training.adapter_export import AdapterExport
 from srl_agents.training.bases import devices_of
+from srl_agents.training.callbacks import Listeners
 from srl_agents.training.evaluation import final_table
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.parts import build
@@ -56,6 +57,7 @@ class LeagueTraining:
             their own that holds what the first one's did.
         trace_one: trace one update, the second of this attempt or the run's last.
         cluster: address of the Ray cluster that plays the matches; empty: this machine does.
+        listeners: callbacks and sinks of the caller.
 
     Raises:
         ConfigError: the folder holds a run of another recipe, or a tracker does not begin.
@@ -73,8 +75,10 @@ class LeagueTraining:
         *,
         trace_one: bool = False,
         cluster: str = "",
+        listeners: Listeners | None = None,
     ) -> None:
         self._opened = ExitStack()
+        self._listeners = listeners or Listeners()
         try:
             self.parts = build(
                 recipe, folder, view, processes or Processes(), self._opened, cluster=cluster
@@ -108,9 +112,11 @@ class LeagueTraining:
             DeadlineError: an engine gave no reply in time.
             MemoryLimitError: memory ran out, and smaller passes did not help.
             SandboxError: most matches of a phase could not be finished.
+            CallbackError: a callback or a sink of the caller raised.
         """
         parts = self.parts
         parts.view.resume(self.done)
+        self._listeners.begin(parts.folder, self.done, parts.recipe.updates)
         sinks: list[Sink] = [
             JSONLines(parts.folder / METRICS),
             TensorBoard(parts.folder / TENSORBOARD),
@@ -119,7 +125,9 @@ class LeagueTraining:
         try:
             while self.done < parts.recipe.updates:
                 with self._traced():
-                    self._update([*sinks, *parts.trackers])
+                    self._update([*sinks, *parts.trackers, self._listeners])
+                if reason := self._stopped():
+                    return self._stop(reason)
             self.phase = "final"
             with self._limited("the final round robin"):
                 final_table(parts)
@@ -256,9 +264,27 @@ class LeagueTraining:
 
         end_process(folder, last_words, self.parts.view.say_last)
 
+    def _stopped(self) -> str:
+        """Call the caller's callbacks and sinks; returns why the run ends before its last update, if so."""
+        if not self._listeners:
+            return ""
+        self._listeners.finished(self.parts.folder)
+        reason = self.parts.processes.gather(self._listeners.stopped)[0]
+        return reason if self.done < self.parts.recipe.updates else ""
+
+    def _stop(self, reason: str) -> Outcome:
+        """Keep the update that is over, and end without round robin and export."""
+        kept = self.keep_last(before=self.done + 1)
+        self.parts.view.say(f"stopped after update {self.done} by a callback: {reason}. {kept}")
+        return Outcome(learned=self._learned, reasons=self.parts.idle.reasons, stopped=reason)
+
+    @property
+    def _learned(self) -> bool:
+        return any(learner.version for learner in self.parts.learners.values())
+
     def _end(self) -> Outcome:
         parts = self.parts
-        learned = any(learner.version for learner in parts.learners.values())
+        learned = self._learned
         if learned or parts.recipe.survival.allow_nothing_learned:
             self._export()
         return Outcome(learned=learned, reasons=parts.idle.reasons)

@@ -16,6 +16,7 @@ from srl_agents.coordination.processes import Processes
 from srl_agents.interrupts import second_ends_at_once
 from srl_agents.metrics import ConsoleView
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.callbacks import Listeners
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.run import LeagueTraining
 from srl_agents.training.run_folder import CHECKPOINTS
@@ -23,6 +24,7 @@ from srl_agents.training.survival import RolledBack, in_words, write_event
 from srl_agents.training.vital_signs import Finding
 from srl_agents.training.watchdog import end_process, limit
 from srl_envs.errors import (
+    CallbackError,
     DeadlineError,
     FaultError,
     MemoryLimitError,
@@ -46,6 +48,7 @@ def train(
     trace_one: bool = False,
     cluster: str = "",
     begun: Callable[[LeagueTraining], object] = lambda training: None,
+    listeners: Listeners | None = None,
 ) -> Outcome:
     """Begin or continue a run, and bring it to its end.
 
@@ -57,15 +60,23 @@ def train(
         trace_one: write a profiler's trace of one update.
         cluster: address of the Ray cluster that plays the matches; empty: this machine does.
         begun: called with each attempt when it begins.
+        listeners: callbacks and sinks of the caller.
 
     Raises:
+        CallbackError: a callback or a sink raised; the text says which, and what is kept.
         FaultError: a fault stopped the run; the text says which, why, what helps and what is kept.
         KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept.
         SRLError: as `LeagueTraining` and its `run` do.
     """
     while True:
         training = LeagueTraining(
-            recipe, folder, view, processes, trace_one=trace_one, cluster=cluster
+            recipe,
+            folder,
+            view,
+            processes,
+            trace_one=trace_one,
+            cluster=cluster,
+            listeners=listeners,
         )
         begun(training)
         told = ""
@@ -76,6 +87,10 @@ def train(
                 ending.enter_context(second_ends_at_once())
                 told = interrupted(training)
                 raise KeyboardInterrupt(told) from None
+            except CallbackError as error:
+                kept = training.keep_last(before=training.done + 1)
+                told = f"{error} after update {training.done}. {kept} The same call goes on from there."
+                raise CallbackError(told) from error.__cause__
             except Exception as error:
                 finding = finding_of(error, training.phase, folder)
                 if finding is None:

@@ -12,8 +12,9 @@ from rich.console import Console
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from srl_agents.agents.resolver import find
+from srl_agents.agents.resolver import Playing, find
 from srl_agents.agents.text_players import TextPlayers
+from srl_agents.engines.protocol import SamplingSettings
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics import ConsoleView
 from srl_agents.metrics.sinks import read_lines
@@ -122,7 +123,8 @@ def test_what_is_left_is_a_model_for_everybody(whole: Path, tmp_path: Path) -> N
     assert not (whole / "adapters").exists()
 
     game = "connect_four-v0"
-    players = TextPlayers([find(str(folder), game)], game, max_new_tokens=4)
+    playing = Playing(env_id=game, sampling=SamplingSettings(max_new_tokens=4))
+    players = TextPlayers([find(str(folder), game)], playing)
     assert isinstance(players.player(0, seed=0)("Your move."), str)
     players.close()
     path = tmp_path / "next.yaml"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.cli.league_status import read_status
 from srl_agents.cli.main import main
+from srl_agents.league.standings import read_status
 from srl_agents.league.store import LeagueStore
 
 

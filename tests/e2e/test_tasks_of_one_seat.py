@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.cli.league_status import read_status
 from srl_agents.cli.league_status import status as league_status
 from srl_agents.cli.report_page.render import report_data
 from srl_agents.cli.report_page.runs import read_run
 from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.standings import read_status
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.cli.league_status import read_status
 from srl_agents.league.evaluation_schedule import FINAL
+from srl_agents.league.standings import read_status
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from srl_agents.cli.league_status import read_status
 from srl_agents.cli.report_page.phase_memory import phase_memory
 from srl_agents.league.intervals import Interval
+from srl_agents.league.standings import read_status
 from srl_agents.league.store import LeagueStore
 from srl_agents.metrics.sinks import METRICS, read_lines
 from srl_agents.training.run_folder import STORE

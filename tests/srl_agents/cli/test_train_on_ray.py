@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from srl_agents.cli.main import main
-from srl_agents.cli.train import on_ray, require_answer
 from srl_agents.recipes.loading import SHIPPED, load
 from srl_agents.recipes.settings import LeagueRecipe
+from srl_agents.training.cluster_address import on_ray, require_answer
 from srl_envs.errors import ConfigError
 
 
@@ -77,7 +77,7 @@ def test_an_address_at_which_nobody_answers_is_the_users_mistake(address: str, w
 def test_what_listens_and_is_no_cluster_is_said(
     says: bytes, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srl_agents.cli.train._ANSWER_S", 0.3 if not says else 30.0)
+    monkeypatch.setattr("srl_agents.training.cluster_address._ANSWER_S", 0.3 if not says else 30.0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def speak() -> None:

@@ -1,0 +1,190 @@
+"""`srl_agents.Learner` and `srl_agents.credit`: a training loop of one's own."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import srl_agents
+from srl_agents.credit.assignment import CreditAssigner
+from srl_agents.credit.settings import CreditSettings
+from srl_agents.records import Episode
+from srl_envs.errors import ConfigError, ModelError, UnknownEnvironmentError, UnknownPolicyError
+
+README = Path(srl_agents.__file__).with_name("README.md")
+HEAVY = ("torch", "transformers", "trl", "peft", "tyro", "rich", "gymnasium")
+
+
+def code_of_readme() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def learner() -> Iterator[srl_agents.Learner]:
+    with srl_agents.Learner.load("tiny", max_new_tokens=8, seed=3) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def episodes(learner: srl_agents.Learner) -> list[Episode]:
+    return learner.play("nim-v0", opponents={1: "middle"}, start_states=2, group_size=3)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, srl_agents; "
+        f"print([m for m in {HEAVY!r} if m in sys.modules], sorted(srl_agents.__all__) == "
+        "[n for n in dir(srl_agents) if n in srl_agents.__all__])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] True\n"
+
+
+def test_every_public_name_is_there_also_after_its_package_was_imported() -> None:
+    for name in srl_agents.__all__:
+        assert callable(getattr(srl_agents, name)), name
+    returns = importlib.import_module("srl_agents.credit.returns")
+    assert callable(srl_agents.credit)
+    assert getattr(srl_agents.credit, "returns") is returns  # noqa: B009 - a function to type checkers
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = srl_agents.trian  # type: ignore[attr-defined]
+
+
+def test_the_loop_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loop = code_of_readme()[0]
+    assert len(loop.splitlines()) <= 30
+    exec(compile(loop, str(README), "exec"), {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
+    assert (tmp_path / "adapter/adapter_model.safetensors").is_file()
+
+
+def test_seats_without_an_opponent_are_the_learners(
+    learner: srl_agents.Learner, episodes: list[Episode]
+) -> None:
+    assert {e.spec.seats for e in episodes} == {(str(learner.version), "bot:middle")}
+    assert {e.spec.learner_seats for e in episodes} == {(0,)}
+    groups = {e.spec.number: e.spec.seed for e in episodes}
+    assert len(set(groups.values())) == len(groups) == 2
+    mirrored = learner.play("nim-v0", start_states=1, group_size=2)
+    assert mirrored[0].spec.learner_seats == (0, 1)
+    assert mirrored[0].spec.number not in groups
+
+
+def test_credit_is_that_of_the_assigner(
+    learner: srl_agents.Learner, episodes: list[Episode]
+) -> None:
+    credited = srl_agents.credit(episodes, estimator="leave_one_out", level="turn")
+    settings = CreditSettings(estimator="leave_one_out", level="turn")
+    rows, metrics = CreditAssigner(settings).assign(episodes, "learner", str(learner.version))
+    assert list(credited.rows) == rows
+    assert credited.metrics == metrics
+    assert rows
+
+
+def test_an_update_moves_the_weights_and_an_agent_keeps_its_own() -> None:
+    with srl_agents.Learner.load("tiny", max_new_tokens=8, micro_batch_rows=32) as learner:
+        before, first = learner.agent(seed=1), learner.version
+        text = "Heaps: 3 4 5. Reply with <action>HEAP TAKE</action>."
+        said = before(text)
+        played = learner.play("nim-v0", opponents={0: "random"}, start_states=2, group_size=4)
+        metrics = learner.update(srl_agents.credit(played))
+        assert metrics["stepped"] == 1
+        assert {"loss", "grad_norm", "reward", "flat_groups"} <= metrics.keys()
+        assert (learner.version.number, first.number) == (1, 0)
+        assert learner.version.digest != first.digest
+        kept = learner.update([])
+        assert kept == {"rows": 0.0, "stepped": 0.0}
+        assert learner.version.number == 1
+        again = srl_agents.Learner.load("tiny", max_new_tokens=8)
+        with again:
+            assert again.agent(seed=1)(text) == said
+        assert isinstance(before(text), str)
+    with pytest.raises(ModelError, match="is closed"):
+        learner.play("nim-v0")
+
+
+def test_flat_groups_teach_nothing_and_metrics_say_so(
+    learner: srl_agents.Learner, episodes: list[Episode]
+) -> None:
+    flat = [e for e in episodes if e.spec.attempt == 0]  # groups of one attempt each
+    metrics = learner.update(srl_agents.credit(flat))
+    assert (metrics["rows"], metrics["stepped"], metrics["flat_groups"]) == (0, 0, 1)
+
+
+def test_a_saved_adapter_goes_on_and_plays(learner: srl_agents.Learner, tmp_path: Path) -> None:
+    folder = learner.save(tmp_path / "saved")
+    played = learner.play("nim-v0", opponents={1: f"tiny+{folder}"}, start_states=1, group_size=2)
+    assert played[0].valid
+    assert played[0].spec.seats[1] == f"tiny+{folder}"
+    with srl_agents.Learner.load("tiny", adapter=folder) as other:
+        assert other.version.digest == learner.version.digest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"env": "nimm-v0"}, UnknownEnvironmentError, "nim-v0"),
+        ({"env": "nim-v0", "opponents": {1: "midle"}}, UnknownPolicyError, "'middle'"),
+        (
+            {"env": "nim-v0", "opponents": {2: "middle"}},
+            ConfigError,
+            "seat 2: nim-v0 has seats 0 to 1",
+        ),
+        ({"env": "nim-v0", "opponents": {0: "middle", 1: "random"}}, ConfigError, "leave one"),
+        ({"env": "nim-v0", "opponents": {1: "human"}}, ConfigError, "human"),
+        ({"env": "nim-v0", "group_size": 0}, ConfigError, "group_size=0: use 1 or more"),
+        ({"env": "nim-v0", "env_options": {"heap": 3}}, ConfigError, "heap"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_by_name(
+    learner: srl_agents.Learner, arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        learner.play(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"model": "tinny"}, "Did you mean 'tiny'"),
+        ({"model": "tiny", "lr": 1.0}, "learning_rate"),
+        ({"model": "tiny", "learning_rate": -1.0}, "learning_rate"),
+        ({"model": "tiny", "name": "a b"}, "identifier"),
+        ({"model": "tiny", "temperature": 0}, "temperature=0"),
+    ],
+)
+def test_a_learner_with_impossible_settings_is_refused(
+    arguments: dict[str, object], words: str
+) -> None:
+    with pytest.raises((ConfigError, UnknownPolicyError), match=words):
+        srl_agents.Learner.load(**arguments)  # type: ignore[arg-type]
+
+
+def test_credit_refuses_by_name(episodes: list[Episode]) -> None:
+    with pytest.raises(ConfigError, match="grup"):
+        srl_agents.credit(episodes, estimator="grup")
+    with pytest.raises(ConfigError, match="remembers earlier updates"):
+        srl_agents.credit(episodes, estimator="role_baseline")
+    with pytest.raises(ConfigError, match="without a learning seat"):
+        srl_agents.credit([])
+    with pytest.raises(ConfigError, match="no learner 'bob' in the episodes, only learner"):
+        srl_agents.credit(episodes, learner="bob")
+    other = replace(
+        episodes[0], spec=replace(episodes[0].spec, seats=("learner@9-" + "0" * 16, "x"))
+    )
+    with pytest.raises(ConfigError, match="once per version"):
+        srl_agents.credit([*episodes, other])
+    memory = CreditAssigner(CreditSettings(estimator="role_baseline"))
+    assert srl_agents.credit(episodes, assigner=memory).rows
+    with pytest.raises(ConfigError, match="settings of its own"):
+        srl_agents.credit(episodes, assigner=memory, level="turn")
