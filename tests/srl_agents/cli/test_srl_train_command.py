@@ -141,7 +141,7 @@ def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
     message = refused(capsys, "train", recipe(tmp_path, GOOD), "--out", str(run))
     assert message.startswith("srl train: ")
     assert said.format(run=run) in message
-    assert message.endswith("a run continues from its last checkpoint.")
+    assert message.endswith("Mend that. Nothing is kept; the same command begins again.")
 
 
 def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
