@@ -11,7 +11,7 @@ from srl_agents.league.standings import read_status
 from srl_agents.league.store import LeagueStore
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_quickstart_beats_its_own_start(tmp_path: Path) -> None:
     run = tmp_path / "run"
     shorter = (
