@@ -192,7 +192,7 @@ def test_a_run_trains_with_all_of_it(tmp_path: Path) -> None:
 def test_a_recipe_says_what_is_missing_where_the_package_is_not_installed() -> None:
     with pytest.raises(ConfigError, match=r"training: algorithm: no algorithm 'reinforce'"):
         TRAINING.convert({"algorithm": "reinforce"}, "training")
-    with pytest.raises(ConfigError, match=r"No module named .nowhere..*PYTHONPATH"):
+    with pytest.raises(ConfigError, match=r"no module .nowhere..*PYTHONPATH"):
         TRAINING.convert({"algorithm": "nowhere.reinforce:ReinforceSettings"}, "training")
 
 

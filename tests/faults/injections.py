@@ -378,7 +378,7 @@ def _(stage: Stage) -> int:
 
 @injection("writing a checkpoint never ends", "phase_hung", "stop", 3)
 def _(stage: Stage) -> int:
-    stage.patch.setattr(state.Gathered, "write", lambda *_: time.sleep(3600))
+    stage.patch.setattr(state.Gathered, "write", lambda *_, **__: time.sleep(3600))
     return in_child(lambda: stage.train("survival.phase_deadline_s=5"))
 
 
@@ -417,9 +417,9 @@ def _(stage: Stage) -> int:
 def _(stage: Stage) -> int:
     whole = state.Gathered.write
 
-    def limited(gathered: state.Gathered, *arguments: Any) -> Path:
+    def limited(gathered: state.Gathered, *arguments: Any, **options: Any) -> Path:
         with _file_limit(4096):
-            return whole(gathered, *arguments)
+            return whole(gathered, *arguments, **options)
 
     stage.patch.setattr(state.Gathered, "write", limited)
     return stage.train()
