@@ -69,9 +69,9 @@ _PROTOCOL = Text(
 _WORD = Text(80, 1, re.compile(r"[A-Za-z0-9_]+"), "letters, digits and _, at most 80")
 _SEAT = Text(2, 1, re.compile("0|[1-9][0-9]?"), "the number of a seat")
 _TIME = Instant(2020)
-PLAIN = re.compile(r"([\w?][\w .+~:(),/#!?-]*)?", re.ASCII)
+PLAIN = re.compile(r"([\w?]([\w .+~:(),/#!?-]*[\w.+~:(),/#!?-])?)?", re.ASCII)
 """What names a version or a platform."""
-_PLAIN_FORM = "letters, digits and _ .+~:(),/#!?-, a letter or digit first"
+_PLAIN_FORM = "letters, digits and _ .+~:(),/#!?-, a letter or digit first, no space last"
 COMMAND = re.compile(r"(srl [^<>]*)?")
 _FREE = Text(20_000, free=True)
 
