@@ -109,7 +109,7 @@ def test_only_who_registered_makes_a_bundle_of_the_ticket(
     unsigned = Forger.of(honest, tmp_path / "1")
     del unsigned.manifest["signature"]
     changed = Forger.of(honest, tmp_path / "2")
-    changed.manifest["provenance"]["command"] = "another"
+    changed.manifest["provenance"]["command"] = "srl another"
     monkeypatch.setenv(KEYS, str(tmp_path / "thief"))
     resigned = Forger.of(honest, tmp_path / "3")
     resigned.manifest = owner_key().signed("bundle/1", resigned.manifest)
