@@ -81,7 +81,7 @@ def enter(data: dict[str, Any]) -> None:
         if row["agent"].startswith("alice"):
             row["level"], row["levels"] = "L2", {"L2": 40, "L3": 26}
             row["entry"] = {
-                **words, "submitter": NASTY, "attempts": {"registered": 3, "declared": 1},
+                **words, "submitter": NASTY, "attempts": {"registered": 3, "owners": 3, "declared": 1},
                 "endpoint": {"provider": "", "model": "m", "dated_model": NASTY, "url": "https://x"},
                 "verified": "2030-01-02T03:04:05+00:00", "signed": True,
             }  # fmt: skip

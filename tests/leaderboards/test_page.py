@@ -172,7 +172,8 @@ def test_a_row_says_who_submitted_it_and_how_it_was_checked(page, site: Path) ->
     button.send_keys(Keys.ENTER)
     (told,) = texts(page, "dialog")
     for word in (
-        "Its weights cannot be proven", "3 registered with the board, 1 declared", "L2, the lowest of 66",
+        "Its weights cannot be proven", "3 registrations of this agent with the board, 1 declared",
+        "L2, the lowest of 66",
         "40 matches at L2, 26 matches at L3", "signed with the board's key", "2030-01-02 03:04",
     ):  # fmt: skip
         assert word in told, word
