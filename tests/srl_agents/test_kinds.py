@@ -116,7 +116,7 @@ def test_a_name_that_two_packages_claim_is_refused(outside: Path) -> None:
     ("name", "message"),
     [
         ("squar", r"no shape 'squar'. Did you mean 'square'\? Use one of circle, gone, square, or"),
-        ("gone", r"no.such:Thing cannot be imported, ModuleNotFoundError: No module named 'no'"),
+        ("gone", r"no.such:Thing cannot be imported, ModuleNotFoundError: no module 'no'"),
         (f"{__name__}:Cube", r"cannot be imported, AttributeError"),
         ("collections:OrderedDict", r"no class that derives from .*:Shape"),
         (f"{__name__}:SECTION", r"is Section, and no class"),

@@ -134,6 +134,7 @@ def test_a_source_is_a_format_and_a_path() -> None:
 def fake_datasets(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
     module = ModuleType("datasets")
     module.load_dataset = load  # type: ignore[attr-defined]
+    module.__version__ = "4.0.0"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 

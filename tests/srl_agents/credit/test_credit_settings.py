@@ -25,7 +25,7 @@ from srl_envs.settings import build, dump
         ({"team_share": "difference"}, "mode 'individual' has no team's term"),
         ({"team_share": "shapley", "mode": "competitive"}, "no team's term"),
         ({"potential": "math:sqrt"}, "sum to a constant; set level to 'turn'"),
-        ({"level": "turn", "potential": "nowhere:f"}, "No module named 'nowhere'"),
+        ({"level": "turn", "potential": "nowhere:f"}, "no module 'nowhere'"),
         ({"level": "turn", "potential": "math"}, "Write package.module:function"),
         ({"level": "turn", "potential": "math:pi"}, "is no function of"),
     ],
