@@ -207,8 +207,7 @@ class BoardRun:
             raise SandboxError(
                 f"{len(self.specs) - len(self.done)} matches are void after "
                 f"{self.protocol.void_tries} tries; the first, {_who(spec)}, because of "
-                f"{faults[spec.match_id][-1]}. Mend the cause and give the same command: the run "
-                "continues."
+                f"{faults[spec.match_id][-1]}. Mend the cause."
             )
 
     def usage(self) -> dict[str, dict[str, Any]]:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from srl_envs.errors import SRLError, add_advice
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,6 +45,19 @@ def terminable() -> Iterator[None]:
             if not came or isinstance(error, Terminated):
                 raise
             raise Terminated(*error.args) from error
+
+
+@contextmanager
+def naming(command: str) -> Iterator[None]:
+    """What ends the inside, a signal or an error of ours, names the command that goes on."""
+    advice = f"To go on: {command}"
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"{str(stop) or 'interrupted.'} {advice}") from None
+    except SRLError as error:
+        add_advice(error, advice)
+        raise
 
 
 @contextmanager

@@ -35,6 +35,12 @@ class ForeignCodeError(ConfigError):
     """A file names code from outside SRL, and the process refuses such code."""
 
 
+def add_advice(error: SRLError, advice: str) -> None:
+    """Add sentences to the end of an error's text; a `ConfigError` says itself what to change, and stays."""
+    if not isinstance(error, ConfigError):
+        error.args = (f"{error} {advice}",)
+
+
 def within(place: str, error: SRLError) -> ConfigError:
     """The mistakes of a part, each with its place in front."""
     return ConfigError(*(f"{place}: {fault}" for fault in error.faults))

@@ -14,7 +14,7 @@ import tyro
 from leaderboards.cli.entrants import AGENTS, Agents
 from leaderboards.cli.progress import ProgressBar
 from srl_agents.cli.command_line import read_options
-from srl_agents.interrupts import second_ends_at_once
+from srl_agents.interrupts import naming, second_ends_at_once
 from srl_agents.records import plain_json
 from srl_envs.errors import ConfigError
 
@@ -92,7 +92,8 @@ def main(argv: list[str]) -> int:
     """Exit code: 0 played, 2 the user has something to fix.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says what is kept and how to go on.
+        SRLError: likewise of what else ended it.
     """
     options = read_options(
         RunOptions, command="srl leaderboard run", description=DESCRIPTION, argv=argv
@@ -125,17 +126,14 @@ def main(argv: list[str]) -> int:
     players = admitted(protocols, wanted)
     command = shlex.join(["srl", "leaderboard", "run", *argv])
     played = []
-    with ProgressBar(options.json) as bar:
-        try:
-            for protocol, (entrants, ticket) in zip(protocols, players, strict=True):
-                played.append(
-                    _play(
-                        protocol, entrants, options,
-                        ticket=ticket, asking=asking, command=command, bar=bar,
-                    )
-                )  # fmt: skip
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(f"{stop or 'interrupted.'} To go on: {command}") from None
+    with naming(command), ProgressBar(options.json) as bar:
+        for protocol, (entrants, ticket) in zip(protocols, players, strict=True):
+            played.append(
+                _play(
+                    protocol, entrants, options,
+                    ticket=ticket, asking=asking, command=command, bar=bar,
+                )
+            )  # fmt: skip
     if options.json:
         print(plain_json(played))
         return 0

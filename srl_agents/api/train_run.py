@@ -21,7 +21,7 @@ from srl_agents.training.first_checks import look_at
 from srl_agents.training.outcome import Outcome
 from srl_agents.training.run_folder import CHECKPOINTS, RECIPE, check_folder
 from srl_agents.whole_import import whole_import
-from srl_envs.errors import ConfigError, FaultError, StoreError, file_fault, gather
+from srl_envs.errors import ConfigError, SRLError, StoreError, add_advice, file_fault, gather
 
 
 def train(
@@ -44,8 +44,7 @@ def train(
 ) -> Run:
     """Train a league of language models and play the final round robin.
 
-    A run that was interrupted continues where its last checkpoint left off: make the same call, or give its
-    folder as the recipe.
+    A run that was interrupted continues where its last checkpoint left off: give its folder as the recipe.
 
     Args:
         recipe: name of a shipped recipe, YAML file, folder of a run, plain values by key as in a recipe's
@@ -145,21 +144,20 @@ class _Training:
         try:
             outcome, first = self._here() if self._request.ray is None else (self._far(), True)
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(self._how_to_go_on(str(stop))) from stop
-        except FaultError as error:
-            raise FaultError(
-                self._how_to_go_on(str(error)),
-                fault=error.fault,
-                learner=error.learner,
-                since=error.since,
-            ) from error.__cause__
+            raise KeyboardInterrupt(
+                f"{str(stop) or 'interrupted before an update began.'} {self._how_to_go_on()}"
+            ) from stop
+        except SRLError as error:
+            if (folder / RECIPE).is_file():
+                add_advice(error, self._how_to_go_on())
+            raise
         except BrokenPipeError:  # the reader of the output left
             raise
         except (OSError, SafetensorError) as error:
             fault = (
                 file_fault(error, folder) if isinstance(error, OSError) else f"{folder}: {error}"
             )
-            raise StoreError(self._how_to_go_on(f"{fault}. Mend that.")) from None
+            raise StoreError(f"{fault}. Mend that. {self._how_to_go_on()}") from None
         return Run(folder=folder, recipe=recipe, outcome=outcome, first=first)
 
     def _here(self) -> tuple[Outcome, bool]:
@@ -179,7 +177,7 @@ class _Training:
         processes = Processes.join(recipe.device)
         listeners.calls = processes.first
         console = Console(quiet=True) if self._quiet or not processes.first else None
-        view = ConsoleView(title_of(recipe), recipe.updates, console)
+        view = ConsoleView(title_of(recipe), recipe.updates, console, self._how_to_go_on)
         with view, listeners.ending(), own_folder(self._folder, processes) as own:
             outcome = train_supervised(
                 recipe, own, view, processes, trace_one=self._profile, listeners=listeners
@@ -209,26 +207,21 @@ class _Training:
         if not self._quiet:
             print(line, file=sys.stderr)  # noqa: T201 - beside the view, as the caller asked
 
-    def _how_to_go_on(self, stopped: str) -> str:
-        """What an end before the end left, with the command that goes on from there.
-
-        Args:
-            stopped: what was being done and what was kept; empty before the first attempt began.
-        """
+    def _how_to_go_on(self) -> str:
+        """The command that goes on from what an end before the end left."""
         from srl_agents.training.recorded_games import WARM_START  # noqa: PLC0415 - numpy, games
 
         folder = self._folder
-        message = stopped or "interrupted before an update began."
         if not (folder / RECIPE).is_file():
-            return f"{message} Nothing is kept; the same command begins again."
+            return "Nothing is kept; the same command begins again."
         command = ["srl", "train", str(folder)]
         for name in ("data", "ray"):
             if (value := getattr(self._request, name)) is not None:
                 command += [f"--{name}", str(value)]
         if any((folder / CHECKPOINTS).glob("step-*")):
-            return f"{message} To go on: {shlex.join(command)}"
-        warm = " Its warm start is kept." if (folder / WARM_START).is_dir() else ""
-        return f"{message}{warm} To begin again: {shlex.join(command)}"
+            return f"To go on: {shlex.join(command)}"
+        warm = "Its warm start is kept. " if (folder / WARM_START).is_dir() else ""
+        return f"{warm}To begin again: {shlex.join(command)}"
 
 
 def title_of(recipe: LeagueRecipe) -> str:

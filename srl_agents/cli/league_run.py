@@ -18,7 +18,7 @@ from srl_agents.recipes.recipe_kinds import read_recipe
 from srl_agents.training.run_folder import RECIPE
 from srl_envs.errors import ConfigError
 
-RUN = """Run a league until its recipe is done. An interrupted run continues: give the same command.
+RUN = """Run a league until its recipe is done. `srl league resume RUN` continues an interrupted run.
 
 A recipe with `learners` trains them (the same as `srl train`); one with `agents` lets them play, and rates
 them. An agent is one of  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
@@ -103,12 +103,13 @@ def play(recipe: PopulationRecipe, folder: Path) -> int:
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM ended it; its text says how to go on.
+        SRLError: likewise of what else ended it.
     """
     from srl_agents.cli.league_view import PopulationView
-    from srl_agents.interrupts import second_ends_at_once
+    from srl_agents.interrupts import naming, second_ends_at_once
     from srl_agents.training.population_run import PopulationRun
 
-    with ExitStack() as ending:
+    with naming(shlex.join(["srl", "league", "resume", str(folder)])), ExitStack() as ending:
         league = PopulationRun(recipe, folder)
         try:
             with PopulationView(league) as view:
@@ -116,8 +117,7 @@ def play(recipe: PopulationRecipe, folder: Path) -> int:
         except KeyboardInterrupt:
             ending.enter_context(second_ends_at_once())
             raise KeyboardInterrupt(
-                f"interrupted; {league.done} of {league.matches} matches are kept. To go on: "
-                f"srl league resume {shlex.quote(str(folder))}"
+                f"interrupted; {league.done} of {league.matches} matches are kept."
             ) from None
         finally:
             league.close()

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = f"""Train a league of language models and play the final round robin.
 
-A run that was interrupted continues where its last checkpoint left off: give the same command.
+A run that was interrupted continues where its last checkpoint left off: `srl train RUN`, with its folder.
 Opponents may be  bot:NAME  MODEL[+ADAPTER]  openai:MODEL@URL  (docs/guides/agents.md).
 
 Examples:
   srl train quickstart-tiny
   srl train qwen2.5-1.5b-80gb --dry-run      # one update, two layers, random weights
   srl train my_recipe.yaml --seed 3 --out runs/mine --set training.learning_rate=0.002
+  srl train runs/mine                                                 # go on with an interrupted run
   srl train --more 50 runs/mine                                       # go on, 50 updates longer
   srl train my_recipe.yaml --ray auto --set ray.workers=64           # docs/guides/cluster.md
   srl train my_recipe.yaml --data data                # rows called by name, such as `tasks: gsm8k`

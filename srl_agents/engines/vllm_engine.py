@@ -394,8 +394,7 @@ class VLLMEngine:
                 if wait.left_s <= 0:
                     raise DeadlineError(
                         f"{self._place} stopped answering and did not come back within {wait.limit_s:g} s. "
-                        "Start the server again and repeat the command: the run goes on from its last "
-                        "checkpoint."
+                        "Start the server again."
                     )
                 await asyncio.sleep(min(_RETRY_S, max(wait.left_s, 0.0)))
 

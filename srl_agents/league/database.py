@@ -13,7 +13,7 @@ from srl_envs.errors import StoreError
 
 _KEPT = "Every match that was acknowledged is still there"
 _ADVICE = {
-    sqlite3.SQLITE_FULL: f"the disk is full. {_KEPT}: free some space and give the same command.",
+    sqlite3.SQLITE_FULL: f"the disk is full. {_KEPT}: free some space.",
     sqlite3.SQLITE_IOERR: "the disk refused to read or write. Look for a full disk, a quota, a limit on"
     f" file sizes or a failing device. {_KEPT}, unless the device lost it.",
     sqlite3.SQLITE_READONLY: "file or folder can only be read. Give this user the right to write to both,"
@@ -144,6 +144,6 @@ def end(db: sqlite3.Connection) -> None:
 def _told(path: Path, error: sqlite3.Error) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGE:
-        return StoreError(f"{path}: {_DAMAGE[code]} {mend(path)} (SQLite: {error})")
+        return StoreError(f"{path}: {_DAMAGE[code]} {mend(path)} (SQLite: {error}).")
     advice = _ADVICE.get(code, "it has not the tables or contents of a league store of SRL.")
-    return StoreError(f"{path}: {advice} (SQLite: {error})")
+    return StoreError(f"{path}: {advice} (SQLite: {error}).")

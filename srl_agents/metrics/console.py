@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
@@ -29,10 +29,24 @@ _SCORE_BOT = "score_bot:"
 
 
 class ConsoleView(AbstractContextManager["ConsoleView"]):
-    """Shows progress, phase and the last record of every learner."""
+    """Shows progress, phase and the last record of every learner.
 
-    def __init__(self, title: str, updates: int, console: Console | None = None) -> None:
+    Args:
+        title: of the live view.
+        updates: of the whole run.
+        console: to print on; standard output if absent.
+        advice: what to do after an end that no exception reports.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        updates: int,
+        console: Console | None = None,
+        advice: Callable[[], str] = str,
+    ) -> None:
         self.console = console or Console()
+        self._advice = advice
         self._title = title
         self._updates = updates
         self._live = self.console.is_terminal
@@ -101,7 +115,8 @@ class ConsoleView(AbstractContextManager["ConsoleView"]):
 
     def say_last(self, text: str) -> None:
         """Say why the process ends now, from another thread; comes back when it is said."""
-        print(f"srl train: {text}", file=sys.stderr, flush=True)  # noqa: T201 - nobody else will
+        words = f"srl train: {text} {self._advice()}".rstrip()
+        print(words, file=sys.stderr, flush=True)  # noqa: T201 - the process ends next
 
     def _render(self) -> Group:
         table = Table(title=self._title, title_justify="left", expand=False)

@@ -5,6 +5,7 @@ Arithmetic on the records that every run writes; nothing is loaded.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,8 @@ def diagnose(folder: Path, recipe: Mapping[str, Any]) -> list[Complaint]:
             Complaint(
                 likelihood=0.5,
                 what="there is no record of an update yet",
-                remedy="wait for the first update, or give the command again if nothing runs",
+                remedy="wait for the first update; if nothing runs, go on with: "
+                f"srl train {shlex.quote(str(folder))}",
             )
         )
     for name in records[-1]["learners"] if records else ():

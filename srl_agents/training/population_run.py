@@ -98,8 +98,7 @@ class PopulationRun:
             voids = 0 if self.population.revision > before else voids + 1
             if voids >= _MOST_VOID:
                 raise SandboxError(
-                    f"block {before} was played {voids} times and still has void matches. Mend the "
-                    "cause and give the same command: the run continues."
+                    f"block {before} was played {voids} times and still has void matches. Mend the cause."
                 )
 
     def close(self) -> None:

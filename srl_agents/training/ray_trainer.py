@@ -7,7 +7,6 @@ that sees the folder and has room.
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,8 +113,7 @@ class _RayTrainer:
         if self._deaths > most:
             raise ModelError(
                 f"the trainer was lost {self._deaths} times without an update in between; the last time: "
-                f"{how}. Look at the log of its node, or raise ray.deaths. To go on: srl train "
-                f"{shlex.quote(str(self._folder))} --ray ADDRESS"
+                f"{how}. Look at the log of its node, or raise ray.deaths."
             )
         self._view.say(f"the trainer {how}; starting it again ({self._deaths} of {most})")
 

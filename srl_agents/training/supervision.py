@@ -29,6 +29,8 @@ from srl_envs.errors import (
     FaultError,
     MemoryLimitError,
     SandboxError,
+    SRLError,
+    add_advice,
     file_fault,
 )
 
@@ -88,12 +90,12 @@ def train(
                 told = interrupted(training)
                 raise KeyboardInterrupt(told) from None
             except CallbackError as error:
-                kept = training.keep_last(before=training.done + 1)
-                told = f"{error} after update {training.done}. {kept} The same call goes on from there."
-                raise CallbackError(told) from error.__cause__
+                told = _keep_after(training, error, f"after update {training.done}.")
+                raise
             except Exception as error:
                 finding = finding_of(error, training.phase, folder)
                 if finding is None:
+                    told = _keep_after(training, error)
                     raise
                 if not _roll_back(training, finding):
                     told = _stop(training, finding)
@@ -102,6 +104,20 @@ def train(
                     ) from error
             finally:
                 _close(training, told)
+
+
+def _keep_after(training: LeagueTraining, error: Exception, when: str = "") -> str:
+    """Keep the last finished update of an attempt that an error ends; returns what to say.
+
+    Args:
+        training: the attempt.
+        error: its text gets what is kept, if the error is the user's to mend.
+        when: it was raised, in words, where its text does not say so.
+    """
+    kept = f"{when} {training.keep_last(before=training.done + 1)}".lstrip()
+    if isinstance(error, SRLError):
+        add_advice(error, kept)
+    return str(error)
 
 
 def interrupted(training: LeagueTraining) -> str:

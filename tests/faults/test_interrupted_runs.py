@@ -19,6 +19,7 @@ from srl_agents.rollouts.request_trace import REQUESTS
 from srl_agents.rollouts.transcripts import TRANSCRIPTS, TranscriptLog
 from srl_agents.training import phases, warm_start
 from srl_agents.training.matches import Matches
+from srl_envs.errors import StoreError
 from tests.forked_commands import finish_command, start_function
 from tests.training_runs import metrics_of
 
@@ -169,6 +170,34 @@ def test_a_signal_in_any_phase_loses_no_finished_update(kind: str, tmp_path: Pat
     finish(run, recipe)
     finish(calm, recipe)
     assert contents(run) == contents(calm)
+
+
+def struck_by_an_error(arguments: list[str]) -> None:
+    """The command, in which the store is gone in its second update."""
+
+    whole = phases.PHASES["report"]
+
+    def gone(parts: Any, now: phases.Update) -> None:
+        if now.number == 2:
+            raise StoreError("league.db: it is gone.")
+        whole(parts, now)
+
+    phases.PHASES["report"] = gone  # type: ignore[index] - this process is the test's
+    sys.exit(main(arguments))
+
+
+@pytest.mark.slow
+def test_an_error_that_is_no_fault_loses_no_finished_update(tmp_path: Path) -> None:
+    recipe, run, log = recipe_of("one", tmp_path), tmp_path / "run", tmp_path / "log"
+    process = start_function(struck_by_an_error, (["train", str(recipe), "--out", str(run)],), log)
+    process.join(SECONDS)
+    kept = run / "checkpoints/step-00000001"
+    assert process.exitcode == 2
+    assert log.read_text().splitlines()[-1] == (
+        "srl train: league.db: it is gone. "
+        f"Emergency checkpoint of update 1: {kept}. To go on: srl train {run}"
+    )
+    assert kept.is_dir()
 
 
 def test_a_signal_during_the_warm_start_says_that_nothing_is_there_yet(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from srl_agents.cli.main import main
 from srl_agents.league.store import AgentVersion, LeagueStore
 from srl_agents.records import MatchResult, MatchSpec
-from srl_envs.errors import StoreError
+from srl_envs.errors import SandboxError, StoreError
 
 RECIPE = """
 name: bots
@@ -67,6 +67,23 @@ def test_a_population_plays_to_the_end_and_is_rated(run: Path, capsys) -> None:
     shown = capsys.readouterr().out
     assert "bot:strong" in shown
     assert "cyclic share" in shown
+
+
+@pytest.mark.parametrize("error", [SandboxError("void."), StoreError("void."), KeyboardInterrupt()])
+def test_what_ends_a_population_names_the_command_that_goes_on(
+    error: BaseException,
+    recipe: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("srl_agents.training.population_run.PopulationRun._block", ended)
+    assert main(["league", "run", str(recipe), "--out", str(tmp_path / "run")]) in (2, 130)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f". To go on: srl league resume {tmp_path / 'run'}")
 
 
 @pytest.mark.slow

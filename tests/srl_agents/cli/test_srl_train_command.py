@@ -14,9 +14,12 @@ from safetensors.torch import save_file
 
 from srl_agents.cli.main import main
 from srl_agents.league.store import AgentVersion, LeagueStore
+from srl_agents.metrics import ConsoleView
+from srl_agents.recipes.settings import LeagueRecipe
 from srl_agents.records import MatchResult, MatchSpec
 from srl_agents.training.plan_target import target_for
-from srl_envs.errors import ConfigError
+from srl_agents.training.run_folder import write_recipe
+from srl_envs.errors import ConfigError, FaultError, ModelError, SRLError, StoreError
 
 GOOD = """
 name: small
@@ -142,6 +145,45 @@ def test_what_stops_a_run_on_disk_is_told_with_path_and_cause(
     assert message.startswith("srl train: ")
     assert said.format(run=run) in message
     assert message.endswith("Mend that. Nothing is kept; the same command begins again.")
+
+
+@pytest.mark.parametrize(
+    ("error", "left", "said"),
+    [
+        (StoreError("a.db: locked."), (), "a.db: locked. To begin again: srl train {run}"),
+        (ModelError("gone."), ("step-00000002",), "gone. To go on: srl train {run}"),
+        (FaultError("hot.", fault="nan"), ("step-00000002",), "hot. To go on: srl train {run}"),
+        (ConfigError("set a."), ("step-00000002",), "set a."),
+    ],
+)
+def test_every_error_that_ends_a_run_names_the_command_that_goes_on(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: SRLError,
+    left: tuple[str, ...],
+    said: str,
+) -> None:
+    def stopped(read: LeagueRecipe, folder: Path, *_: object, **__: object) -> None:
+        (folder / "checkpoints").mkdir(parents=True)
+        for name in left:
+            (folder / "checkpoints" / name).mkdir()
+        write_recipe(read, folder)
+        raise error
+
+    monkeypatch.setattr("srl_agents.training.supervision.train", stopped)
+    run = tmp_path / "run"
+    code = main(["train", recipe(tmp_path, GOOD), "--out", str(run)])
+    assert code == (3 if isinstance(error, FaultError) else 2)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"srl train: {said.format(run=run)}"
+
+
+def test_last_words_of_a_process_that_hangs_name_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ConsoleView("a run", 3, advice=lambda: "To go on: srl train RUN").say_last("it hangs.")
+    assert capsys.readouterr().err == "srl train: it hangs. To go on: srl train RUN\n"
 
 
 def test_a_wrong_recipe_fails_before_torch_is_imported(tmp_path: Path) -> None:
