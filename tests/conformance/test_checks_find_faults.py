@@ -86,7 +86,7 @@ def test_each_fault_is_found(fault: type[Game]) -> None:
     assert CHECKS[name].advice in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_is_found_by_the_checks_that_it_names_and_no_other(fault: type[Game]) -> None:
     env_id = register(fault)

@@ -48,14 +48,14 @@ def test_public_suites_at_their_own_length(env_id: str) -> None:
     check_public_suites(env_id, cycles=1000)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "public_suites"])
 @pytest.mark.parametrize("env_id", [name for name in srl_envs.list_envs() if name not in EPISODES])
 def test_environment_keeps_the_contract_for_long(env_id: str, check: str) -> None:
     CHECKS[check](env_id, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("check", [n for n in CHECKS if n not in (*QUICK, "public_suites")])
 @pytest.mark.parametrize("env_id", EPISODES)
 def test_environment_that_runs_programs_keeps_the_rest_of_the_contract(

@@ -30,7 +30,7 @@ class CodeTask(CodeDuel):
     ("duel", "task", "episodes"),
     [
         ("math_duel-v0", "MathTask", 4),
-        pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.slow),
+        pytest.param("code_duel-v0", "CodeTask", 1, marks=pytest.mark.nightly),
     ],
 )
 def test_one_player_alone_has_a_game_that_keeps_the_contract(

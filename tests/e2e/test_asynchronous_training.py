@@ -174,6 +174,7 @@ def test_both_processes_are_killed_and_no_match_is_lost_or_counted_twice(tmp_pat
     assert buffer.numbers() == []
 
 
+@pytest.mark.nightly
 def test_games_and_levels_that_a_curriculum_draws_ahead_are_drawn_alike_after_a_kill(
     tmp_path: Path,
 ) -> None:

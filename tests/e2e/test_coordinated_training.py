@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from srl_agents.league.store import LeagueStore
 from srl_agents.recipes.loading import load
 from srl_agents.recipes.settings import LeagueRecipe
+from tests.commit_cases import nightly_but
 from tests.training_runs import metrics_of, state_of, train_run
 
 pytestmark = pytest.mark.slow
@@ -124,7 +125,7 @@ def state(run: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", nightly_but({"asynchronous", "importance"}, KINDS))
 def test_a_run_that_lost_its_last_checkpoint_ends_like_an_undisturbed_one(
     kind: str, runs: Runs, tmp_path: Path
 ) -> None:

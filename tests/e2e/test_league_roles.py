@@ -49,7 +49,7 @@ def digest(folder: Path) -> str:
         return store.content_digest()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_league_with_roles_is_repeatable_across_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "roles.yaml"
     path.write_text(RECIPE)

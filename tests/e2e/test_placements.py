@@ -103,6 +103,7 @@ def test_synchronous_placements_are_one_run(train: Train) -> None:
         assert not differences(here, train(*settings)), settings
 
 
+@pytest.mark.nightly
 def test_two_bases_that_another_process_plays_are_one_run(train: Train) -> None:
     one = "model: tiny\n", "learners: [alice, bob]\n"
     two = "models: {deep: {model: tiny, learners: [alice]}, flat: {model: tiny-shallow, learners: [bob]}}\n"

@@ -15,6 +15,7 @@ from srl_agents.league.store import LeagueStore
 from srl_agents.models import random_model
 from srl_agents.models.base_model import BaseModel
 from tests.chat_server import DATED, MODEL, ChatServer, chat_server
+from tests.commit_cases import nightly_but
 
 ENV = "kuhn_poker-v0"
 PROMPT = PromptSettings(system="Be brief.").followed_by((("a card", "<action>bet</action>"),))
@@ -132,6 +133,9 @@ def train(tmp_path: Path, base: Path, agent: str, updates: int = 1) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "agent", nightly_but({"adapter behind a prompt", "endpoint"}, KINDS), indirect=True
+)
 def test_it_is_an_opponent_in_training_and_measured_against(
     agent: str, tmp_path: Path, base: Path
 ) -> None:

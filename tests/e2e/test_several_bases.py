@@ -71,7 +71,7 @@ def left_by(run: Path) -> tuple[str, list[dict[str, Any]], Mapping[str, Any]]:
     return matches, metrics, {"state": last.state | {FILES: {}}, **tensors}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_bases_meet_are_killed_resumed_bit_for_bit_rated_and_exported(tmp_path: Path) -> None:
     recipe = recipe_in(tmp_path)
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -43,7 +43,7 @@ def digest_of(run: Path) -> str:
         return store.content_digest()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_bases_and_an_endpoint_in_three_games_are_killed_resumed_rated_reported_and_exported(
     tmp_path: Path,
 ) -> None:

@@ -200,6 +200,7 @@ def test_an_error_that_is_no_fault_loses_no_finished_update(tmp_path: Path) -> N
     assert kept.is_dir()
 
 
+@pytest.mark.slow
 def test_a_signal_during_the_warm_start_says_that_nothing_is_there_yet(tmp_path: Path) -> None:
     warm = "warm_start: {bots: [strong], episodes: 4, updates: 2}\n"
     recipe, run = recipe_of("one", tmp_path, warm), tmp_path / "run"

@@ -47,6 +47,7 @@ def test_from_a_run_to_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (again[0]["matches"], again[0]["played_before"]) == (20, 20)
 
 
+@pytest.mark.slow
 def test_a_rejected_bundle_gives_code_1_and_is_not_published(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

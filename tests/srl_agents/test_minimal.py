@@ -48,6 +48,7 @@ def without_logprobs(episode: Episode) -> Episode:
     return replace(episode, trajectories=trajectories)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", GAMES)
 def test_one_update_equals_that_of_the_production_loop(env_id: str) -> None:
     settings = minimal.Settings(
@@ -119,6 +120,7 @@ def test_it_imports_nothing_of_srl_agents_but_records_and_model_loading() -> Non
     assert len(Path(minimal.__file__).read_text().splitlines()) <= 300
 
 
+@pytest.mark.slow
 def test_equal_settings_give_equal_updates() -> None:
     settings = minimal.Settings(env="nim-v0", start_states=1, group_size=3)
     metrics = []

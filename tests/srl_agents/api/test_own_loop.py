@@ -57,6 +57,7 @@ def test_every_public_name_is_there_also_after_its_package_was_imported() -> Non
         _ = srl_agents.trian  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_loop_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ class Kept:
         self.closed = True
 
 
+@pytest.mark.slow
 def test_a_run_from_python_stops_goes_on_and_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

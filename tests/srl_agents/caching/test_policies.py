@@ -206,7 +206,7 @@ def test_ages_pass_sooner_while_more_comes_back() -> None:
 PUBLIC = Path(__file__).parents[4] / "shared/data/kv_traces"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason="needs the public traces")
 @pytest.mark.parametrize(("name", "least"), [("conversation", 0.19), ("synthetic", 0.37)])
 def test_a_quarter_of_the_gap_is_closed_on_public_traces(name: str, least: float) -> None:

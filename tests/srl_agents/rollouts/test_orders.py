@@ -225,6 +225,7 @@ def test_steps_of_live_matches_overlap(order: Order) -> None:
     assert all(episode.valid for episode in episodes)
 
 
+@pytest.mark.slow
 @EACH_ORDER
 def test_a_step_that_hangs_voids_its_match_alone(order: Order) -> None:
     release = threading.Event()

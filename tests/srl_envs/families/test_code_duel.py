@@ -552,6 +552,7 @@ def solve(data):
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_is_slow_on_one_input_is_right_on_the_others() -> None:
     with contextlib.closing(CodeDuel()) as game:
         start = game.new(Streams(0))
@@ -733,6 +734,7 @@ def test_a_trap_gains_no_more_than_an_empty_program(contained: CodeDuel, name: s
     assert contained.returns(state) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["while True: pass", "import time; time.sleep(10**6)"])
 def test_a_program_that_never_ends_gains_nothing(trap: str) -> None:
     from srl_envs.sandbox import CodeExecutor

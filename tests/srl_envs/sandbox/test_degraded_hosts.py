@@ -56,6 +56,7 @@ except SandboxError as error:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "code", "tier"),
     [

@@ -159,6 +159,7 @@ def found(layer: Layer, executor: CodeExecutor) -> str:
     return outcome.stdout.strip() or outcome.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_each_layer_keeps_out_what_comes_through_without_it(
     name: str, whole: Callable[[str], CodeExecutor], without: Callable[..., None]

@@ -34,6 +34,7 @@ def call(executor: CodeExecutor, program: str, *args: Any) -> Any:
 IDENTITY = "const solve = (x) => x;"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

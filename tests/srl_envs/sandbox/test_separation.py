@@ -388,6 +388,7 @@ def test_each_tier_keeps_apart_what_it_says_and_no_more(
     assert PROBES[name](place, folder).split()[0] == expected, PROBES[name](place, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_without_its_rule_a_property_is_lost(
     name: str, folder: Path, without: Callable[..., None]

@@ -269,6 +269,7 @@ def test_coroutines_run_side_by_side() -> None:
     assert [outcome.passed for (outcome,) in batch] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("srl_envs.sandbox.dispatch._UNANSWERED_S", 0.2)
     with CodeExecutor(Limits(wall_s=0.2)) as executor:
