@@ -7,6 +7,8 @@ in one thread, so they need no lock, and any event loop may ask.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -18,13 +20,13 @@ import httpx2
 from srl_agents.engines.endpoint_settings import API_KEY, Account
 from srl_agents.engines.rate_limits import RateLimit
 from srl_envs.errors import ConfigError
+from srl_envs.redaction import Redactor
 
 T = TypeVar("T")
 _CONNECT_S = 5.0
 _NO_LIMIT = 1 << 20
-_SHORTEST_SECRET = 8
-"""Characters; a shorter key may stand in replies by chance, and nobody's money depends on it."""
-_HIDDEN = "***"
+for _client in ("httpx2", "httpcore2"):  # below warnings they log lines and headers of answers
+    logging.getLogger(_client).setLevel(logging.WARNING)
 
 
 class Secret:
@@ -48,6 +50,7 @@ class Secret:
             )
         if not self._key and variable != API_KEY:
             raise ConfigError(f"{variable} is not set: put the provider's key into it.")
+        self._redactor = Redactor(self._key)
 
     def __repr__(self) -> str:
         return f"Secret({self.variable})"
@@ -62,12 +65,12 @@ class Secret:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def hide(self, text: str) -> str:
-        """The text of an error, without the key."""
-        return text.replace(self._key, _HIDDEN) if self._key else text
+        """A text of the server without the key in any form; see `Redactor`."""
+        return self._redactor.hide(text)
 
-    def hide_in_reply(self, text: str) -> str:
-        """What a model wrote, without the key; a word of a few letters is left alone."""
-        return self.hide(text) if len(self._key) >= _SHORTEST_SECRET else text
+    def hide_in_body(self, raw: bytes) -> str:
+        """The same for the body of an answer, whatever its encoding; JSON stays JSON."""
+        return self.hide(raw.decode(json.detect_encoding(raw), errors="replace"))
 
 
 class Counter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import httpx2
@@ -31,11 +32,11 @@ async def listed_models(
         listed = await client.get(
             settings.url.rstrip("/") + "/models", headers=secret.headers, timeout=_LISTING_S
         )
-        body = listed.json()
+        body = json.loads(secret.hide_in_body(listed.content))
         if body.get("has_more"):
             return []
-        return sorted(secret.hide(str(model["id"])) for model in body["data"])
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+        return sorted(str(model["id"]) for model in body["data"])
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
 

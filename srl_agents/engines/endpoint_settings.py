@@ -15,7 +15,9 @@ API_KEY = "SRL_ENDPOINT_API_KEY"
 """Environment variable with the key of endpoints that no providers file describes. Not OPENAI_API_KEY:
 that one is for one provider, and every endpoint that is named on a command line would be sent it."""
 MOST_EXTRA_CHARACTERS = 2000
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""Capital letters: most keys have others, so that a key in this place is not taken for a name and shown."""
+_CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)
 _OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
 )
@@ -42,25 +44,22 @@ class Account:
     """Requests of all models at once; absent: only each model's own limit."""
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # brackets without an end, or a port that is no number
-            usable = False
-        if not usable or not self.url.isprintable() or " " in self.url:
+        if not is_address(self.url):
             raise ConfigError(
-                f"endpoint {self.url!r}: give an address such as http://host:8000/v1, or the name of a "
-                "provider of your providers file (docs/guides/endpoints.md)."
+                f"endpoint {without_credentials(self.url)!r}: give an address such as "
+                "http://host:8000/v1, or the name of a provider of your providers file "
+                "(docs/guides/endpoints.md)."
             )
-        if "@" in parts.netloc or parts.query or parts.fragment:
+        if without_credentials(self.url) != self.url:
             raise ConfigError(
-                f"endpoint at {parts.hostname}: an address is written down with the results, so it may "
-                f"hold no user, query or fragment. A key belongs into {API_KEY}."
+                f"endpoint at {urlsplit(self.url).hostname}: an address is written down with the "
+                "results, so it may hold no user, query or fragment. A key belongs into the environment "
+                f"variable {API_KEY}, or into the one that key_env of the providers file names."
             )
         if not _VARIABLE.fullmatch(self.key_env):
             raise ConfigError(
-                "key_env: give the name of an environment variable, such as EXAMPLE_API_KEY, and put "
-                "the key into that variable."
+                "key_env: give the name of an environment variable in capital letters, such as "
+                "EXAMPLE_API_KEY, and put the key into that variable."
             )
         for name in ("requests_per_minute", "tokens_per_minute", "concurrency"):
             value = getattr(self, name)
@@ -123,6 +122,21 @@ class EndpointSettings:
     def thinks(self) -> bool:
         """Whether something beside prompt and sampling is asked for."""
         return bool(self.max_thought_tokens or self.extra)
+
+
+def is_address(url: str) -> bool:
+    """Whether this is an address of HTTP."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets without an end, or a port that is no number
+        return False
+    return bool(usable) and url.isprintable() and " " not in url
+
+
+def without_credentials(url: str) -> str:
+    """An address without the places in which people put keys: user, query and fragment."""
+    return _CREDENTIALS.sub("", url)
 
 
 def check_extra(extra: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ _NO_MORE_MONEY = ("insufficient_quota", "billing", "credit balance")
 """In a refusal with status 429 that no waiting changes."""
 _LONGEST_WAIT_S = 86_400.0
 """That a server may ask for; a larger number is no time."""
-_MOST_BYTES = 32 << 20
+_MOST_BYTES = 8 << 20
 """Of one answer."""
 QUOTED = 300
 """Characters of a server's own words in our messages."""
@@ -209,15 +209,16 @@ class Tries:
                 "address is right",
             )
         except (httpx2.DecodingError, _TooLargeError) as error:
-            return self._malformed(f"{type(error).__name__}: {error}")
+            return self._malformed(self._secret.hide(f"{type(error).__name__}: {error}"))
         except httpx2.TransportError as error:
-            return Failure("cut", f"cut the connection ({type(error).__name__}: {error})")
+            quoted = self._secret.hide(str(error))[:QUOTED]  # it may hold a line of the answer
+            return Failure("cut", f"cut the connection ({type(error).__name__}: {quoted})")
         finally:
             self._counter.limit.settle(tokens, used)
         return outcome
 
-    async def _post(self, body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        """(status, headers, body), all of it: nothing is streamed."""
+    async def _post(self, body: dict[str, Any]) -> tuple[int, dict[str, str], str]:
+        """(status, headers, body) of the whole answer, without the key: nothing behind this sees it."""
         raw = bytearray()
         async with self._counter.client.stream(
             "POST", self._settings.url.rstrip("/") + CHAT, json=body, headers=self._secret.headers
@@ -226,48 +227,38 @@ class Tries:
                 raw += part
                 if len(raw) > _MOST_BYTES:
                     raise _TooLargeError(f"more than {_MOST_BYTES >> 20} MiB")
-        headers = {name.lower(): value for name, value in answer.headers.items()}
-        return answer.status_code, headers, bytes(raw)
+        hide = self._secret.hide
+        headers = {name.lower(): hide(value) for name, value in answer.headers.items()}
+        return answer.status_code, headers, self._secret.hide_in_body(bytes(raw))
 
-    def _read(self, status: int, headers: Mapping[str, str], raw: bytes) -> Completion | Failure:
+    def _read(self, status: int, headers: Mapping[str, str], text: str) -> Completion | Failure:
         """What an answer means.
 
         Raises:
             RefusalError: asking again is of no use.
         """
         try:
-            body = json.loads(raw)
+            body = json.loads(text)
         except (ValueError, RecursionError):
             body = None
         if status == httpx2.codes.OK and isinstance(body, dict) and "choices" not in body:
             status = _status_inside(body)  # some providers report errors in answers that are fine
         if status != httpx2.codes.OK:
-            return self._failed(status, headers, body, raw)
+            return self._failed(status, headers, body, text)
         if body is None:
-            return self._malformed(raw.decode(errors="replace"))
+            return self._malformed(text)
         limit = self._settings.max_new_tokens if self._settings.max_thought_tokens else None
         try:
             found = read_completion(body, limit, opened=self._settings.opens_thoughts)
         except NoCompletionError as error:
             return self._malformed(str(error))
-        found = replace(
-            found,
-            text=self._secret.hide_in_reply(found.text),
-            thoughts=self._secret.hide_in_reply(found.thoughts),
-            served=replace(
-                found.served,
-                model=self._secret.hide(found.served.model),
-                fingerprint=self._secret.hide(found.served.fingerprint),
-            ),
-        )
         if not found.text and found.served.finish == "stop" and not found.served.completion_tokens:
             found = replace(found, served=replace(found.served, finish="empty"))
             return Failure("empty", "gave a reply without any text", completion=found)
         return found
 
-    def _failed(self, status: int, headers: Mapping[str, str], body: Any, raw: bytes) -> Failure:
-        said, code = _words(body, raw)
-        said = self._secret.hide(said)[:QUOTED]
+    def _failed(self, status: int, headers: Mapping[str, str], body: Any, text: str) -> Failure:
+        said, code = (words[:QUOTED] for words in _words(body, text))
         pause_s = retry_after_s(headers, time.time())
         spent = (
             status == httpx2.codes.TOO_MANY_REQUESTS
@@ -284,9 +275,8 @@ class Tries:
         )
 
     def _malformed(self, found: str) -> Failure:
-        quoted = self._secret.hide(found)[:QUOTED]
         return Failure(
-            "malformed", f"answered with something else than a chat completion: {quoted!r}"
+            "malformed", f"answered with something else than a chat completion: {found[:QUOTED]!r}"
         )
 
     def _lost(self, failed: list[Failure]) -> str:
@@ -327,10 +317,10 @@ def _status_inside(body: Mapping[str, Any]) -> int:
     return int(httpx2.codes.INTERNAL_SERVER_ERROR)
 
 
-def _words(body: Any, raw: bytes) -> tuple[str, str]:
+def _words(body: Any, text: str) -> tuple[str, str]:
     """(message, code) of a refusal; servers put them in different places."""
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
         message = next((error[k] for k in ("message", "detail") if error.get(k)), error)
         return str(message), str(error.get("code") or error.get("type") or "")
-    return (error if isinstance(error, str) else raw.decode(errors="replace")), ""
+    return (error if isinstance(error, str) else text), ""

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,12 @@ from srl_agents.engines.endpoint_settings import API_KEY, Account, check_extra
 from srl_agents.engines.prices import Price, read_prices
 from srl_agents.yaml_files import read_yaml
 from srl_envs.errors import ConfigError, nearest
+from srl_envs.redaction import RUN
 from srl_envs.settings import build
 
 PROVIDERS = "SRL_PROVIDERS"
 """Environment variable with the path of the providers file."""
+_KEY_NAME = "_API_KEY"
 _DEFAULT = "~/.config/srl/providers.yaml"
 
 
@@ -135,6 +138,25 @@ def find_model(place: str, model: str) -> FoundModel:
     provider = found.providers[place]
     price = read_prices(path.parent / found.prices).price(place, model) if found.prices else None
     return FoundModel(provider, provider.models.get(model, ServedModelSettings()), price)
+
+
+def without_keys() -> dict[str, str]:
+    """Environment variables for a child that asks no endpoint: all of this process but those with keys.
+
+    Left out are ``SRL_ENDPOINT_API_KEY``, the variables that the providers file names, all whose name ends
+    with ``_API_KEY``, and those with the value of one of these.
+    """
+    names = {name for name in os.environ if name.endswith(_KEY_NAME)} | {API_KEY}
+    with contextlib.suppress(ConfigError):  # nothing is asked by a file that cannot be read
+        if path := providers_path():
+            providers = build(ProvidersFile, read_yaml(path), str(path)).providers
+            names |= {provider.key_env for provider in providers.values()}
+    keys = {os.environ[name] for name in names if os.environ.get(name)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in names and (value not in keys or len(value) < RUN)
+    }
 
 
 def providers_path() -> Path | None:

@@ -21,6 +21,7 @@ import httpx2
 
 from srl_agents.engines.kv_events import KVEvents
 from srl_agents.engines.memory_share import ALONE, require_share, share_of
+from srl_agents.engines.providers import without_keys
 from srl_agents.engines.server_log import cause_of
 from srl_agents.engines.vllm_answers import BASE
 from srl_agents.engines.vllm_cache import VLLMCache, command_line
@@ -264,7 +265,9 @@ class VLLMServer:
             own["TMPDIR"] = own["VLLM_RPC_BASE_PATH"] = str(self._folder)
         if self.settings.cache_gib is not None:
             own["VLLM_CPU_KVCACHE_SPACE"] = str(self.settings.cache_gib)
-        inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+        inherited = without_keys()
+        for name in ("PYTHONPATH", "PYTHONHOME"):
+            inherited.pop(name, None)
         return inherited | own | SAFE
 
     def _wait(self) -> None:
@@ -341,7 +344,7 @@ def _is_cpu_build(interpreter: str) -> bool:
     program = "import importlib.metadata as m; m.version('vllm-cpu')"
     found = subprocess.run(
         [interpreter, "-c", program], capture_output=True, timeout=_PROBE_S, check=False,
-        env={**os.environ, **SAFE},
+        env={**without_keys(), **SAFE},
     )  # fmt: skip
     return found.returncode == 0
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from srl_agents.caching.blocks import block_hashes
 from srl_agents.caching.objectives import Objectives
+from srl_agents.engines.endpoint_settings import is_address, without_credentials
 from srl_agents.engines.memory_share import BESIDE_TRAINER, require_share
 from srl_agents.engines.settings import EngineSettings, EngineSite, TransformersSettings
 from srl_agents.engines.vllm_cache import VLLMCache
@@ -112,8 +113,11 @@ class VLLMSettings(EngineSettings):
         if self.urls and not self.url:
             raise ConfigError("urls: name the first server as url.")
         for url in filter(None, (self.url, *self.urls)):
-            if not url.startswith(("http://", "https://")):
-                raise ConfigError(f"url={url!r}: give an address such as http://127.0.0.1:8000.")
+            if not is_address(url) or without_credentials(url) != url:
+                raise ConfigError(
+                    f"url={without_credentials(url)!r}: give an address such as http://127.0.0.1:8000, "
+                    "without user, query or fragment: no key is sent to vLLM."
+                )
 
     @property
     def addresses(self) -> tuple[str, ...]:

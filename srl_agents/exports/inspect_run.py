@@ -21,6 +21,7 @@ import numpy as np
 
 import srl_envs
 from srl_agents.agents.players import ModelPolicy
+from srl_agents.engines.providers import without_keys
 from srl_agents.exports.reply_server import ReplyServer
 from srl_agents.league.intervals import paired_interval
 from srl_envs.child_imports import SAFE
@@ -77,7 +78,7 @@ def interpreter(given: str | None) -> str:
     try:
         done = subprocess.run(
             [python, "-c", _PROBE], capture_output=True, text=True, timeout=120, check=False,
-            env={**os.environ, **SAFE},
+            env={**without_keys(), **SAFE},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(
@@ -190,7 +191,7 @@ def _environment(server: ReplyServer) -> dict[str, str]:
     root = str(Path(srl_envs.__file__).parents[1])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     return {
-        **os.environ,
+        **without_keys(),
         **SAFE,
         "PYTHONPATH": path,
         "SRL_EVAL_ADDRESS": server.address,

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from srl_envs.core import Split
 from srl_envs.errors import ConfigError, NeighbourError
 from srl_envs.making import make
 from srl_envs.parallel import GameEnv
+from srl_envs.redaction import Redactor
 from srl_envs.registry import Policy
 from srl_envs.seating import require_opponents
 
@@ -212,9 +214,10 @@ class _Requests:
         body = {"model": "default", "messages": messages, **sampling}
         head = {"Authorization": f"Bearer {self.key}"}
         reply = await self.client.post(self.url, json=body, headers=head)
+        text = Redactor(self.key).hide(reply.text)
         if reply.status_code != 200:
-            raise NeighbourError(f"AReaL's proxy answers {reply.status_code}: {reply.text[:500]}")
-        made = reply.json()
+            raise NeighbourError(f"AReaL's proxy answers {reply.status_code}: {text[:500]}")
+        made = json.loads(text)
         message = made["choices"][0]["message"]
         return made["id"], {key: value for key, value in message.items() if value is not None}
 

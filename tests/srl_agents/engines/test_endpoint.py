@@ -349,6 +349,9 @@ def test_a_server_that_repeats_the_key_does_not_make_us_print_it(
         ("http://h v/v1", "give an address"),
         ("http://me:secret@host/v1", API_KEY),
         ("http://host/v1?key=secret", API_KEY),
+        ("http://host/v1#secret", API_KEY),
+        ("http://me:secret@host:port/v1", "give an address"),
+        ("ftp://me:secret@host/v1", "give an address"),
     ],
 )
 def test_an_address_that_cannot_work_is_refused(url: str, words: str) -> None:

@@ -8,12 +8,23 @@ import pytest
 
 from srl_agents.engines.protocol import GenerationRequest, SamplingSettings
 from srl_agents.engines.settings import ENGINE, EngineSite
+from srl_agents.engines.vllm_settings import VLLMSettings
 from srl_agents.models.base_model import BaseModel
 from srl_agents.recipes.loading import find_recipe, load
 from srl_agents.recipes.settings import LeagueRecipe
 from srl_envs.errors import ConfigError
 
 ASK = GenerationRequest(observation="rock, paper, scissors " * 20, version=None, key=(1,))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8000", "http://me:secret@h:8000", "http://h:8000?key=secret", "ftp://secret@h"],
+)
+def test_an_address_of_vllm_holds_no_key(url: str) -> None:
+    with pytest.raises(ConfigError, match="give an address such as") as caught:
+        VLLMSettings(url=url)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
